@@ -1,0 +1,258 @@
+"""Parts: small frozen classes whose fields are their hyperparameters, registered by family and kind.
+
+`[mobility] kind = "random"` in an experiment file builds the class registered as ("mobility", "random"); the
+other keys of the section are its fields. A new part is one class in one file:
+
+    @register("mobility", "drift")
+    class Drift(Part):
+        "Everybody drifts east."
+        speed: float = field(1.0, "speed", unit="m/s", ge=0)
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from fedroam.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class Family:
+    """A kind of exchangeable part: what it decides, the kind used when none is named, its methods."""
+
+    about: str
+    default: str
+    methods: tuple[str, ...]
+
+
+FAMILIES: dict[str, Family] = {
+    "data": Family("what is learnt: the samples and their classes", "digits", ("load",)),
+    "partition": Family("who holds which training samples", "dirichlet", ("split",)),
+    "model": Family("the network that every client trains", "mlp", ("build",)),
+    "training": Family("the optimiser and the amount of local work", "sgd", ("batches", "check")),
+    "objective": Family("the loss that local training lowers", "cross_entropy", ("loss",)),
+    "engine": Family("how local training is computed", "auto", ("build",)),
+    "mobility": Family("where everybody is, round by round", "random", ("start", "step", "bounds", "groups")),
+    "contacts": Family("who can talk to whom", "radius", ("meet", "reach")),
+    "mixing": Family("the weights of an exchange", "metropolis", ("weights",)),
+    "federation": Family("who trains, who aggregates, and when", "decentralized", ("learners", "exchange")),
+}
+
+# The rooms that register parts when they are imported. Named, not imported: this module knows none of them.
+ROOMS = (
+    "fedroam.data",
+    "fedroam.models",
+    "fedroam.mobility",
+    "fedroam.contacts",
+    "fedroam.mixing",
+    "fedroam.learning",
+    "fedroam.federation",
+)
+
+_registry: dict[str, dict[str, type[Part]]] = {family: {} for family in FAMILIES}
+
+
+class Part(BaseModel):
+    """Base of every exchangeable part: frozen, validated when built, unknown keys refused.
+
+    `kind` and `family` are set by `register`; `source` cites the paper and equation, if there is one.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, arbitrary_types_allowed=True
+    )
+    kind: ClassVar[str] = ""
+    family: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+
+    def settings(self) -> dict[str, Any]:
+        """The part as plain values: `kind` and every field (what an experiment file would say)."""
+        return {"kind": self.kind, **{k: v for k, v in self.model_dump().items() if v is not None}}
+
+
+def field(default: Any, about: str, *, unit: str = "", identity: bool = True, **limits: Any) -> Any:
+    """A hyperparameter: default value, what it means, its unit, and limits (`gt`, `ge`, `lt`, `le`).
+
+    `identity=False` marks a field that cannot change results (a number of threads): it is left out of the
+    digest that identifies a run. Without default: `field(..., "about")`.
+    """
+    extra = {"unit": unit, "identity": identity}
+    return Field(default, description=about, json_schema_extra=cast(Any, extra), **limits)
+
+
+P = TypeVar("P", bound=type[Part])
+
+
+def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
+    """Class decorator: make a part known as `kind` of `family` (see `FAMILIES`).
+
+    Raises InputError where the family is unknown, the kind is taken by another class, or a method that the
+    family needs is missing.
+    """
+    if family not in FAMILIES:
+        raise unknown("family of parts", family, FAMILIES)
+
+    def add(cls: P) -> P:
+        missing = [m for m in FAMILIES[family].methods if not callable(getattr(cls, m, None))]
+        if missing:
+            raise InputError(
+                f"{family} {kind!r} ({cls.__name__}) lacks the method(s) {', '.join(missing)}; "
+                f"a {family} part needs {', '.join(FAMILIES[family].methods)}"
+            )
+        known = _registry[family].get(kind)
+        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise InputError(f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}")
+        cls.kind, cls.family = kind, family
+        if source:
+            cls.source = source
+        _registry[family][kind] = cls
+        return cls
+
+    return add
+
+
+def load_rooms() -> None:
+    """Import the rooms that register fedroam's own parts (once; later calls cost nothing)."""
+    for room in ROOMS:
+        importlib.import_module(room)
+
+
+def use(file: str | Path) -> None:
+    """Load the parts in a user's own Python file (`--use my_part.py`)."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"--use {file}: no such file")
+    load_rooms()
+    name = f"fedroam_use_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"--use {file}: not a Python file (its name must end in .py)")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except InputError:
+        raise
+    except Exception as error:
+        line = _line_in(error, path)
+        raise InputError(f"--use {file}{line}: {type(error).__name__}: {error}") from error
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    """', line N' for the innermost frame of `error` that lies in `path`."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f", line {error.lineno}"
+    line, trace = "", error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
+
+
+def kinds(family: str) -> dict[str, type[Part]]:
+    """Every known kind of a family, by name."""
+    if family not in FAMILIES:
+        raise unknown("family of parts", family, FAMILIES)
+    load_rooms()
+    return dict(sorted(_registry[family].items()))
+
+
+def lookup(family: str, kind: str) -> type[Part]:
+    """The class registered as `kind` of `family`."""
+    known = kinds(family)
+    if kind not in known:
+        raise unknown(f"{family} kind", kind, known)
+    return known[kind]
+
+
+def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:
+    """A part from itself, from the name of its kind, or from a mapping with `kind` and its fields."""
+    if isinstance(value, Part):
+        if value.family != family:
+            raise InputError(f"[{family}]: a {value.family or type(value).__name__} part cannot stand here")
+        return value
+    if isinstance(value, str):
+        value = {"kind": value}
+    if not isinstance(value, Mapping):
+        raise InputError(f"[{family}]: found {value!r}, allowed is the name of a kind or a table of settings")
+    fields = dict(value)
+    kind = fields.pop("kind", FAMILIES[family].default)
+    if not isinstance(kind, str):
+        raise InputError(f"{family}.kind = {kind!r}: allowed is the name of a kind")
+    cls = lookup(family, kind)
+    try:
+        return cls(**{k: plain(v) for k, v in fields.items()})
+    except ValidationError as error:
+        raise InputError(explain(error, f"{family}.", cls, f"{family} kind {kind!r}")) from None
+
+
+def plain(value: Any) -> Any:
+    """Lists as tuples, all the way down: fields are frozen."""
+    if isinstance(value, list | tuple):
+        return tuple(plain(v) for v in value)
+    return value
+
+
+def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: str) -> str:
+    """The first complaint of a validation error as one line: key, what was found, what is allowed."""
+    problem = error.errors()[0]
+    where = prefix + ".".join(str(step) for step in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        bad = str(problem["loc"][-1])
+        return f"{where}: {unknown(f'key of {owner}', bad, [*cls.model_fields, 'kind'])}"
+    if problem["type"] == "missing":
+        return f"{where}: missing; {owner} needs it{_about(cls, problem)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    found = "" if not problem["loc"] else f" = {_shown(problem['input'])}"
+    return f"{where.rstrip('.')}{found}: {message[0].lower()}{message[1:]}{_about(cls, problem)}"
+
+
+def _about(cls: type[BaseModel], problem: ErrorDetails) -> str:
+    info = cls.model_fields.get(str(problem["loc"][0])) if problem["loc"] else None
+    if info is None or not info.description:
+        return ""
+    unit = unit_of(info)
+    return f" ({info.description}{', ' + unit if unit else ''})"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def unit_of(info: Any) -> str:
+    """The unit of a field made by `field`."""
+    extra = info.json_schema_extra
+    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
+
+
+def identity_settings(part: Part) -> dict[str, Any]:
+    """The settings that can change results: what the digest of a run is made of."""
+    settings = part.settings()
+    for name, info in type(part).model_fields.items():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and not extra.get("identity", True):
+            settings.pop(name, None)
+    return settings
+
+
+def jsonable(value: Any) -> Any:
+    """Plain values that JSON can hold: tuples as lists, infinities as text."""
+    if isinstance(value, Mapping):
+        return {str(k): jsonable(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,120 @@
+"""What every data source gives: samples held once in memory and shared by all clients."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from fedroam.errors import InputError
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Samples and classes of a learning task.
+
+    x_train, x_test: float32 arrays [samples, ...]; images are [samples, height, width, channels], tables and
+    flow records [samples, features]. y_train, y_test: int64 arrays [samples] of classes 0 .. classes-1; the
+    test part may be empty (then clients are judged on their own held-out share). columns: further facts about
+    the training samples, by name (writer, station, ...), for natural partitions.
+    """
+
+    name: str
+    x_train: np.ndarray
+    y_train: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    class_names: tuple[str, ...]
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
+            if x.dtype != np.float32 or y.dtype != np.int64:
+                raise InputError(f"{self.name}: {part} samples must be float32 and classes int64")
+            if len(x) != len(y):
+                raise InputError(f"{self.name}: {len(x)} {part} samples but {len(y)} classes")
+            if len(y) and not (0 <= y.min() and y.max() < self.classes):
+                raise InputError(
+                    f"{self.name}: {part} classes from {y.min()} to {y.max()}, allowed 0 to {self.classes - 1}"
+                )
+            if not np.isfinite(x).all():
+                row = int(np.argwhere(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0, 0])
+                raise InputError(f"{self.name}: {part} sample {row} holds a value that is not finite")
+        if not len(self.y_train):
+            raise InputError(f"{self.name}: no training samples")
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one sample as arrays hold it: (height, width, channels) or (features,)."""
+        return self.x_train.shape[1:]
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample as networks see it: (channels, height, width) or (features,)."""
+        if len(self.shape) == 3:
+            height, width, channels = self.shape
+            return (channels, height, width)
+        return self.shape
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over all samples and classes, so that a run says which data it saw."""
+        digest = hashlib.sha256()
+        for array in (self.x_train, self.y_train, self.x_test, self.y_test):
+            digest.update(str(array.shape).encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+
+def as_batch(x: torch.Tensor) -> torch.Tensor:
+    """Rows of a data set as a network sees them: images become [n, channels, height, width], channels-last.
+
+    A view: the memory stays [n, height, width, channels], which is what fast convolutions read.
+    """
+    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x
+
+
+@dataclass(frozen=True)
+class Split:
+    """Who holds which samples: for each client, indices into the training samples (int64 arrays)."""
+
+    train: tuple[np.ndarray, ...]
+    validation: tuple[np.ndarray, ...]
+    test: tuple[np.ndarray, ...]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Training samples of each client, int64 [clients]."""
+        return np.array([len(part) for part in self.train], dtype=np.int64)
+
+    def class_counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
+        """Training samples of each client by class, int64 [clients, classes]."""
+        return np.stack([np.bincount(labels[part], minlength=classes) for part in self.train]).astype(np.int64)
+
+
+def cut(
+    parts: list[np.ndarray], validation_share: float, test_share: float, streams: list[np.random.Generator]
+) -> Split:
+    """Cut each client's samples into training, validation and test, at random.
+
+    Shares are of the client's own samples, rounded half up, but training keeps at least one sample.
+    """
+    train, validation, test = [], [], []
+    for part, stream in zip(parts, streams, strict=True):
+        mixed = stream.permutation(part) if validation_share or test_share else part
+        n_test = min(int(test_share * len(part) + 0.5), max(len(part) - 1, 0))
+        n_validation = min(int(validation_share * len(part) + 0.5), max(len(part) - n_test - 1, 0))
+        test.append(np.sort(mixed[:n_test]))
+        validation.append(np.sort(mixed[n_test : n_test + n_validation]))
+        train.append(np.sort(mixed[n_test + n_validation :]))
+    return Split(tuple(train), tuple(validation), tuple(test))

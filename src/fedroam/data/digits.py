@@ -1,0 +1,41 @@
+"""The 1,797 handwritten digits of scikit-learn: small, always there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from sklearn.datasets import load_digits
+
+from fedroam.components import Part, field, register
+from fedroam.data.dataset import Dataset
+from fedroam.randomness import stream
+
+
+@register("data", "digits", source="Alpaydin, Kaynak 1998, UCI, doi:10.24432/C50P49 (CC BY 4.0)")
+class Digits(Part):
+    """Handwritten digits of scikit-learn: 1,797 grey images of 8x8, ten classes; no download.
+
+    A fixed fifth of each class (the same for every seed) is the test set.
+    """
+
+    test_share: float = field(0.2, "share of each class kept as the shared test set", gt=0, lt=1)
+    normalise: Literal["standardise", "unit"] = field(
+        "standardise", "pixels scaled to [0, 1], then standardised by the training images' mean and deviation"
+    )
+
+    def load(self) -> Dataset:
+        """The data set."""
+        raw = load_digits()
+        x = (raw.images / 16.0).astype(np.float32)[..., None]
+        y = raw.target.astype(np.int64)
+        is_test = np.zeros(len(y), dtype=bool)
+        for c in range(10):
+            members = stream(0, "digits test set", client=c).permutation(np.flatnonzero(y == c))
+            is_test[members[: round(self.test_share * len(members))]] = True
+        if self.normalise == "standardise":
+            mean, deviation = x[~is_test].mean(dtype=np.float64), x[~is_test].std(dtype=np.float64)
+            x = ((x - mean) / deviation).astype(np.float32)
+        return Dataset(
+            "digits", x[~is_test], y[~is_test], x[is_test], y[is_test], tuple(str(c) for c in range(10))
+        )
