@@ -39,7 +39,7 @@ FAMILIES: dict[str, Family] = {
     "data": Family("what is learnt: the samples and their classes", "digits", ("load",)),
     "partition": Family("who holds which training samples", "dirichlet", ("split",)),
     "model": Family("the network that every client trains", "mlp", ("build",)),
-    "training": Family("the optimiser and the amount of local work", "sgd", ("batches", "check")),
+    "training": Family("the optimiser and the amount of local work", "sgd", ("batches", "keeps_momentum")),
     "objective": Family("the loss that local training lowers", "cross_entropy", ("loss",)),
     "engine": Family("how local training is computed", "auto", ("build",)),
     "mobility": Family("where everybody is, round by round", "random", ("start", "step", "bounds", "groups")),

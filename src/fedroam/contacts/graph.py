@@ -1,0 +1,42 @@
+"""Contact graphs: symmetric, sparse, without self-loops."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from fedroam.mobility import Paths
+
+
+class Contacts(Protocol):
+    """Who can talk to whom in a round."""
+
+    def meet(self, paths: Paths) -> sparse.csr_array:
+        """The contact graph of a round: bool CSR [clients, clients], symmetric, empty diagonal."""
+
+    def reach(self) -> float:
+        """Radio range in metres, infinite where everybody hears everybody."""
+
+
+def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
+    """The symmetric graph of undirected pairs (int [pairs, 2], each pair once, no self-pairs)."""
+    i, j = pairs[:, 0], pairs[:, 1]
+    data = np.ones(2 * len(pairs), dtype=bool)
+    rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+    graph = sparse.coo_array((data, (rows, columns)), shape=(clients, clients)).tocsr()
+    graph.sort_indices()
+    return graph
+
+
+def pairs_of(graph: sparse.csr_array) -> np.ndarray:
+    """The undirected pairs i < j of a contact graph, int32 [pairs, 2], ordered by i, then j."""
+    upper = sparse.triu(graph, k=1).tocoo()
+    order = np.lexsort((upper.col, upper.row))
+    return np.stack([upper.row[order], upper.col[order]], axis=1).astype(np.int32)
+
+
+def degrees(graph: sparse.csr_array) -> np.ndarray:
+    """Number of neighbours of each client, the client itself not counted, int64 [clients]."""
+    return np.diff(graph.indptr).astype(np.int64)

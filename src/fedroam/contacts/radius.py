@@ -1,0 +1,37 @@
+"""Contact by distance at the end of the round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from fedroam.components import Part, field, register
+from fedroam.contacts.graph import graph_of
+from fedroam.mobility import Paths
+
+
+@register("contacts", "radius", source="Reza et al., Sec. III: N_i = {j != i : ||L_i - L_j||_2 <= Rc}")
+class Radius(Part):
+    """Two clients meet where they are at most `radius` apart (inclusive) at the end of the round."""
+
+    radius: float = field(3.0, "communication radius (Rc); inf connects everybody", unit="m", ge=0)
+
+    def meet(self, paths: Paths) -> sparse.csr_array:
+        """See `Contacts.meet`. Cost grows with contacts, not with pairs (k-d tree)."""
+        present = np.flatnonzero(paths.present)
+        if math.isinf(self.radius):
+            i, j = np.triu_indices(len(present), k=1)
+            return graph_of(np.stack([present[i], present[j]], axis=1), paths.clients)
+        places = paths.end[present]
+        # The tree compares rounded distances; a candidate margin and an exact test make the radius inclusive.
+        found = cKDTree(places).query_pairs(self.radius * (1 + 1e-9), output_type="ndarray")
+        gap = places[found[:, 0]] - places[found[:, 1]]
+        found = found[np.einsum("pk,pk->p", gap, gap) <= self.radius * self.radius]
+        return graph_of(present[found], paths.clients)
+
+    def reach(self) -> float:
+        """See `Contacts.reach`."""
+        return self.radius

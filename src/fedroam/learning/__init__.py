@@ -1,0 +1,34 @@
+"""Learning: local training and evaluation of many models, held as rows of one matrix."""
+
+from fedroam.learning import objective, reference, training
+from fedroam.learning.engine import (
+    Engine,
+    Job,
+    Learner,
+    Scores,
+    Task,
+    make_network,
+    start_models,
+    to_tensors,
+)
+from fedroam.learning.exchange import mix
+from fedroam.learning.matrix import Entry, Layout, Models, consensus_distance
+
+__all__ = [
+    "Engine",
+    "Entry",
+    "Job",
+    "Layout",
+    "Learner",
+    "Models",
+    "Scores",
+    "Task",
+    "consensus_distance",
+    "make_network",
+    "mix",
+    "objective",
+    "reference",
+    "start_models",
+    "to_tensors",
+    "training",
+]

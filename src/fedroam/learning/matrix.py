@@ -1,0 +1,141 @@
+"""All models of a run as rows of one contiguous float32 matrix [rows, parameters]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor of a network within a row: its name, shape and place."""
+
+    name: str
+    shape: tuple[int, ...]
+    offset: int
+    size: int
+
+    def view(self, row: torch.Tensor) -> torch.Tensor:
+        """The tensor as a view into `row` (1-D). 4-D weights lie channels-last, as fast convolutions read them."""
+        flat = row[self.offset : self.offset + self.size]
+        if len(self.shape) == 4:
+            out, channels, height, width = self.shape
+            return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
+        return flat.view(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each parameter and each buffer of a network lies in a row. Shared parameters lie there once."""
+
+    parameters: tuple[Entry, ...]
+    buffers: tuple[Entry, ...]
+
+    @classmethod
+    def of(cls, module: nn.Module) -> Layout:
+        """The layout of a network, in the order of its `named_parameters` and `named_buffers`."""
+        return cls(_entries(module.named_parameters()), _entries(module.named_buffers()))
+
+    @property
+    def size(self) -> int:
+        """Number of parameters."""
+        return sum(entry.size for entry in self.parameters)
+
+    @property
+    def buffer_size(self) -> int:
+        """Number of buffer values (running statistics; integers are held as float32)."""
+        return sum(entry.size for entry in self.buffers)
+
+    @torch.no_grad()
+    def write(self, module: nn.Module, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
+        """Copy a network's values into a row of each matrix."""
+        _copy(self.parameters, dict(module.named_parameters()), parameters, to_row=True)
+        _copy(self.buffers, dict(module.named_buffers()), buffers, to_row=True)
+
+    @torch.no_grad()
+    def read(self, module: nn.Module, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
+        """Copy a row of each matrix into a network."""
+        _copy(self.parameters, dict(module.named_parameters()), parameters, to_row=False)
+        _copy(self.buffers, dict(module.named_buffers()), buffers, to_row=False)
+
+
+def _entries(tensors: Iterator[tuple[str, torch.Tensor]]) -> tuple[Entry, ...]:
+    entries, offset = [], 0
+    for name, tensor in tensors:
+        entries.append(Entry(name, tuple(tensor.shape), offset, tensor.numel()))
+        offset += tensor.numel()
+    return tuple(entries)
+
+
+def _copy(
+    entries: tuple[Entry, ...], tensors: dict[str, torch.Tensor], row: torch.Tensor, *, to_row: bool
+) -> None:
+    for entry in entries:
+        view = entry.view(row)
+        if to_row:
+            view.copy_(tensors[entry.name])
+        else:
+            tensors[entry.name].copy_(view)
+
+
+@dataclass
+class Models:
+    """The models of a run and their optimiser state: float32 matrices, one row a model.
+
+    parameters: [rows, layout.size]; buffers: [rows, layout.buffer_size]; momentum: [rows, layout.size], or None
+    where the optimiser keeps none between rounds.
+    """
+
+    layout: Layout
+    parameters: torch.Tensor
+    buffers: torch.Tensor
+    momentum: torch.Tensor | None
+
+    @classmethod
+    def empty(cls, layout: Layout, rows: int, *, momentum: bool, device: torch.device | str = "cpu") -> Models:
+        """Room for `rows` models, all zero."""
+
+        def zeros(width: int) -> torch.Tensor:
+            return torch.zeros((rows, width), dtype=torch.float32, device=device)
+
+        return cls(layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None)
+
+    def __len__(self) -> int:
+        return len(self.parameters)
+
+    @property
+    def bytes_each(self) -> int:
+        """What one model weighs on the air: parameters and buffers as float32, bytes."""
+        return 4 * (self.layout.size + self.layout.buffer_size)
+
+    def mean(self) -> Models:
+        """The average of all models, as a matrix of one row (accumulated in float64, in row order)."""
+
+        def mean(matrix: torch.Tensor) -> torch.Tensor:
+            return (column_sums(matrix) / len(matrix)).to(torch.float32)[None]
+
+        return Models(self.layout, mean(self.parameters), mean(self.buffers), None)
+
+
+BLOCK = 4096  # columns: a block of every row fits the cache
+
+
+def column_sums(matrix: torch.Tensor) -> torch.Tensor:
+    """Sum of the rows in float64, in row order: the same for any number of threads."""
+    total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
+    for row in matrix:
+        total += row
+    return total
+
+
+def consensus_distance(parameters: torch.Tensor) -> float:
+    """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64)."""
+    if len(parameters) == 0:
+        return 0.0
+    mean, total = column_sums(parameters) / len(parameters), 0.0
+    for row in parameters:
+        total += float(((row - mean) ** 2).sum())
+    return total

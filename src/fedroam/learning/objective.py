@@ -1,0 +1,32 @@
+"""The loss that local training lowers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fedroam.components import Part, field, register
+
+
+class Objective(Protocol):
+    """A loss as a mean over the samples of a batch."""
+
+    def loss(self, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """Mean loss (a scalar with a gradient) of `module` on inputs x [n, ...] and classes y (int64 [n]).
+
+        It must be a mean over samples: large batches are computed in pieces and added up by their sizes.
+        """
+
+
+@register("objective", "cross_entropy")
+class CrossEntropy(Part):
+    """Softmax cross-entropy, averaged over the batch."""
+
+    label_smoothing: float = field(0.0, "share of the target spread evenly over all classes", ge=0, lt=1)
+
+    def loss(self, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        """See `Objective.loss`."""
+        return functional.cross_entropy(module(x), y, label_smoothing=self.label_smoothing)

@@ -1,0 +1,105 @@
+"""The reference engine: one client after the other, plain `nn.Module` and `torch.optim.SGD`.
+
+Slow and obvious. It is the documentation of what local training means, and the oracle that every fast engine
+must agree with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from fedroam.components import Part, register
+from fedroam.learning.engine import Job, Scores, Task, rate
+from fedroam.learning.matrix import Models
+from fedroam.models import noise
+from fedroam.randomness import torch_stream
+
+EVALUATION_BATCH = 500
+
+
+@register("engine", "reference")
+class Reference(Part):
+    """The slow, obvious loop over clients: `nn.Module`, `torch.optim.SGD`, whole batches."""
+
+    def build(self, task: Task) -> ReferenceLearner:
+        """See `Engine.build`."""
+        return ReferenceLearner(task)
+
+
+class ReferenceLearner:
+    """See `Learner`."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.module = task.network().to(task.x.device)
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        """See `Learner.train`."""
+        return np.array([self._train_one(models, job) for job in jobs], dtype=np.float64)
+
+    def _train_one(self, models: Models, job: Job) -> float:
+        task, layout, module = self.task, models.layout, self.module
+        layout.read(module, models.parameters[job.row], models.buffers[job.row])
+        module.train()
+        optimizer = torch.optim.SGD(
+            module.parameters(),
+            lr=rate(task.training, job.round),
+            momentum=task.training.momentum,
+            weight_decay=task.training.weight_decay,
+        )
+        parameters = dict(module.named_parameters())
+        if models.momentum is not None:
+            for entry in layout.parameters:
+                kept = entry.view(models.momentum[job.row]).clone()
+                optimizer.state[parameters[entry.name]]["momentum_buffer"] = kept
+        generator = torch_stream(task.seed, "dropout", job.round, job.client, device=task.x.device)
+        total, seen = 0.0, 0
+        with noise(generator):
+            for batch in job.batches(task):
+                index = torch.from_numpy(batch).to(task.x.device)
+                optimizer.zero_grad()
+                loss = task.objective.loss(module, task.x[index], task.y[index])
+                loss.backward()
+                optimizer.step()
+                total, seen = total + float(loss) * len(batch), seen + len(batch)
+        layout.write(module, models.parameters[job.row], models.buffers[job.row])
+        if models.momentum is not None:
+            for entry in layout.parameters:
+                state = optimizer.state[parameters[entry.name]]
+                entry.view(models.momentum[job.row]).copy_(state["momentum_buffer"])
+        return total / seen if seen else float("nan")
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> Scores:
+        """See `Learner.evaluate`."""
+        correct, samples, loss = [], [], []
+        for k, row in enumerate(rows):
+            models.layout.read(self.module, models.parameters[row], models.buffers[row])
+            self.module.eval()
+            own = slice(None) if parts is None else torch.from_numpy(parts[k]).to(x.device)
+            right, total = 0, 0.0
+            for some_x, some_y in zip(
+                x[own].split(EVALUATION_BATCH), y[own].split(EVALUATION_BATCH), strict=True
+            ):
+                outputs = self.module(some_x)
+                right += int((outputs.argmax(1) == some_y).sum())
+                total += float(functional.cross_entropy(outputs, some_y, reduction="sum"))
+            count = len(y[own])
+            correct.append(right)
+            samples.append(count)
+            loss.append(total / count if count else float("nan"))
+        return Scores(np.array(correct, np.int64), np.array(samples, np.int64), np.array(loss, np.float64))
+
+    def close(self) -> None:
+        """Nothing to give back."""

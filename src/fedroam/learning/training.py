@@ -1,0 +1,84 @@
+"""Local training: the optimiser, and how much of it a client does in a round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+import numpy as np
+from pydantic import model_validator
+
+from fedroam.components import Part, field, register
+
+
+class Training(Protocol):
+    """The local work of a round. The engines read the optimiser's fields (lr, momentum, weight_decay)."""
+
+    lr: float
+    momentum: float
+    weight_decay: float
+
+    def batches(self, samples: int, stream: np.random.Generator) -> Iterator[np.ndarray]:
+        """The batches of one client in one round, one optimiser step each: positions in 0 .. samples - 1."""
+
+    def keeps_momentum(self) -> bool:
+        """Whether momentum outlives the round (then it is part of the run's state)."""
+
+
+@register("training", "sgd", source="torch.optim.SGD: v <- m v + g + wd x; x <- x - lr v")
+class SGD(Part):
+    """Stochastic gradient descent with momentum and weight decay; full batch or minibatches, steps or epochs.
+
+    Without `steps` and `epochs` a round is one epoch, which for a full batch is one gradient step.
+    """
+
+    lr: float = field(0.1, "learning rate", gt=0, lt=1e6)
+    lr_decay: float = field(1.0, "factor on the learning rate after each round", gt=0, le=1)
+    momentum: float = field(0.0, "momentum", ge=0, lt=1)
+    momentum_state: Literal["kept", "reset"] = field(
+        "kept", "whether momentum is kept between rounds, or starts anew (as a new optimiser would)"
+    )
+    weight_decay: float = field(0.0, "weight decay (L2)", ge=0)
+    batch_size: int = field(0, "samples per step; 0 is the full batch", unit="samples", ge=0)
+    steps: int | None = field(None, "optimiser steps per round (excludes epochs)", ge=1)
+    epochs: int | None = field(None, "passes over the client's samples per round (excludes steps)", ge=1)
+    drop_last: bool = field(False, "leave out an epoch's last batch where it is smaller than batch_size")
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> SGD:
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(f"steps = {self.steps} and epochs = {self.epochs}: allowed is one of the two")
+        return self
+
+    def keeps_momentum(self) -> bool:
+        """See `Training.keeps_momentum`."""
+        return self.momentum > 0 and self.momentum_state == "kept"
+
+    def batches(self, samples: int, stream: np.random.Generator) -> Iterator[np.ndarray]:
+        """See `Training.batches`. Each pass is a new shuffle; a full batch needs no draw.
+
+        Passes are cut into batches in order; with `steps` a new pass begins where one ends.
+        """
+        if samples == 0:
+            return
+        whole = self.batch_size == 0 or (self.batch_size >= samples and not self.drop_last)
+        done, passes = 0, 0
+        while self.steps is None or done < self.steps:
+            if self.steps is None and passes == (self.epochs or 1):
+                return
+            passes += 1
+            if whole:
+                done += 1
+                yield np.arange(samples)
+                continue
+            order, before = stream.permutation(samples), done
+            for begin in range(0, samples, self.batch_size):
+                batch = order[begin : begin + self.batch_size]
+                if self.drop_last and len(batch) < self.batch_size:
+                    break
+                if self.steps is not None and done == self.steps:
+                    return
+                done += 1
+                yield batch
+            if done == before:  # fewer samples than one batch, and incomplete ones are dropped
+                return

@@ -1,0 +1,88 @@
+"""The weights of an exchange: x_i <- sum_j w_ij x_j over the client itself and those it meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from fedroam.components import Part, register
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a mixing rule may know of the clients: training samples held (int64 [clients]) and present speed
+    (way of the round per round, float64 [clients], metres).
+    """
+
+    samples: np.ndarray
+    speed: np.ndarray
+
+
+class Mixing(Protocol):
+    """A rule for the weights of an exchange."""
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
+        """Weights w_ij, float64 CSR [clients, clients]: non-negative, rows summing to 1, and zero wherever i and
+        j are neither the same client nor in contact. `graph` is a contact graph (symmetric, no self-loops).
+        """
+
+
+def entries(graph: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the contacts of a graph."""
+    rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
+    return rows, graph.indices
+
+
+def matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, own: np.ndarray) -> sparse.csr_array:
+    """The sparse weights with the given off-diagonal entries and the diagonal `own`; columns sorted in a row."""
+    clients = len(own)
+    everyone = np.arange(clients)
+    weights = sparse.coo_array(
+        (
+            np.concatenate([values, own]),
+            (np.concatenate([rows, everyone]), np.concatenate([columns, everyone])),
+        ),
+        shape=(clients, clients),
+    ).tocsr()
+    weights.sort_indices()
+    return weights
+
+
+@register("mixing", "data_size", source="Reza et al., Eq. 2: w_ij = |D_j| / (|D_i| + sum_{k in N_i} |D_k|)")
+class DataSize(Part):
+    """FedAvg over the neighbourhood: everybody in it counts by the samples it holds. Rows sum to 1.
+
+    A neighbourhood that holds no sample at all keeps the client's own model.
+    """
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
+        """See `Mixing.weights`."""
+        size = facts.samples.astype(np.float64)
+        total = size + graph.astype(np.float64) @ size
+        empty = total == 0
+        total[empty] = 1.0
+        rows, columns = entries(graph)
+        return matrix(rows, columns, size[columns] / total[rows], np.where(empty, 1.0, size / total))
+
+
+@register(
+    "mixing",
+    "metropolis",
+    source="Jahani et al., Eq. 2; Xiao, Boyd, Lall, IPSN 2005: w_ij = 1 / (1 + max(d_i, d_j))",
+)
+class Metropolis(Part):
+    """Metropolis-Hastings weights: symmetric and doubly stochastic on every contact graph.
+
+    d is the degree in the present graph; w_ii = 1 - sum_{j != i} w_ij.
+    """
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
+        """See `Mixing.weights`."""
+        degree = np.diff(graph.indptr)
+        rows, columns = entries(graph)
+        values = 1.0 / (1.0 + np.maximum(degree[rows], degree[columns]))
+        own = 1.0 - np.bincount(rows, weights=values, minlength=graph.shape[0])
+        return matrix(rows, columns, values, own)

@@ -1,0 +1,108 @@
+"""Clients on the points of a square grid: nobody moves, or some move at random."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedroam.components import Part, field, register
+from fedroam.errors import InputError
+from fedroam.mobility.world import Paths, State, World
+from fedroam.randomness import stream
+
+REZA = "Reza et al., Sec. III (grid world) and Sec. IV (baselines); Jahani et al., Sec. V"
+
+
+def grid_places(world: World, grid: int) -> np.ndarray:
+    """Start places drawn uniformly from the grid points {1..G}^2 (two clients may share one), float64 [clients, 2].
+
+    They depend on the seed alone, so that every pattern starts from the same places.
+    """
+    return stream(world.seed, "places").integers(1, grid + 1, size=(world.clients, 2)).astype(np.float64)
+
+
+def within(here: np.ndarray, reach: float, grid: int) -> np.ndarray:
+    """Grid points at most `reach` (Euclidean) from the grid point `here`, itself included; float64 [points, 2].
+
+    Ordered by x, then y.
+    """
+    span = int(min(reach, grid))
+    xs = np.arange(max(1, int(here[0]) - span), min(grid, int(here[0]) + span) + 1)
+    ys = np.arange(max(1, int(here[1]) - span), min(grid, int(here[1]) + span) + 1)
+    inside = (xs[:, None] - here[0]) ** 2 + (ys[None, :] - here[1]) ** 2 <= reach * reach
+    i, j = np.nonzero(inside)
+    return np.stack([xs[i], ys[j]], axis=1).astype(np.float64)
+
+
+def mobile_groups(world: World, mobile: int) -> np.ndarray:
+    """`mobile` for the first clients by index, `static` for the rest (places are random anyway)."""
+    if mobile > world.clients:
+        raise InputError(
+            f"mobility.mobile = {mobile}: only {world.clients} clients; allowed is 0 to {world.clients}"
+        )
+    return np.array(["mobile"] * mobile + ["static"] * (world.clients - mobile))
+
+
+@register("mobility", "static", source=REZA)
+class Static(Part):
+    """Nobody moves: places are drawn once, uniformly from the grid points."""
+
+    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+
+    def start(self, world: World) -> dict[str, np.ndarray]:
+        """See `Mobility.start`."""
+        return {"position": grid_places(world, self.grid)}
+
+    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """See `Mobility.step`."""
+        return dict(state), Paths.still(state["position"])
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """See `Mobility.bounds`."""
+        return (1.0, 1.0, float(self.grid), float(self.grid))
+
+    def groups(self, world: World) -> np.ndarray:
+        """See `Mobility.groups`."""
+        return mobile_groups(world, 0)
+
+
+@register("mobility", "random", source=REZA)
+class Random(Part):
+    """The mobile clients jump, each round, to a grid point drawn uniformly from those within `max_step`.
+
+    The present point is one of them: a mobile client may stay.
+    """
+
+    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
+    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+
+    def start(self, world: World) -> dict[str, np.ndarray]:
+        """See `Mobility.start`."""
+        mobile_groups(world, self.mobile)
+        return {"position": grid_places(world, self.grid)}
+
+    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """See `Mobility.step`."""
+        # One draw for every client, moving or not: a client's walk does not depend on how many others move.
+        draws = stream(world.seed, "moves", round).random(world.clients)
+        before = state["position"]
+        after = before.copy()
+        for i in range(self.mobile):
+            after[i] = pick(within(before[i], self.max_step, self.grid), draws[i])
+        return {**state, "position": after}, Paths.straight(before, after)
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """See `Mobility.bounds`."""
+        return (1.0, 1.0, float(self.grid), float(self.grid))
+
+    def groups(self, world: World) -> np.ndarray:
+        """See `Mobility.groups`."""
+        return mobile_groups(world, self.mobile)
+
+
+def pick(candidates: np.ndarray | Sequence[np.ndarray], draw: float) -> np.ndarray:
+    """The candidate that a uniform draw in [0, 1) falls on, all equally likely."""
+    return np.asarray(candidates[min(int(draw * len(candidates)), len(candidates) - 1)])

@@ -1,0 +1,103 @@
+"""What movement is made of: the facts a pattern may know, and the paths it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+State = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class World:
+    """The facts of a run that a mobility pattern may use.
+
+    class_counts: int64 [clients, classes], training samples of each client by class (steered patterns fly by
+    them). reach: radio range in metres (infinite where everybody hears everybody).
+    """
+
+    seed: int
+    clients: int
+    class_counts: np.ndarray
+    reach: float
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Where everybody is during one round: piecewise-linear paths over the round's time 0 to 1.
+
+    Client i owns the points first[i] to first[i + 1]; first: int64 [clients + 1], time: float64 [points] rising
+    from 0 to 1 within a client, point: float64 [points, 2] in metres, present: bool [clients] (a client that is
+    away has a path without meaning).
+    """
+
+    first: np.ndarray
+    time: np.ndarray
+    point: np.ndarray
+    present: np.ndarray
+
+    @classmethod
+    def straight(cls, start: np.ndarray, end: np.ndarray, present: np.ndarray | None = None) -> Paths:
+        """Everybody moves from start to end (float64 [clients, 2]) at constant speed."""
+        clients = len(start)
+        return cls(
+            first=np.arange(clients + 1, dtype=np.int64) * 2,
+            time=np.tile([0.0, 1.0], clients),
+            point=np.stack([start, end], axis=1).reshape(-1, 2),
+            present=np.ones(clients, dtype=bool) if present is None else present,
+        )
+
+    @classmethod
+    def still(cls, position: np.ndarray, present: np.ndarray | None = None) -> Paths:
+        """Everybody stays at position (float64 [clients, 2]) all the round."""
+        return cls.straight(position, position, present)
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return len(self.first) - 1
+
+    @property
+    def start(self) -> np.ndarray:
+        """Places at the beginning of the round, float64 [clients, 2]."""
+        return self.point[self.first[:-1]]
+
+    @property
+    def end(self) -> np.ndarray:
+        """Places at the end of the round, float64 [clients, 2]."""
+        return self.point[self.first[1:] - 1]
+
+    @property
+    def length(self) -> np.ndarray:
+        """Way travelled by each client in the round, float64 [clients], metres."""
+        steps = np.hypot(*np.diff(self.point, axis=0).T)
+        steps[self.first[1:-1] - 1] = 0.0  # from one client's last point to the next one's first: no way
+        return np.add.reduceat(np.append(steps, 0.0), self.first[:-1])
+
+
+class Mobility(Protocol):
+    """A mobility pattern. Its state is a mapping of plain arrays and holds at least `position` [clients, 2]."""
+
+    def start(self, world: World) -> dict[str, np.ndarray]:
+        """The state before round 1."""
+
+    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """The state after `round` (1, 2, ...) and the way everybody took; draws from the round's stream only."""
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """x and y of the world's lower left corner, then of its upper right one, metres."""
+
+    def groups(self, world: World) -> np.ndarray:
+        """The name of each client's group (static, mobile, ...), str [clients]."""
+
+
+def checked(state: dict[str, Any], world: World) -> dict[str, np.ndarray]:
+    """`state` as plain arrays; says so where a pattern forgot `position` or gave it another shape."""
+    arrays = {name: np.asarray(value) for name, value in state.items()}
+    found = arrays["position"].shape if "position" in arrays else None
+    if found != (world.clients, 2):
+        raise TypeError(f"a mobility state needs position [{world.clients}, 2], found {found}")
+    return arrays
