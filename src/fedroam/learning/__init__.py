@@ -1,6 +1,6 @@
 """Learning: local training and evaluation of many models, held as rows of one matrix."""
 
-from fedroam.learning import objective, reference, training
+from fedroam.learning import fast, objective, reference, training
 from fedroam.learning.engine import (
     Engine,
     Job,
@@ -24,6 +24,7 @@ __all__ = [
     "Scores",
     "Task",
     "consensus_distance",
+    "fast",
     "make_network",
     "mix",
     "objective",

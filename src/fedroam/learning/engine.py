@@ -132,5 +132,7 @@ def start_models(
 def to_tensors(x: np.ndarray, y: np.ndarray, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Samples and classes as networks see them, on `device`; on the CPU they share the arrays' memory."""
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device = {str(device)!r}: this machine or this torch has no CUDA; allowed here is 'cpu'")
+        raise InputError(
+            f"device = {str(device)!r}: this machine or this torch has no CUDA; allowed here is 'cpu'"
+        )
     return as_batch(torch.from_numpy(x).to(device)), torch.from_numpy(y).to(device)

@@ -95,13 +95,17 @@ class Models:
     momentum: torch.Tensor | None
 
     @classmethod
-    def empty(cls, layout: Layout, rows: int, *, momentum: bool, device: torch.device | str = "cpu") -> Models:
+    def empty(
+        cls, layout: Layout, rows: int, *, momentum: bool, device: torch.device | str = "cpu"
+    ) -> Models:
         """Room for `rows` models, all zero."""
 
         def zeros(width: int) -> torch.Tensor:
             return torch.zeros((rows, width), dtype=torch.float32, device=device)
 
-        return cls(layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None)
+        return cls(
+            layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None
+        )
 
     def __len__(self) -> int:
         return len(self.parameters)

@@ -1,0 +1,89 @@
+"""The fast CPU engine: one single-threaded worker a core, each taking whole clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from fedroam.components import Part, field, register
+from fedroam.errors import InputError
+from fedroam.learning.engine import Job, Learner, Scores, Task
+from fedroam.learning.local import Samples, Trainer, probe
+from fedroam.learning.matrix import Models
+from fedroam.learning.reference import Reference, ReferenceLearner
+from fedroam.learning.workers import Workers
+
+
+@register("engine", "cpu")
+class Cpu(Part):
+    """One single-threaded worker a core; each trains whole clients, the largest first, rows in place."""
+
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+
+    def build(self, task: Task) -> CpuLearner:
+        """See `Engine.build`. Raises InputError where the data are not on the CPU."""
+        if task.x.device.type != "cpu":
+            raise InputError(f"engine 'cpu': the data are on {task.x.device}; allowed is device = \"cpu\"")
+        return CpuLearner(task, self.workers)
+
+
+@register("engine", "auto")
+class Auto(Part):
+    """`cpu` where the data are on the CPU, `reference` on any other device."""
+
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+
+    def build(self, task: Task) -> Learner:
+        """See `Engine.build`."""
+        if task.x.device.type == "cpu":
+            return Cpu(workers=self.workers).build(task)
+        return Reference().build(task)
+
+
+class CpuLearner:
+    """See `Learner`. notes: what is worth telling the user about how the work is done."""
+
+    def __init__(self, task: Task, workers: int) -> None:
+        self.task = task
+        self.samples = Samples(task.x, task.y)
+        self.nature = probe(task)
+        self.notes: tuple[str, ...] = ()
+        if self.nature.foreign:
+            self.notes = ("the network draws from torch's global generator: clients are trained one by one",)
+        self.workers = Workers(workers)
+        self._trainers: dict[int, Trainer] = {}
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        """See `Learner.train`."""
+        losses = np.full(len(jobs), np.nan)
+
+        def do(worker: int, k: int) -> None:
+            if worker not in self._trainers:
+                self._trainers[worker] = Trainer(self.task, self.samples, self.nature, self.workers.check)
+            losses[k] = self._trainers[worker].train(models, jobs[k])
+
+        self.workers.run(
+            [len(job.samples) for job in jobs],
+            do,
+            lambda k: f"client {jobs[k].client}, round {jobs[k].round}",
+            serial=self.nature.foreign,
+        )
+        return losses
+
+    def evaluate(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> Scores:
+        """See `Learner.evaluate`."""
+        reference = ReferenceLearner(self.task)
+        return reference.evaluate(models, rows, x, y, parts)
+
+    def close(self) -> None:
+        """See `Learner.close`."""
+        self.workers.close()

@@ -1,0 +1,157 @@
+"""The local training of one client by one single-threaded worker, for any `nn.Module` and any objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedroam.learning.engine import Job, Task, rate
+from fedroam.learning.matrix import Layout, Models
+from fedroam.models import draws, noise
+from fedroam.randomness import torch_default_stream, torch_stream
+
+PIECE = 128  # samples of a large batch computed at a time, so that activations stay in the cache
+
+
+@dataclass(frozen=True)
+class Nature:
+    """What decides how a network may be computed.
+
+    apart: each sample's output depends on that sample alone, and nothing is drawn: a large batch may be computed
+    in pieces. foreign: training draws from torch's global generator, so that only one may train at a time.
+    """
+
+    apart: bool
+    foreign: bool
+
+
+def probe(task: Task) -> Nature:
+    """Find out by training-mode forward passes on up to four samples of the task.
+
+    Not every dependence between samples can be seen so; batch norms, and whatever acts like one, are.
+    """
+    with torch_default_stream(task.seed, "probe"):
+        module = task.network().train()
+        own_draws = draws(module)
+        few = task.x[:4]
+        before = torch.random.get_rng_state()
+        with torch.no_grad(), noise(torch_stream(task.seed, "probe")):
+            try:
+                whole = module(few)
+                foreign = not torch.equal(before, torch.random.get_rng_state())
+                if own_draws or foreign or len(few) < 2:
+                    return Nature(apart=False, foreign=foreign)
+                pieces = torch.cat([module(few[k : k + 1]) for k in range(len(few))])
+                apart = pieces.shape == whole.shape and torch.allclose(pieces, whole, rtol=1e-3, atol=1e-4)
+            except (RuntimeError, ValueError):  # a batch norm refuses a batch of one sample, for instance
+                foreign = not torch.equal(before, torch.random.get_rng_state())
+                apart = False
+    return Nature(apart, foreign)
+
+
+class Samples:
+    """The samples of a task, and how to pick some of them so that images stay channels-last."""
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
+        images = x.dim() == 4
+        self.base = x.permute(0, 2, 3, 1).contiguous() if images else x.contiguous()
+        self.images = images
+        self.y = y
+
+    def pick(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The samples with these indices, a copy."""
+        x = self.base.index_select(0, index)
+        return (x.permute(0, 3, 1, 2) if self.images else x), self.y.index_select(0, index)
+
+
+class Trainer:
+    """One worker's network, gradient memory and optimiser. Rows are trained in place.
+
+    The network's parameters are made views into the client's row, and its gradients are views into one flat
+    vector, so that the optimiser is a few operations on whole rows (the update rule of torch.optim.SGD).
+    """
+
+    def __init__(self, task: Task, samples: Samples, nature: Nature, check: Callable[[], None]) -> None:
+        self.task, self.samples, self.nature, self.check = task, samples, nature, check
+        self.layout: Layout = task.layout
+        with torch_default_stream(task.seed, "worker's network"):
+            self.module: nn.Module = task.network().train()
+        self.parameters = list(self.module.parameters())
+        self.gradient = torch.zeros(self.layout.size)
+        for entry, parameter in zip(self.layout.parameters, self.parameters, strict=True):
+            parameter.grad = entry.view(self.gradient) if parameter.requires_grad else None
+        self.step_momentum = torch.zeros(self.layout.size) if task.training.momentum else None
+
+    def train(self, models: Models, job: Job) -> float:
+        """Train the job's row in place; mean training loss."""
+        task, training = self.task, self.task.training
+        row = models.parameters[job.row].data
+        for entry, parameter in zip(self.layout.parameters, self.parameters, strict=True):
+            # `.data` gives each view a version counter of its own; views of one base share theirs, and autograd
+            # would take another worker's update for a change of this row.
+            parameter.data = entry.view(row)
+        if self.layout.buffers:
+            self._buffers(models.buffers[job.row], to_row=False)
+        momentum = None if models.momentum is None else models.momentum[job.row].data
+        if momentum is None and self.step_momentum is not None:
+            momentum = self.step_momentum.zero_()
+        lr, total, seen = rate(training, job.round), 0.0, 0
+        with noise(torch_stream(task.seed, "dropout", job.round, job.client)):
+            if self.nature.foreign:
+                with torch_default_stream(task.seed, "foreign draws", job.round, job.client):
+                    total, seen = self._steps(job, row, momentum, lr)
+            else:
+                total, seen = self._steps(job, row, momentum, lr)
+        if self.layout.buffers:
+            self._buffers(models.buffers[job.row], to_row=True)
+        return total / seen if seen else float("nan")
+
+    def _steps(
+        self, job: Job, row: torch.Tensor, momentum: torch.Tensor | None, lr: float
+    ) -> tuple[float, int]:
+        total, seen = 0.0, 0
+        for batch in job.batches(self.task):
+            self.check()
+            total += self._gradient(batch) * len(batch)
+            seen += len(batch)
+            self._update(row, momentum, lr)
+        return total, seen
+
+    def _gradient(self, batch: np.ndarray) -> float:
+        """Mean loss of a batch; its gradient is left in `self.gradient`."""
+        self.gradient.zero_()
+        index = torch.from_numpy(batch)
+        loss_of, module = self.task.objective.loss, self.module
+        if len(batch) <= PIECE or not self.nature.apart:
+            loss = loss_of(module, *self.samples.pick(index))
+            loss.backward()
+            return float(loss.detach())
+        total = 0.0
+        for piece in index.split(PIECE):
+            loss = loss_of(module, *self.samples.pick(piece)) * (len(piece) / len(batch))
+            loss.backward()
+            total += float(loss.detach())
+            self.check()
+        return total
+
+    def _update(self, row: torch.Tensor, momentum: torch.Tensor | None, lr: float) -> None:
+        """v <- m v + (g + d x); x <- x - lr v, as torch.optim.SGD."""
+        gradient, decay = self.gradient, self.task.training.weight_decay
+        if decay:
+            gradient.add_(row, alpha=decay)
+        if momentum is not None:
+            gradient = momentum.mul_(self.task.training.momentum).add_(gradient)
+        row.add_(gradient, alpha=-lr)
+
+    @torch.no_grad()
+    def _buffers(self, row: torch.Tensor, *, to_row: bool) -> None:
+        for entry, buffer in zip(self.layout.buffers, self.module.buffers(), strict=True):
+            view = entry.view(row)
+            if to_row:
+                view.copy_(buffer)
+            else:
+                buffer.copy_(view)

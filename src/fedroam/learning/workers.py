@@ -1,0 +1,183 @@
+"""Threads that stay alive over a run and take jobs one after the other, the largest first.
+
+Each worker computes with one thread, so that results do not depend on how many workers there are: the arithmetic
+of a job is the same whoever does it, and no job is ever split between workers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import queue
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+import torch
+
+from fedroam.errors import FedroamError, InputError
+
+# Blocks below this size are kept by the allocator, larger ones go back to the system when freed. glibc allows no
+# higher threshold.
+KEPT_BLOCK = 32 * 1024 * 1024
+# What the allocator may hold back before it returns memory to the system, and how much it takes at a time.
+KEPT_MEMORY = 1024 * 1024 * 1024
+MEMORY_STEP = 64 * 1024 * 1024
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def keep_memory() -> bool:
+    """Tell glibc's allocator to keep freed blocks of up to 32 MiB; whether it could be told (once a process).
+
+    By default every activation above 128 KiB is a fresh mapping whose pages the kernel must clear on first touch,
+    at each step anew; that can cost a third of the time of a small network. Elsewhere than on glibc this does
+    nothing. See mallopt(3).
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        libc = ctypes.CDLL(None)
+        libc.gnu_get_libc_version  # noqa: B018  (absent in other C libraries)
+        trim, top_pad, mmap_threshold = -1, -2, -3
+        settings = ((mmap_threshold, KEPT_BLOCK), (trim, KEPT_MEMORY), (top_pad, MEMORY_STEP))
+        return all([libc.mallopt(name, value) == 1 for name, value in settings])
+    except (OSError, AttributeError):
+        return False
+
+
+class Cancelled(Exception):  # noqa: N818  (not an error: the caller already knows why)
+    """Raised inside a job to leave it early, because another failed or the user pressed Ctrl-C."""
+
+
+class _Batch:
+    """Jobs handed to the workers together."""
+
+    def __init__(self, order: Sequence[int], do: Callable[[int, int], None], workers: int) -> None:
+        self.left = iter(order)
+        self.do = do
+        self.lock = threading.Lock()
+        self.stop = threading.Event()
+        self.done = threading.Semaphore(0)
+        self.workers = workers
+        self.failures: dict[int, BaseException] = {}
+
+    def work(self, worker: int) -> None:
+        while not self.stop.is_set():
+            with self.lock:
+                job = next(self.left, None)
+            if job is None:
+                break
+            try:
+                self.do(worker, job)
+            except Cancelled:
+                break
+            except BaseException as error:
+                self.failures[job] = error
+                self.stop.set()
+        self.done.release()
+
+
+def _serve(worker: int, inbox: queue.SimpleQueue[_Batch | None], ready: threading.Semaphore) -> None:
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)  # denormals are up to a hundred times slower; set for this thread only
+    ready.release()
+    while (batch := inbox.get()) is not None:
+        batch.work(worker)
+        del batch  # or an idle worker would keep a finished batch, and all that it refers to, alive
+
+
+def _dismiss(inboxes: list[queue.SimpleQueue[_Batch | None]], threads: list[threading.Thread]) -> None:
+    for inbox in inboxes:
+        inbox.put(None)
+    for thread in threads:
+        thread.join()
+
+
+class Workers:
+    """A fixed number of single-threaded workers; 0 means one for each core this process may use.
+
+    `close` ends them. So does the garbage collector, and so does the end of the program.
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self.count = count or cores()
+        keep_memory()
+        self._inboxes: list[queue.SimpleQueue[_Batch | None]] = []
+        self._threads: list[threading.Thread] = []
+        self._batch: _Batch | None = None
+        self._finalizer = weakref.finalize(self, _dismiss, self._inboxes, self._threads)
+
+    def _start(self) -> None:
+        before, ready = torch.get_num_threads(), threading.Semaphore(0)
+        for worker in range(self.count):
+            inbox: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+            thread = threading.Thread(
+                target=_serve, args=(worker, inbox, ready), name=f"fedroam-{worker}", daemon=True
+            )
+            thread.start()
+            self._inboxes.append(inbox)
+            self._threads.append(thread)
+        for _ in range(self.count):
+            ready.acquire()
+        # A worker's setting is its own, but torch also keeps the last one as the default of later threads.
+        torch.set_num_threads(before)
+
+    def run(
+        self,
+        sizes: Sequence[float],
+        do: Callable[[int, int], None],
+        name: Callable[[int], str] = "job {}".format,
+        *,
+        serial: bool = False,
+    ) -> None:
+        """Call do(worker, k) once for each k, the largest sizes[k] first; wait for all.
+
+        Where a call raises, no further one begins and the error of the first job (by number) is raised again with
+        name(k) in front; so it is for KeyboardInterrupt in this thread. With `serial` one worker does all.
+        """
+        if not self._finalizer.alive:
+            raise FedroamError("these workers are closed")
+        if not self._threads:
+            self._start()
+        order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
+        count = 1 if serial else min(self.count, len(order))
+        batch = self._batch = _Batch(order, do, count)
+        for inbox in self._inboxes[:count]:
+            inbox.put(batch)
+        waiting = count
+        try:
+            while waiting:
+                batch.done.acquire()
+                waiting -= 1
+        except BaseException:  # Ctrl-C: let the workers leave their jobs, so that nobody writes any more
+            batch.stop.set()
+            for _ in range(waiting):
+                batch.done.acquire()
+            raise
+        finally:
+            self._batch = None
+        if batch.failures:
+            first = min(batch.failures)
+            error = batch.failures[first]
+            kind = InputError if isinstance(error, InputError) else FedroamError
+            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
+            raise kind(f"{name(first)}: {shown}") from error
+
+    def check(self) -> None:
+        """To be called now and then inside a long job: raises Cancelled where the work is to end."""
+        batch = self._batch
+        if batch is not None and batch.stop.is_set():
+            raise Cancelled
+
+    def close(self) -> None:
+        """End the threads."""
+        self._finalizer()
