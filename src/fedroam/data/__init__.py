@@ -1,7 +1,7 @@
 """Data: sources, preprocessing, partition. What is learnt, and who holds which part of it."""
 
-from fedroam.data import digits, partition
+from fedroam.data import cifar10, digits, mnist, partition
 from fedroam.data.dataset import Dataset, Split, as_batch, cut
 from fedroam.data.partition import Partition
 
-__all__ = ["Dataset", "Partition", "Split", "as_batch", "cut", "digits", "partition"]
+__all__ = ["Dataset", "Partition", "Split", "as_batch", "cifar10", "cut", "digits", "mnist", "partition"]

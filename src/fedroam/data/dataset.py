@@ -99,7 +99,9 @@ class Split:
 
     def class_counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """Training samples of each client by class, int64 [clients, classes]."""
-        return np.stack([np.bincount(labels[part], minlength=classes) for part in self.train]).astype(np.int64)
+        return np.stack([np.bincount(labels[part], minlength=classes) for part in self.train]).astype(
+            np.int64
+        )
 
 
 def cut(

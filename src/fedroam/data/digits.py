@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from fedroam.components import Part, field, register
+from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.randomness import stream
+from fedroam.data.preparing import held_out
 
 
 @register("data", "digits", source="Alpaydin, Kaynak 1998, UCI, doi:10.24432/C50P49 (CC BY 4.0)")
@@ -25,14 +26,14 @@ class Digits(Part):
     )
 
     def load(self) -> Dataset:
-        """The data set."""
+        """The data set, read once per process."""
+        return remember(self, (), self._read)
+
+    def _read(self) -> Dataset:
         raw = load_digits()
         x = (raw.images / 16.0).astype(np.float32)[..., None]
         y = raw.target.astype(np.int64)
-        is_test = np.zeros(len(y), dtype=bool)
-        for c in range(10):
-            members = stream(0, "digits test set", client=c).permutation(np.flatnonzero(y == c))
-            is_test[members[: round(self.test_share * len(members))]] = True
+        is_test = held_out(y, self.test_share, "digits test set")
         if self.normalise == "standardise":
             mean, deviation = x[~is_test].mean(dtype=np.float64), x[~is_test].std(dtype=np.float64)
             x = ((x - mean) / deviation).astype(np.float32)

@@ -1,0 +1,94 @@
+"""Preprocessing that several sources share: scaling of pixels and columns, subsets, one-hot columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedroam.errors import InputError
+from fedroam.randomness import stream
+
+
+def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each channel, of pixels scaled to [0, 1]; float64 [channels] each.
+
+    `images` are uint8 [n, h, w, c]. Computed from counts of the 256 values, so exact but for rounding.
+    """
+    values = np.arange(256) / 255.0
+    counts = np.stack(
+        [np.bincount(images[..., c].reshape(-1), minlength=256) for c in range(images.shape[-1])]
+    )
+    mean = counts @ values / counts.sum(axis=1)
+    variance = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / counts.sum(axis=1)
+    return mean, np.sqrt(variance)
+
+
+def scale_pixels(images: np.ndarray, statistics: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """uint8 images [n, h, w, c] as contiguous float32: in [0, 1], then standardised per channel if asked.
+
+    One table look-up per pixel: no copy of the images but the result. A channel without spread is only
+    centred.
+    """
+    channels = images.shape[-1]
+    mean, deviation = statistics if statistics is not None else (np.zeros(channels), np.ones(channels))
+    deviation = np.where(deviation > 0, deviation, 1.0)
+    table = ((np.arange(256)[:, None] / 255.0 - mean) / deviation).astype(np.float32)  # [256, channels]
+    if channels == 1:
+        return table[:, 0].take(images)
+    scaled = np.empty(images.shape, dtype=np.float32)
+    for c in range(channels):
+        scaled[..., c] = table[:, c].take(images[..., c])
+    return scaled
+
+
+def column_statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column of x [n, features], in float64; [features] each.
+
+    A column that is constant (up to rounding) has deviation 1, so that scaling only centres it.
+    """
+    mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    flat = deviation <= 1e-12 * np.abs(mean)
+    return mean, np.where(flat | (deviation == 0), 1.0, deviation)
+
+
+def one_hot(values: np.ndarray, vocabulary: Sequence[str]) -> np.ndarray:
+    """float32 [n, words]: 1 in the column of each value; a value outside the vocabulary is all zeros."""
+    words = np.asarray(vocabulary)
+    order = np.argsort(words)
+    at = np.searchsorted(words[order], values).clip(max=len(words) - 1)
+    columns = order[at]
+    hit = words[columns] == values
+    hot = np.zeros((len(values), len(words)), dtype=np.float32)
+    hot[np.flatnonzero(hit), columns[hit]] = 1.0
+    return hot
+
+
+def held_out(labels: np.ndarray, share: float, purpose: str) -> np.ndarray:
+    """A fixed share of each class (rounded), the same for every seed: bool [n], true where held out."""
+    chosen = np.zeros(len(labels), dtype=bool)
+    for c in np.unique(labels):
+        members = stream(0, purpose, client=int(c)).permutation(np.flatnonzero(labels == c))
+        chosen[members[: round(share * len(members))]] = True
+    return chosen
+
+
+def limit(labels: np.ndarray, count: int | None, setting: str, purpose: str) -> np.ndarray:
+    """Indices (int64, ascending) of `count` samples with the classes in proportion; all if `count` is None.
+
+    Class shares are rounded by largest remainder; within a class the choice is fixed, the same for every
+    seed. Raises InputError where there are fewer samples than asked for.
+    """
+    if count is None or count == len(labels):
+        return np.arange(len(labels))
+    if count > len(labels):
+        raise InputError(f"{setting} = {count}: the data has {len(labels)} (leave it out to take all)")
+    classes, sizes = np.unique(labels, return_counts=True)
+    exact = count * sizes / len(labels)
+    take = np.floor(exact).astype(np.int64)
+    take[np.argsort(take - exact, kind="stable")[: count - take.sum()]] += 1
+    chosen = [
+        stream(0, purpose, client=int(c)).permutation(np.flatnonzero(labels == c))[:k]
+        for c, k in zip(classes, take, strict=True)
+    ]
+    return np.sort(np.concatenate(chosen))
