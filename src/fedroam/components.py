@@ -45,7 +45,9 @@ FAMILIES: dict[str, Family] = {
     "mobility": Family("where everybody is, round by round", "random", ("start", "step", "bounds", "groups")),
     "contacts": Family("who can talk to whom", "radius", ("meet", "reach")),
     "mixing": Family("the weights of an exchange", "metropolis", ("weights",)),
-    "federation": Family("who trains, who aggregates, and when", "decentralized", ("learners", "exchange")),
+    "federation": Family(
+        "who trains, who aggregates, and when", "decentralized", ("init", "learners", "exchange")
+    ),
 }
 
 # The rooms that register parts when they are imported. Named, not imported: this module knows none of them.
@@ -111,7 +113,9 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
             )
         known = _registry[family].get(kind)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise InputError(f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}")
+            raise InputError(
+                f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}"
+            )
         cls.kind, cls.family = kind, family
         if source:
             cls.source = source

@@ -51,9 +51,7 @@ class Experiment(BaseModel):
     evaluate_on: Literal["shared", "own"] = field(
         "shared", "test samples: the data's shared test set, or each client's own held-out share"
     )
-    validation_share: float = field(
-        0.0, "share of each client's samples held out for validation", ge=0, lt=1
-    )
+    validation_share: float = field(0.0, "share of each client's samples held out for validation", ge=0, lt=1)
     test_share: float = field(0.0, "share of each client's samples held out for its own test", ge=0, lt=1)
     start_models: Literal["equal", "independent"] = field(
         "equal", "whether all clients start from one model (Jahani et al.) or each from its own draw"
@@ -281,9 +279,13 @@ def plan(
         runs = []
         for variant, changes in (variants or {"": {}}).items():
             if variant and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", variant):
-                raise InputError(f"variants.{variant}: allowed are letters, digits, dots and dashes in a name")
+                raise InputError(
+                    f"variants.{variant}: allowed are letters, digits, dots and dashes in a name"
+                )
             varied = overlay(settings, changes, notes)
-            for text in assignments:  # the command line has the last word over variants too, but for their kind
+            for (
+                text
+            ) in assignments:  # the command line has the last word over variants too, but for their kind
                 keys, value = parse_assignment(text)
                 if keys[0] in changes and keys[-1] != "kind":
                     varied = overlay(varied, nest(keys, value), notes)

@@ -65,7 +65,7 @@ class ReferenceLearner:
                 loss = task.objective.loss(module, task.x[index], task.y[index])
                 loss.backward()
                 optimizer.step()
-                total, seen = total + float(loss) * len(batch), seen + len(batch)
+                total, seen = total + loss.item() * len(batch), seen + len(batch)
         layout.write(module, models.parameters[job.row], models.buffers[job.row])
         if models.momentum is not None:
             for entry in layout.parameters:

@@ -1,0 +1,58 @@
+"""Federated learning for things that move: the public names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedroam.components import Part, field, register, use
+    from fedroam.errors import FedroamError, InputError
+    from fedroam.experiment import Experiment, Plan, plan
+    from fedroam.recording import Run, open_run, open_runs
+    from fedroam.simulation import Interrupted, run, run_plan
+
+# Loaded when first asked for, so that `fedroam --help` does not wait for torch.
+_HOMES = {
+    "Experiment": "experiment",
+    "FedroamError": "errors",
+    "InputError": "errors",
+    "Interrupted": "simulation",
+    "Part": "components",
+    "Plan": "experiment",
+    "Run": "recording",
+    "field": "components",
+    "open_run": "recording",
+    "open_runs": "recording",
+    "plan": "experiment",
+    "register": "components",
+    "run": "simulation",
+    "run_plan": "simulation",
+    "use": "components",
+}
+__version__ = "0.1.0"
+__all__ = [
+    "Experiment",
+    "FedroamError",
+    "InputError",
+    "Interrupted",
+    "Part",
+    "Plan",
+    "Run",
+    "__version__",
+    "field",
+    "open_run",
+    "open_runs",
+    "plan",
+    "register",
+    "run",
+    "run_plan",
+    "use",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, from the module that holds it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'fedroam' has no attribute {name!r}")
+    return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)

@@ -1,0 +1,21 @@
+"""Recording: the run folder, its checkpoints, and reading it back."""
+
+from fedroam.recording.environment import environment
+from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
+from fedroam.recording.recorder import Existing, Recorder
+from fedroam.recording.run import NOT_REPEATABLE, Run, open_run, open_runs
+
+__all__ = [
+    "NOT_REPEATABLE",
+    "Existing",
+    "Recorder",
+    "Run",
+    "environment",
+    "open_run",
+    "open_runs",
+    "read_json",
+    "write_aside",
+    "write_json",
+    "write_table",
+    "write_text",
+]

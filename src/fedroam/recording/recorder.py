@@ -1,0 +1,169 @@
+"""Writing a run folder, in pieces that a kill cannot spoil."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from fedroam.errors import InputError
+from fedroam.recording import checkpoint
+from fedroam.recording.files import read_table, write_json, write_table, write_text
+from fedroam.recording.run import TABLES, Run, open_run, table_path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: two writers of one folder go unnoticed there
+    fcntl = None  # type: ignore[assignment]
+
+Existing = Literal["refuse", "resume", "replace"]
+
+
+class Recorder:
+    """Writes one run folder.
+
+    Rows are gathered in memory and written, at each checkpoint, as one piece per table under `unfinished/`;
+    pieces newer than the newest checkpoint are dropped on resume. The end of the run joins the pieces.
+    """
+
+    def __init__(self, folder: Path, status: dict[str, Any]) -> None:
+        self.folder = folder
+        self.status = status
+        self._pending: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
+        self._lock: IO[str] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the folder holds the finished run already."""
+        return self.status["state"] == "done"
+
+    def open(self, settings_toml: str, existing: Existing) -> None:
+        """Take the folder: make it, or check what it holds (see `Existing`). Raises InputError where it cannot."""
+        run_json = self.folder / "run.json"
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder}: is a file; --out needs a folder")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._take()
+        if not run_json.exists():
+            strangers = [p.name for p in self.folder.iterdir() if p.suffix != ".tmp" and p.name != ".lock"]
+            if strangers:
+                self.close()
+                raise InputError(f"{self.folder}: not empty and not a run folder; choose another --out")
+        elif existing == "replace":
+            self._clear()
+        else:
+            try:
+                self._continue(open_run(self.folder), settings_toml, existing)
+            except InputError:
+                self.close()
+                raise
+            return
+        write_json(run_json, self.status)
+        write_text(self.folder / "experiment.toml", settings_toml)
+
+    def _take(self) -> None:
+        """Lock the folder: two writers would spoil each other's files. The lock dies with the process."""
+        self._lock = (self.folder / ".lock").open("w")
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._lock.close()
+                raise InputError(f"{self.folder}: another process is writing this run; wait for it") from None
+
+    def _clear(self) -> None:
+        for path in self.folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != ".lock":
+                path.unlink()
+
+    def _continue(self, run: Run, settings_toml: str, existing: Existing) -> None:
+        if run.status["digest"] != self.status["digest"]:
+            raise InputError(
+                f"{self.folder}: holds another experiment ({_difference(run, settings_toml)}); choose another "
+                "--out, or --fresh to replace it"
+            )
+        if not run.done and existing == "refuse":
+            raise InputError(
+                f"{self.folder}: holds an unfinished run (round {run.status['round']} of "
+                f"{run.status['rounds']}); add --resume to go on, or --fresh to begin anew"
+            )
+        self.status = dict(run.status)
+        write_text(self.folder / "experiment.toml", settings_toml)
+        if run.done:  # a kill may have come between the last rename and this
+            shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
+
+    def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
+        """The newest checkpoint, or None; pieces of tables beyond it are dropped."""
+        newest = checkpoint.newest(self.folder / "checkpoints")
+        found = None if newest is None else checkpoint.load(newest, self.status["digest"])
+        reached = -1 if found is None else found[0]
+        for piece in (self.folder / "unfinished").glob("*.parquet*"):
+            if piece.suffix == ".tmp" or int(piece.stem.rpartition("-")[2]) > reached:
+                piece.unlink()
+        return found
+
+    def add(self, table: str, rows: pd.DataFrame) -> None:
+        """Gather rows of a table."""
+        self._pending[table].append(rows)
+
+    def checkpoint(self, round: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them."""
+        for name, rows in self._pending.items():
+            if rows:
+                (self.folder / "unfinished").mkdir(exist_ok=True)
+                piece = self.folder / "unfinished" / f"{name}-{round:08d}.parquet"
+                write_table(piece, pd.concat(rows, ignore_index=True))
+                rows.clear()
+        checkpoint.save(self.folder / "checkpoints", round, self.status["digest"], arrays)
+        self.note(round=round)
+
+    def note(self, **facts: Any) -> None:
+        """Change facts of `run.json`."""
+        self.status.update(facts)
+        write_json(self.folder / "run.json", self.status)
+
+    def seconds_so_far(self) -> float:
+        """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
+        pieces = sorted((self.folder / "unfinished").glob("rounds-*.parquet"))
+        return float(read_table(pieces[-1])["seconds"].iloc[-1]) if pieces else 0.0
+
+    def finish(self) -> None:
+        """Join the pieces into the run's tables and mark the run done."""
+        for name in TABLES:
+            pieces = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
+            if pieces:
+                path = table_path(self.folder, name)
+                path.parent.mkdir(exist_ok=True)
+                write_table(path, pd.concat([read_table(piece) for piece in pieces], ignore_index=True))
+        self.note(state="done")
+        shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
+
+    def close(self) -> None:
+        """Give the folder back."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _difference(run: Run, settings_toml: str) -> str:
+    """The first setting in which the run in a folder differs from the one wanted."""
+    import tomllib
+
+    def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict):
+            return {prefix: value}
+        return {
+            k: v for name, part in value.items() for k, v in flat(part, f"{prefix}.{name}".strip(".")).items()
+        }
+
+    there, wanted = flat(run.settings), flat(tomllib.loads(settings_toml))
+    for name in sorted({*there, *wanted}):
+        if there.get(name) != wanted.get(name):
+            return f"{name} = {there.get(name)!r} there, {wanted.get(name)!r} here"
+    return "another version's settings"

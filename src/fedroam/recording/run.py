@@ -1,0 +1,130 @@
+"""Reading a run folder: the only input of every analysis."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedroam.errors import InputError
+from fedroam.recording.files import read_json, read_table
+
+TABLES = ("rounds", "clients", "positions", "contacts")
+# Wall-clock readings: the only numbers of a run that a repetition does not give again.
+NOT_REPEATABLE = ("seconds",)
+
+
+def table_path(folder: Path, name: str) -> Path:
+    """Where a finished run keeps a table."""
+    return (
+        folder / "movement" / f"{name}.parquet"
+        if name in ("positions", "contacts")
+        else folder / f"{name}.parquet"
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, finished or not. Tables are pandas frames, read when first asked for."""
+
+    folder: Path
+
+    @cached_property
+    def status(self) -> dict[str, Any]:
+        """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason."""
+        return read_json(self.folder / "run.json")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The resolved experiment as plain values."""
+        path = self.folder / "experiment.toml"
+        try:
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: damaged: {error}") from None
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """`environment.json`: versions, machine, data fingerprint."""
+        return read_json(self.folder / "environment.json")
+
+    @cached_property
+    def world(self) -> dict[str, Any]:
+        """`world.json`: bounds (m), reach (m), groups by client, class names, parameters, bytes of one model."""
+        return read_json(self.folder / "world.json")
+
+    @cached_property
+    def partition(self) -> pd.DataFrame:
+        """Who holds what: client, part (train, validation, test), class, samples."""
+        return read_table(self.folder / "partition.parquet")
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """One row per evaluated round."""
+        return self.table("rounds")
+
+    @cached_property
+    def clients(self) -> pd.DataFrame:
+        """One row per client and evaluated round."""
+        return self.table("clients")
+
+    @cached_property
+    def positions(self) -> pd.DataFrame:
+        """Where everybody was when models were exchanged: round, client, x, y (m), present."""
+        return self.table("positions")
+
+    @cached_property
+    def contacts(self) -> pd.DataFrame:
+        """Who met: round, i, j with i < j."""
+        return self.table("contacts")
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment, with the variant if there is one."""
+        variant = self.status.get("variant", "")
+        return f"{self.status['name']}/{variant}" if variant else str(self.status["name"])
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has come to its end."""
+        return self.status.get("state") == "done"
+
+    def table(self, name: str) -> pd.DataFrame:
+        """A table by name; of an unfinished run, as far as it got."""
+        path = table_path(self.folder, name)
+        if path.exists():
+            return read_table(path)
+        parts = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
+        if not parts:
+            raise InputError(f"{path}: missing; the run has recorded nothing yet, or the folder is damaged")
+        return pd.concat([read_table(part) for part in parts], ignore_index=True)
+
+
+def open_run(folder: str | Path) -> Run:
+    """A run by its folder. Raises InputError where it is not a run folder."""
+    run = Run(Path(folder))
+    if not run.folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    if run.status.get("format") != 1 or "digest" not in run.status:
+        raise InputError(f"{run.folder / 'run.json'}: damaged, or written by another version of fedroam")
+    return run
+
+
+def open_runs(folder: str | Path) -> list[Run]:
+    """Every run in a folder or below it (variants and seeds), ordered by path."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    if (root / "run.json").exists():
+        return [open_run(root)]
+    runs = [open_run(path.parent) for path in sorted(root.rglob("run.json"))]
+    if not runs:
+        raise InputError(f"{folder}: no run folder here or below (a run folder holds run.json)")
+    order = {id(run): k for k, run in enumerate(runs)}
+    return sorted(runs, key=lambda run: (run.status.get("order", 0), order[id(run)]))

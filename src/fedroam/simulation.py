@@ -1,0 +1,281 @@
+"""The loop: move, meet, learn, exchange, account, measure."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+
+from fedroam.errors import FedroamError, InputError
+from fedroam.experiment import Experiment, Plan, PlannedRun
+from fedroam.federation import Meeting
+from fedroam.learning import Job, Models
+from fedroam.measurement import Measurement, measure
+from fedroam.mobility import Paths, checked
+from fedroam.recording import Existing, Recorder, Run, environment, open_run, write_json, write_table
+from fedroam.scene import Scene, describe, holdings, prepare
+
+
+@dataclass
+class State:
+    """Everything that changes from round to round; what a checkpoint holds."""
+
+    round: int
+    models: Models
+    mobility: dict[str, np.ndarray]
+    federation: dict[str, np.ndarray]
+    meeting: Meeting
+    bytes_sent: int
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As named plain arrays, for a checkpoint."""
+        paths, graph = self.meeting.paths, self.meeting.graph
+        arrays = {
+            "models.parameters": self.models.parameters.cpu().numpy(),
+            "models.buffers": self.models.buffers.cpu().numpy(),
+            "bytes_sent": np.array([self.bytes_sent], dtype=np.int64),
+            "meeting.first": paths.first,
+            "meeting.time": paths.time,
+            "meeting.point": paths.point,
+            "meeting.present": paths.present,
+            "meeting.indptr": graph.indptr,
+            "meeting.indices": graph.indices,
+        }
+        if self.models.momentum is not None:
+            arrays["models.momentum"] = self.models.momentum.cpu().numpy()
+        arrays.update({f"mobility.{name}": array for name, array in self.mobility.items()})
+        arrays.update({f"federation.{name}": array for name, array in self.federation.items()})
+        return arrays
+
+    @classmethod
+    def of(cls, round: int, arrays: Mapping[str, np.ndarray], scene: Scene) -> State:
+        """The state that `arrays` gave."""
+
+        def under(prefix: str) -> dict[str, np.ndarray]:
+            return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+        def rows(name: str) -> torch.Tensor:
+            return torch.from_numpy(arrays[f"models.{name}"]).to(scene.device)
+
+        try:
+            momentum = rows("momentum") if scene.experiment.training.keeps_momentum() else None  # type: ignore[attr-defined]
+            models = Models(scene.task.layout, rows("parameters"), rows("buffers"), momentum)
+            meeting = under("meeting.")
+            paths = Paths(*(meeting[name] for name in ("first", "time", "point", "present")))
+            graph = scene.graph(meeting["indptr"], meeting["indices"])
+            sent = int(arrays["bytes_sent"][0])
+        except KeyError as missing:
+            raise InputError(f"checkpoint of round {round}: damaged, {missing} is missing") from None
+        return cls(round, models, under("mobility."), under("federation."), Meeting(paths, graph), sent)
+
+
+def begin(scene: Scene) -> State:
+    """The state before round 1: start models, start places, and who is in contact there."""
+    mobility = checked(scene.mobility.start(scene.world), scene.world)
+    present = mobility.get("present")
+    paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
+    meeting = Meeting(paths, scene.contacts.meet(paths))
+    return State(0, scene.start_models(), mobility, scene.federation.init(scene.setting), meeting, 0)
+
+
+def play_round(scene: Scene, state: State) -> tuple[State, Meeting, np.ndarray, np.ndarray]:
+    """One round. Returns the next state, the meeting in which models were exchanged, who learnt and the losses."""
+    t, before = state.round + 1, state.meeting
+    # learn
+    learners = scene.federation.learners(state.federation, scene.setting, before, t)
+    jobs = [Job(int(i), int(i), scene.split.train[i], t) for i in learners]
+    losses = scene.learner.train(state.models, jobs)
+    # move
+    mobility, paths = scene.mobility.step(state.mobility, scene.world, t)
+    # meet
+    after = Meeting(paths, scene.contacts.meet(paths))
+    # exchange
+    done = scene.federation.exchange(state.models, state.federation, scene.setting, before, after, t)
+    # account
+    sent = state.bytes_sent + done.traffic.total
+    following = State(t, state.models, checked(mobility, scene.world), done.state, after, sent)
+    return following, done.meeting, learners, losses
+
+
+Observer = Callable[[int, int, Measurement | None], None]
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    *,
+    existing: Existing = "resume",
+    variant: str = "",
+    order: int = 0,
+    observer: Observer | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Run:
+    """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
+
+    A finished run of the same experiment is returned as it is; an unfinished one is continued (`existing =
+    "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
+    after each round, with a measurement where one was made. Raises InputError for wrong input, FedroamError where
+    the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
+    """
+    folder = Path(out) if out is not None else default_folder(experiment)
+    status = {
+        "format": 1,
+        "name": experiment.name,
+        "variant": variant,
+        "order": order,
+        "seed": experiment.seed,
+        "digest": experiment.digest,
+        "state": "running",
+        "round": 0,
+        "rounds": experiment.rounds,
+        "diverged_at": None,
+        "reason": "",
+    }
+    scene = None if _finished(folder, experiment) else prepare(experiment)  # refuse bad input before writing
+    recorder = Recorder(folder, status)
+    recorder.open(experiment.toml(), existing)
+    try:
+        if not recorder.finished:
+            scene = scene or prepare(experiment)
+            _record_scene(scene, folder, facts or {})
+            _play(scene, recorder, observer or (lambda *_: None))
+    except Exception as error:
+        recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
+        raise
+    finally:
+        recorder.close()
+        if scene is not None:
+            scene.learner.close()
+    return open_run(folder)
+
+
+class Interrupted(FedroamError):
+    """Ctrl-C stopped a run after its checkpoint was written."""
+
+
+def _play(scene: Scene, recorder: Recorder, observer: Observer) -> None:
+    """All rounds that are left, with measurements and checkpoints."""
+    experiment, rounds = scene.experiment, scene.experiment.rounds
+    found = recorder.restore()
+    state = begin(scene) if found is None else State.of(*found, scene)
+    recorder.note(state="running", reason="", round=state.round)
+    clock = time.perf_counter() - recorder.seconds_so_far()
+
+    def take(meeting: Meeting, learners: np.ndarray, losses: np.ndarray) -> Measurement:
+        seconds = time.perf_counter() - clock
+        result = measure(
+            scene, state.models, meeting, state.round, learners, losses, state.bytes_sent, seconds
+        )
+        recorder.add("rounds", result.round_row)
+        recorder.add("clients", result.client_rows)
+        if result.diverged and recorder.status["diverged_at"] is None:
+            recorder.status["diverged_at"] = state.round
+        return result
+
+    def moved(meeting: Meeting, evaluated: bool) -> None:
+        if experiment.record_movement == "all" or (experiment.record_movement == "evaluated" and evaluated):
+            positions, contacts = scene.movement_rows(state.round, meeting)
+            recorder.add("positions", positions)
+            recorder.add("contacts", contacts)
+
+    with _interrupts() as interrupted:
+        if state.round == 0:
+            nobody = np.zeros(0, dtype=np.int64)
+            moved(state.meeting, evaluated=True)
+            observer(0, rounds, take(state.meeting, nobody, nobody.astype(np.float64)))
+            recorder.checkpoint(0, state.arrays())
+        while state.round < rounds:
+            state, meeting, learners, losses = play_round(scene, state)
+            t = state.round
+            evaluated = t % experiment.evaluate_every == 0 or t == rounds
+            moved(meeting, evaluated)
+            observer(t, rounds, take(meeting, learners, losses) if evaluated else None)
+            if t % experiment.checkpoint_every == 0 or t == rounds or interrupted():
+                recorder.checkpoint(t, state.arrays())
+            if interrupted() and t < rounds:
+                recorder.note(state="interrupted")
+                raise Interrupted(
+                    f"stopped after round {t} of {rounds}; {recorder.folder} holds a checkpoint"
+                )
+    recorder.finish()
+
+
+def _finished(folder: Path, experiment: Experiment) -> bool:
+    """Whether the folder holds this very run, finished: then nothing needs to be prepared."""
+    try:
+        there = open_run(folder)
+    except InputError:
+        return False
+    return there.done and there.status["digest"] == experiment.digest
+
+
+def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
+    """The facts of the run that do not change: machine, world, who holds what."""
+    write_json(folder / "environment.json", {**environment(), **facts, "data": scene.data_facts()})
+    write_json(folder / "world.json", describe(scene))
+    write_table(folder / "partition.parquet", holdings(scene))
+
+
+class _interrupts:  # noqa: N801 (a context manager, used as a function)
+    """Within it, Ctrl-C is noted and acted on after the round; a second one stops at once."""
+
+    def __enter__(self) -> Callable[[], bool]:
+        self._count, self._old = 0, None
+        if threading.current_thread() is threading.main_thread():
+            self._old = signal.signal(signal.SIGINT, self._note)
+        return lambda: self._count > 0
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._count += 1
+        if self._count > 1:
+            raise KeyboardInterrupt
+
+    def __exit__(self, *_: object) -> None:
+        if self._old is not None:
+            signal.signal(signal.SIGINT, self._old)
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """`runs/NAME-DIGEST/seed-SEED`; the digest is that of seed 0, so that the seeds of a study lie together."""
+    family = experiment.replace(seed=0).digest
+    return Path("runs") / f"{experiment.name}-{family[:8]}" / f"seed-{experiment.seed}"
+
+
+def plan_folder(plan: Plan) -> Path:
+    """`runs/NAME-DIGEST` for a plan; independent of how many seeds it has."""
+    variants = {run.variant: run.experiment.replace(seed=0) for run in plan.runs}
+    one = Plan(plan.name, tuple(PlannedRun(variant, first) for variant, first in variants.items()))
+    digest = next(iter(variants.values())).digest if set(variants) == {""} else one.digest
+    return Path("runs") / f"{plan.name}-{digest[:8]}"
+
+
+def run_plan(
+    plan: Plan,
+    out: str | Path | None = None,
+    *,
+    existing: Existing = "resume",
+    observer: Callable[[PlannedRun], Observer] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> list[Run]:
+    """Run every run of a plan, one after the other, into folders below `out` (default `plan_folder`)."""
+    root = Path(out) if out is not None else plan_folder(plan)
+    return [
+        run(
+            planned.experiment,
+            root / planned.folder,
+            existing=existing,
+            variant=planned.variant,
+            order=order,
+            observer=observer(planned) if observer else None,
+            facts=facts,
+        )
+        for order, planned in enumerate(plan.runs)
+    ]
