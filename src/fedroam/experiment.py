@@ -184,7 +184,7 @@ def read_settings(source: str | Path) -> tuple[dict[str, Any], str]:
     if str(source) in named:
         path = named[str(source)]
     elif not path.is_file():
-        if path.suffix == "" and path.parent == Path("."):
+        if path.suffix == "" and path.parent == Path():
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
     try:
@@ -252,7 +252,7 @@ def plan(
     `assignments` are the texts of `--set`, laid over the file and over each variant; `seeds=K` runs seeds
     seed, seed + 1, ..., seed + K - 1 and overrides the file's own `seeds`.
     """
-    base = Path(".")
+    base = Path()
     if isinstance(source, Mapping):
         settings, label = dict(source), "experiment"
     else:

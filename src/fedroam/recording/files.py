@@ -24,7 +24,12 @@ def write_aside(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file aside, then rename."""
-    write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8") and None)
+    data = text.encode("utf-8")
+
+    def write(aside: Path) -> None:
+        aside.write_bytes(data)
+
+    write_aside(path, write)
 
 
 def write_json(path: Path, value: Any) -> None:
