@@ -1,0 +1,135 @@
+"""The user's own modules: what is handed in, what is refused, and how it is said."""
+
+import sys
+import types
+
+import pytest
+import torch
+from torch import nn
+
+from fedroam import components
+from fedroam.errors import InputError
+from fedroam.models import Dropout, noise
+from fedroam.randomness import torch_default_stream, torch_stream
+
+HERE = "own_models"
+
+
+class Good(nn.Module):
+    def __init__(self, width, classes=2, act=nn.ReLU):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Flatten(), nn.Linear(12, width), act(), nn.Dropout(0.5), nn.BatchNorm1d(width)
+        )
+        self.out = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.out(self.net(x))
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(12, 3)
+
+    def forward(self, x):
+        return nn.functional.dropout(self.out(x.flatten(1)), training=self.training)
+
+
+def lazy(shape, classes):
+    assert shape == (3, 2, 2)
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.Linear(5, classes))
+
+
+def failing():
+    raise RuntimeError("first line\nsecond line")
+
+
+@pytest.fixture(autouse=True)
+def own_models(monkeypatch):
+    module = types.ModuleType(HERE)
+    module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
+    module.double = lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3).double())
+    module.bare = lambda: nn.Flatten()
+    module.text = lambda: "hello"
+    monkeypatch.setitem(sys.modules, HERE, module)
+
+
+def build(target, shape=(3, 2, 2), classes=3, **arguments):
+    part = components.build("model", {"kind": "torch_module", "target": target, "arguments": arguments})
+    with torch_default_stream(0, "start"):
+        return part.build(shape, classes)
+
+
+def test_arguments_and_classes_are_handed_in_and_dropout_is_ours():
+    module = build(f"{HERE}:Good", width=7)
+    assert isinstance(module, Good)
+    assert module.out.weight.shape == (3, 7)
+    assert isinstance(module.net[3], Dropout)
+    assert module.training
+    assert int(module.net[4].num_batches_tracked) == 0  # the trial batch left no trace
+    with noise(torch_stream(0, "dropout")):
+        assert module(torch.ones(5, 3, 2, 2)).shape == (5, 3)
+
+
+def test_what_the_user_says_wins():
+    module = build(f"{HERE}:Good", classes=3, width=4)
+    assert module.out.out_features == 3
+    with pytest.raises(InputError, match=r"output for 2 samples is \[2, 5\], allowed is \[2, 3\]"):
+        components.build(
+            "model",
+            {"kind": "torch_module", "target": f"{HERE}:Good", "arguments": {"width": 4, "classes": 5}},
+        ).build((12,), 3)
+
+
+def test_a_function_lazy_layers_and_shape():
+    module = build(f"{HERE}:lazy")
+    assert module[1].weight.shape == (5, 12)
+    assert module.training
+
+
+def test_the_start_depends_on_the_stream_alone():
+    first, second = build(f"{HERE}:Good", width=7), build(f"{HERE}:Good", width=7)
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_colon", "allowed is 'package.module:Class'"),
+        (":Class", "allowed is 'package.module:Class'"),
+        ("no.such.package:Class", "cannot import 'no.such.package' .*PYTHONPATH"),
+        (f"{HERE}:Missing", f"'{HERE}' has no 'Missing'"),
+        (f"{HERE}:number", "is a int, allowed is a class or function"),
+        (f"{HERE}:failing", "calling it failed: RuntimeError: first line$"),
+        (f"{HERE}:Good", "calling it failed: TypeError: .*width"),
+        (f"{HERE}:text", "gives a str, allowed is a torch.nn.Module"),
+        (f"{HERE}:Noisy", "draws from torch's global generator"),
+        (f"{HERE}:double", "a batch of shape \\[2, 3, 2, 2\\] fails: RuntimeError"),
+        (f"{HERE}:bare", r"output for 2 samples is \[2, 12\], allowed is \[2, 3\]"),
+        ("torch.nn:Module", "a batch of shape .* fails: NotImplementedError"),
+    ],
+)
+def test_errors_name_the_target_and_the_reason(target, message):
+    with pytest.raises(InputError, match=message) as caught:
+        build(target)
+    assert str(caught.value).startswith(f"model.target = {target!r}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_without_parameters_cannot_learn():
+    sys.modules[HERE].bare = lambda: nn.Flatten()
+    with pytest.raises(InputError, match="parameters are missing, allowed is float32"):
+        build(f"{HERE}:bare", shape=(12,), classes=12)
+
+
+def test_target_is_needed():
+    with pytest.raises(InputError, match=r"model\.target: missing"):
+        components.build("model", "torch_module")
+
+
+def test_a_broken_file_on_the_path(tmp_path, monkeypatch):
+    (tmp_path / "broken_model_file.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match="importing 'broken_model_file' failed: ZeroDivisionError"):
+        build("broken_model_file:Net")
