@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import signal
-import threading
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import numpy as np
 import torch
 
-from fedroam.errors import FedroamError, InputError
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment, Plan, PlannedRun
 from fedroam.federation import Meeting
+from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning import Job, Models
 from fedroam.measurement import Measurement, measure
 from fedroam.mobility import Paths, checked
-from fedroam.recording import Existing, Recorder, Run, environment, open_run, write_json, write_table
+from fedroam.recording import Existing, Recorder, Run, check, environment, open_run, write_json, write_table
 from fedroam.scene import Scene, describe, holdings, prepare
 
 
@@ -116,13 +115,15 @@ def run(
     variant: str = "",
     order: int = 0,
     observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
     A finished run of the same experiment is returned as it is; an unfinished one is continued (`existing =
     "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
-    after each round, with a measurement where one was made. Raises InputError for wrong input, FedroamError where
+    after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
+    after the round (a second one stops at once). Raises InputError for wrong input, FedroamError where
     the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
@@ -139,14 +140,23 @@ def run(
         "diverged_at": None,
         "reason": "",
     }
-    scene = None if _finished(folder, experiment) else prepare(experiment)  # refuse bad input before writing
     recorder = Recorder(folder, status)
-    recorder.open(experiment.toml(), existing)
+    there = check(folder, experiment.digest, experiment.toml(), existing)
+    finished = there is not None and existing != "replace" and there.done
+    scene = None if finished else prepare(experiment)  # refuse bad input before writing
+    try:
+        recorder.open(experiment.toml(), existing)
+    except BaseException:
+        if scene is not None:
+            scene.learner.close()
+        raise
     try:
         if not recorder.finished:
             scene = scene or prepare(experiment)
             _record_scene(scene, folder, facts or {})
-            _play(scene, recorder, observer or (lambda *_: None))
+            _play(scene, recorder, observer or (lambda *_: None), on_interrupt or (lambda: None))
+    except Interrupted:
+        raise
     except Exception as error:
         recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
         raise
@@ -157,11 +167,7 @@ def run(
     return open_run(folder)
 
 
-class Interrupted(FedroamError):
-    """Ctrl-C stopped a run after its checkpoint was written."""
-
-
-def _play(scene: Scene, recorder: Recorder, observer: Observer) -> None:
+def _play(scene: Scene, recorder: Recorder, observer: Observer, on_interrupt: Callable[[], None]) -> None:
     """All rounds that are left, with measurements and checkpoints."""
     experiment, rounds = scene.experiment, scene.experiment.rounds
     found = recorder.restore()
@@ -186,7 +192,7 @@ def _play(scene: Scene, recorder: Recorder, observer: Observer) -> None:
             recorder.add("positions", positions)
             recorder.add("contacts", contacts)
 
-    with _interrupts() as interrupted:
+    with interrupts(on_interrupt) as interrupted:
         if state.round == 0:
             nobody = np.zeros(0, dtype=np.int64)
             moved(state.meeting, evaluated=True)
@@ -208,39 +214,11 @@ def _play(scene: Scene, recorder: Recorder, observer: Observer) -> None:
     recorder.finish()
 
 
-def _finished(folder: Path, experiment: Experiment) -> bool:
-    """Whether the folder holds this very run, finished: then nothing needs to be prepared."""
-    try:
-        there = open_run(folder)
-    except InputError:
-        return False
-    return there.done and there.status["digest"] == experiment.digest
-
-
 def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
     """The facts of the run that do not change: machine, world, who holds what."""
     write_json(folder / "environment.json", {**environment(), **facts, "data": scene.data_facts()})
     write_json(folder / "world.json", describe(scene))
     write_table(folder / "partition.parquet", holdings(scene))
-
-
-class _interrupts:  # noqa: N801 (a context manager, used as a function)
-    """Within it, Ctrl-C is noted and acted on after the round; a second one stops at once."""
-
-    def __enter__(self) -> Callable[[], bool]:
-        self._count, self._old = 0, None
-        if threading.current_thread() is threading.main_thread():
-            self._old = signal.signal(signal.SIGINT, self._note)
-        return lambda: self._count > 0
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self._count += 1
-        if self._count > 1:
-            raise KeyboardInterrupt
-
-    def __exit__(self, *_: object) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
 
 
 def default_folder(experiment: Experiment) -> Path:
@@ -263,10 +241,16 @@ def run_plan(
     *,
     existing: Existing = "resume",
     observer: Callable[[PlannedRun], Observer] | None = None,
+    on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """Run every run of a plan, one after the other, into folders below `out` (default `plan_folder`)."""
+    """Run every run of a plan, one after the other, into folders below `out` (default `plan_folder`).
+
+    Every folder and every variant's settings are checked before the first run begins. `observer(planned)` is
+    asked for the observer of each run when its turn comes (and never called for a run that is finished already).
+    """
     root = Path(out) if out is not None else plan_folder(plan)
+    check_plan(plan, root, existing)
     return [
         run(
             planned.experiment,
@@ -275,7 +259,36 @@ def run_plan(
             variant=planned.variant,
             order=order,
             observer=observer(planned) if observer else None,
+            on_interrupt=on_interrupt,
             facts=facts,
         )
         for order, planned in enumerate(plan.runs)
     ]
+
+
+def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
+    """Refuse what cannot be run before anything is written or computed. Raises InputError."""
+    if root.is_dir():
+        if (root / "run.json").exists():
+            raise InputError(
+                f"{root}: is the folder of a single run, a plan needs its own; choose another --out"
+            )
+        own = {planned.folder.partition("/")[0] for planned in plan.runs}
+        visible = [path.name for path in root.iterdir() if not path.name.startswith(".")]
+        ours = [*root.glob("*/run.json"), *root.glob("*/*/run.json")]
+        if not ours and any(name not in own for name in visible):
+            raise InputError(f"{root}: not empty and holds no run of fedroam; choose another --out")
+    elif os.path.lexists(root):
+        raise InputError(f"{root}: is a file; --out needs a folder")
+    fresh: dict[str, Experiment] = {}
+    for planned in plan.runs:
+        experiment, folder = planned.experiment, root / planned.folder
+        there = check(folder, experiment.digest, experiment.toml(), existing)
+        if there is None or not there.done:
+            fresh.setdefault(planned.variant, experiment)
+    if len(fresh) > 1:  # a single one is prepared at once anyway
+        for variant, experiment in fresh.items():
+            try:
+                prepare(experiment).learner.close()
+            except InputError as error:
+                raise InputError(f"variant {variant!r}: {error}") from None

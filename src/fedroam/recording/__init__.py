@@ -2,7 +2,7 @@
 
 from fedroam.recording.environment import environment
 from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
-from fedroam.recording.recorder import Existing, Recorder
+from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import NOT_REPEATABLE, Run, open_run, open_runs
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Existing",
     "Recorder",
     "Run",
+    "check",
     "environment",
     "open_run",
     "open_runs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,27 +43,30 @@ class Recorder:
         return self.status["state"] == "done"
 
     def open(self, settings_toml: str, existing: Existing) -> None:
-        """Take the folder: make it, or check what it holds (see `Existing`). Raises InputError where it cannot."""
-        run_json = self.folder / "run.json"
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder}: is a file; --out needs a folder")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._take()
-        if not run_json.exists():
-            strangers = [p.name for p in self.folder.iterdir() if p.suffix != ".tmp" and p.name != ".lock"]
-            if strangers:
-                self.close()
-                raise InputError(f"{self.folder}: not empty and not a run folder; choose another --out")
-        elif existing == "replace":
+        """Take the folder: make it, or check what it holds (see `check`). Raises InputError where it cannot."""
+        digest = self.status["digest"]
+        check(self.folder, digest, settings_toml, existing)  # a folder that is refused stays untouched
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._take()
+        except OSError as error:
+            raise InputError(
+                f"{self.folder}: cannot be written ({error.strerror or error}); choose another --out"
+            ) from None
+        try:
+            there = check(
+                self.folder, digest, settings_toml, existing
+            )  # another process may have been faster
+        except InputError:
+            self.close()
+            raise
+        if there is None or existing == "replace":
             self._clear()
+            write_json(self.folder / "run.json", self.status)
         else:
-            try:
-                self._continue(open_run(self.folder), settings_toml, existing)
-            except InputError:
-                self.close()
-                raise
-            return
-        write_json(run_json, self.status)
+            self.status = dict(there.status)
+            if there.done:  # a kill may have come between the last rename and this
+                shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
         write_text(self.folder / "experiment.toml", settings_toml)
 
     def _take(self) -> None:
@@ -81,22 +85,6 @@ class Recorder:
                 shutil.rmtree(path)
             elif path.name != ".lock":
                 path.unlink()
-
-    def _continue(self, run: Run, settings_toml: str, existing: Existing) -> None:
-        if run.status["digest"] != self.status["digest"]:
-            raise InputError(
-                f"{self.folder}: holds another experiment ({_difference(run, settings_toml)}); choose another "
-                "--out, or --fresh to replace it"
-            )
-        if not run.done and existing == "refuse":
-            raise InputError(
-                f"{self.folder}: holds an unfinished run (round {run.status['round']} of "
-                f"{run.status['rounds']}); add --resume to go on, or --fresh to begin anew"
-            )
-        self.status = dict(run.status)
-        write_text(self.folder / "experiment.toml", settings_toml)
-        if run.done:  # a kill may have come between the last rename and this
-            shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
 
     def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
         """The newest checkpoint, or None; pieces of tables beyond it are dropped."""
@@ -149,6 +137,36 @@ class Recorder:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> Run | None:
+    """The run that a folder holds, or None where one may begin there. Writes nothing.
+
+    Raises InputError where the folder must not be used: it is a file, holds something else than a run, another
+    experiment than the one with this digest, or, with `existing = "refuse"`, an unfinished run.
+    """
+    if not os.path.lexists(folder):
+        return None
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is a file; --out needs a folder")
+    if not (folder / "run.json").exists():
+        if any(path.suffix != ".tmp" and path.name != ".lock" for path in folder.iterdir()):
+            raise InputError(f"{folder}: not empty and not a run folder; choose another --out")
+        return None
+    if existing == "replace":
+        return Run(folder)
+    run = open_run(folder)
+    if run.status["digest"] != digest:
+        raise InputError(
+            f"{folder}: holds another experiment ({_difference(run, settings_toml)}); choose another --out, or "
+            "--fresh to replace it"
+        )
+    if not run.done and existing == "refuse":
+        raise InputError(
+            f"{folder}: holds an unfinished run (round {run.status['round']} of {run.status['rounds']}); add "
+            "--resume to go on, or --fresh to begin anew"
+        )
+    return run
 
 
 def _difference(run: Run, settings_toml: str) -> str:

@@ -14,6 +14,7 @@ from fedroam.errors import InputError
 from fedroam.recording.files import read_json, read_table
 
 TABLES = ("rounds", "clients", "positions", "contacts")
+STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
 
@@ -111,7 +112,7 @@ def open_run(folder: str | Path) -> Run:
     run = Run(Path(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    if run.status.get("format") != 1 or "digest" not in run.status:
+    if run.status.get("format") != 1 or not run.status.keys() >= STATUS:
         raise InputError(f"{run.folder / 'run.json'}: damaged, or written by another version of fedroam")
     return run
 
