@@ -1,0 +1,8 @@
+"""Analysis: from run folders to tables, figures and a report."""
+
+from fedroam.analysis.printing import print_table
+from fedroam.analysis.report import write_report
+from fedroam.analysis.summary import compare_table
+from fedroam.analysis.variants import Variant, variants
+
+__all__ = ["Variant", "compare_table", "print_table", "variants", "write_report"]

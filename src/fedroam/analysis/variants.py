@@ -1,0 +1,175 @@
+"""Runs sorted into variants: the same description, repeated over seeds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedroam.errors import InputError
+from fedroam.recording import Run
+
+# Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
+_FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One description and its runs, ordered by seed.
+
+    label names it in tables and figures. runs are all of them; judged are those that count in means: the finished
+    ones or, where none has finished, the unfinished ones as far as they got.
+    """
+
+    label: str
+    runs: tuple[Run, ...]
+
+    @property
+    def finished(self) -> tuple[Run, ...]:
+        """The runs that came to their end."""
+        return tuple(run for run in self.runs if run.done)
+
+    @property
+    def judged(self) -> tuple[Run, ...]:
+        """The runs that count in means; those without any recorded round never do."""
+        return self.finished or tuple(run for run in self.runs if recorded(run))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of the runs: unfinished or diverged, one sentence each."""
+        notes = []
+        for run in self.runs:
+            who, status = f"{self.label}, seed {run.status['seed']}", run.status
+            if not run.done:
+                counted = "counted as far as it got" if run in self.judged else "left out of every mean"
+                reason = f" ({status['reason']})" if status.get("reason") else ""
+                notes.append(
+                    f"{who}: unfinished, at round {status.get('round', 0)} of {status['rounds']}{reason}; {counted}"
+                )
+            if status.get("diverged_at") is not None:
+                notes.append(
+                    f"{who}: diverged, the test loss was no number or far above guessing from round "
+                    f"{status['diverged_at']} on; it counts in every mean"
+                )
+        return notes
+
+
+def recorded(run: Run) -> bool:
+    """Whether a run has recorded any round yet."""
+    try:
+        return len(run.rounds) > 0
+    except InputError:
+        if run.done:
+            raise
+        return False
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names: `{"data": {"kind": "digits"}}` as `{"data.kind": "digits"}`."""
+    result: dict[str, Any] = {}
+    for name, value in settings.items():
+        dotted = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            result.update(flat(value, f"{dotted}."))
+        else:
+            result[dotted] = value
+    return result
+
+
+def plain_text(value: Any) -> str:
+    """A setting's value as an experiment file writes it; a setting that is absent as a dash."""
+    if value is None:
+        return "–"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list) else str(value)
+
+
+def variants(runs: Sequence[Run]) -> list[Variant]:
+    """Group runs into variants, in the order in which each first appears.
+
+    Runs belong together when name, variant and every setting that can change results agree, but for the seed. A
+    run that is given twice (the same digest) counts once, the finished copy if there is one. Labels are the
+    variant's name, else the experiment's; where two groups would share one, the settings that tell them apart
+    are added. Raises InputError where there are no runs.
+    """
+    if not runs:
+        raise InputError("no runs to analyse: give at least one run folder")
+    groups: dict[str, dict[str, Run]] = {}
+    for run in runs:
+        matters = {k: v for k, v in flat(run.settings).items() if k not in _FREE}
+        key = json.dumps([run.name, matters], sort_keys=True, default=str)
+        group, digest = groups.setdefault(key, {}), str(run.status["digest"])
+        if digest not in group or (run.done and not group[digest].done):
+            group[digest] = run
+    sets = [sorted(group.values(), key=lambda run: int(run.status["seed"])) for group in groups.values()]
+    return [
+        Variant(label, tuple(group)) for label, group in zip(_labels([g[0] for g in sets]), sets, strict=True)
+    ]
+
+
+def differing(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """The settings in which runs differ, seed and name apart: dotted name -> value of each run (None: absent)."""
+    rows = [flat(run.settings) for run in runs]
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = {name: [row.get(name) for row in rows] for name in names if name not in ("seed", "name")}
+    return {name: values for name, values in table.items() if any(v != values[0] for v in values)}
+
+
+def _labels(firsts: Sequence[Run]) -> list[str]:
+    """A distinct name for each group, given the first run of each."""
+    one_name = len({run.status["name"] for run in firsts}) == 1
+    labels = [str(run.status.get("variant") or run.name) if one_name else run.name for run in firsts]
+    for label in {name for name in labels if labels.count(name) > 1}:
+        twins = [k for k, name in enumerate(labels) if name == label]
+        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in _FREE}
+        for place, k in enumerate(twins):
+            told = ", ".join(
+                f"{name}={plain_text(values[place])}" for name, values in list(apart.items())[:3]
+            )
+            labels[k] = f"{label} ({told})"
+        if len({labels[k] for k in twins}) < len(twins):  # three settings do not tell them all apart
+            for place, k in enumerate(twins, start=1):
+                labels[k] = f"{label} #{place}"
+    return labels
+
+
+def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """Mean and standard error of the mean, s / sqrt(n) with s of n - 1 degrees of freedom.
+
+    One value has no standard error (NaN). A value that is no number makes both NaN: leaving it out would hide it.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    if len(array) == 0 or not np.isfinite(array).all():
+        return float("nan"), float("nan")
+    error = array.std(ddof=1) / np.sqrt(len(array)) if len(array) > 1 else float("nan")
+    return float(array.mean()), float(error)
+
+
+def over_seeds(variant: Variant, column: str) -> pd.DataFrame:
+    """A column of `rounds` by round: mean and error (see `mean_and_error`) over the judged runs, and their number n.
+
+    Only rounds that every judged run has evaluated: a mean over changing seeds would jump for no reason. Runs of
+    an older format that lack the column give NaN.
+    """
+    tables = [run.rounds.drop_duplicates("round", keep="last").set_index("round") for run in variant.judged]
+    if not tables:
+        return pd.DataFrame({"round": [], "mean": [], "error": [], "n": []})
+    rounds = sorted(set.intersection(*(set(table.index) for table in tables)))
+    values = [
+        table[column].reindex(rounds).to_numpy(np.float64)
+        if column in table
+        else np.full(len(rounds), np.nan)
+        for table in tables
+    ]
+    pairs = [mean_and_error(row) for row in np.stack(values, axis=1)]
+    return pd.DataFrame(
+        {
+            "round": rounds,
+            "mean": [mean for mean, _ in pairs],
+            "error": [error for _, error in pairs],
+            "n": len(tables),
+        }
+    )

@@ -1,0 +1,101 @@
+"""Numbers as readers want them: with unit, error, and no more digits than the error allows."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+NONE = "–"
+MEANING = (
+    "Accuracy is the share of test samples classified correctly: the mean over clients of the accuracy of each "
+    "client's own model, each client counting once."
+)
+
+
+def number(
+    mean: float, error: float = math.nan, *, scale: float = 1.0, sign: bool = False, digits: int = 1
+) -> str:
+    """`79.9 ± 1.3`; without an error `79.9`; a dash for no number."""
+    if not math.isfinite(mean):
+        return NONE
+    text = f"{mean * scale:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    return f"{text} ± {error * scale:.{digits}f}" if math.isfinite(error) else text
+
+
+def size(amount: float) -> str:
+    """Bytes with a decimal unit: `34.7 MB`."""
+    if not math.isfinite(amount):
+        return NONE
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(amount) >= factor:
+            return (
+                f"{amount / factor:.3g} {unit}"
+                if amount / factor < 999.5
+                else f"{amount / factor:.0f} {unit}"
+            )
+    return f"{amount:.0f} B"
+
+
+def rounds_to(row: pd.Series) -> str:
+    """When a variant reached the threshold: `34.0 ± 2.1`, `34.0 (2 of 3 seeds)`, `never`."""
+    if not row["seeds"]:
+        return NONE
+    if not row["reached"]:
+        return "never"
+    text = number(row["rounds_to"], row["rounds_to_error"])
+    return text if row["reached"] == row["seeds"] else f"{text} ({row['reached']} of {row['seeds']} seeds)"
+
+
+def columns(table: pd.DataFrame) -> list[str]:
+    """The headings of a comparison table, with units."""
+    last, threshold = table.attrs["last"], table.attrs["threshold"]
+    heads = [
+        "Variant",
+        "Seeds",
+        "Final accuracy (%)",
+        "Best (%)",
+        f"Mean of last {last} (%)",
+        "Averaged model (%)",
+        f"Rounds to {threshold:.1%}" if math.isfinite(threshold) else "Rounds to threshold",
+        "Sent",
+    ]
+    return [*heads, f"Difference to {table.attrs['first']} (points)"] if len(table) > 1 else heads
+
+
+def cells(table: pd.DataFrame) -> list[list[str]]:
+    """The rows of a comparison table as text, in the order of `columns`."""
+    rows = []
+    for _, row in table.iterrows():
+        marks = ("" if not row["diverged"] else " †") + ("" if not row["unfinished"] else " *")
+        texts = [str(row["variant"]) + marks, str(row["seeds"])]
+        texts += [
+            number(row[name], row[f"{name}_error"], scale=100)
+            for name in ("final", "best", "last_k", "mean_model")
+        ]
+        texts += [rounds_to(row), size(row["bytes"])]
+        if len(table) > 1:
+            gap = number(row["difference"], row["difference_error"], scale=100, sign=True)
+            texts.append(
+                gap if row["difference_n"] in (0, row["seeds"]) else f"{gap} (n = {row['difference_n']})"
+            )
+        rows.append(texts)
+    return rows
+
+
+def remarks(table: pd.DataFrame) -> list[str]:
+    """What the numbers of a comparison table mean, and which runs need a second look."""
+    threshold, rule = table.attrs["threshold"], table.attrs["threshold_rule"]
+    lines = [MEANING, "Means ± standard error over seeds (no error where there is one seed)."]
+    if math.isfinite(threshold):
+        lines.append(
+            f"Rounds to {threshold:.1%} ({rule}): the first evaluated round with at least that accuracy, "
+            "over the seeds that reached it."
+        )
+    if len(table) > 1:
+        lines.append("Difference: final accuracy minus that of the first variant, paired by seed.")
+    if (table["diverged"] != "").any():
+        lines.append("† diverged in at least one seed.")
+    if (table["unfinished"] != "").any():
+        lines.append("* unfinished in at least one seed.")
+    return lines
