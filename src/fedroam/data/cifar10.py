@@ -17,6 +17,7 @@ from fedroam.errors import InputError
 BATCHES = (*(f"data_batch_{k}" for k in range(1, 6)), "test_batch")
 SIDE = 32  # pixels
 RECORD = 1 + 3 * SIDE * SIDE  # bytes: the label, then red, green and blue, row by row
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ARCHIVE = "cifar-10-binary.tar.gz"
 
 
@@ -75,8 +76,8 @@ def _look(folder: Path, remarks: list[str]) -> tuple[Path, ...] | None:
     for python in ("cifar-10-python.tar.gz", "cifar-10-batches-py", "data_batch_1"):
         if (folder / python).exists():
             remarks.append(
-                f"{folder / python} is the Python version, which is a pickle and never opened: the binary version "
-                "is wanted"
+                f"{folder / python} is the Python version, which is a pickle and never opened: "
+                "the binary version is wanted"
             )
     return None
 
@@ -110,7 +111,7 @@ class Cifar10(ImageSource):
 
     def class_names(self) -> tuple[str, ...]:
         """See `ImageSource`."""
-        return tuple("airplane automobile bird cat deer dog frog horse ship truck".split())
+        return CLASSES
 
     def published(self) -> tuple[int, int]:
         """See `ImageSource`."""

@@ -38,9 +38,10 @@ class Dataset:
                 raise InputError(f"{self.name}: {part} samples must be float32 and classes int64")
             if len(x) != len(y):
                 raise InputError(f"{self.name}: {len(x)} {part} samples but {len(y)} classes")
-            if len(y) and not (0 <= y.min() and y.max() < self.classes):
+            if len(y) and (y.min() < 0 or y.max() >= self.classes):
                 raise InputError(
-                    f"{self.name}: {part} classes from {y.min()} to {y.max()}, allowed 0 to {self.classes - 1}"
+                    f"{self.name}: {part} classes from {y.min()} to {y.max()}, "
+                    f"allowed are 0 to {self.classes - 1}"
                 )
             if not np.isfinite(x).all():
                 row = int(np.argwhere(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0, 0])

@@ -49,8 +49,8 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     wanted = bytes([0, 0, 8, dimensions])
     if data[:4] != wanted:
         raise InputError(
-            f"{path}: not an IDX file of {dimensions}-dimensional bytes: starts with {data[:4].hex() or 'nothing'}, "
-            f"wanted is {wanted.hex()}"
+            f"{path}: not an IDX file of {dimensions}-dimensional bytes: starts with "
+            f"{data[:4].hex() or 'nothing'}, wanted is {wanted.hex()}"
         )
     header = 4 + 4 * dimensions
     if len(data) < header:

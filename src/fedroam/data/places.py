@@ -67,8 +67,8 @@ def find(
     remark = f" ({remarks[0]})" if remarks else ""
     fetch = by_hand or f"download it with: fedroam data fetch {name}"
     raise InputError(
-        f"data {name}: not found in {', '.join(map(str, bases))}{remark}; set {ENVIRONMENT} or data.root to a "
-        f"folder that holds {name}/ with {wanted}, or {fetch}"
+        f"data {name}: not found in {', '.join(map(str, bases))}{remark}; set {ENVIRONMENT} or data.root "
+        f"to a folder that holds {name}/ with {wanted}, or {fetch}"
     )
 
 

@@ -1,0 +1,160 @@
+"""Strict reading of CSV tables: whatever is wrong is told with file, line and column."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from fedroam.errors import InputError, unknown
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+def read_header(path: Path, separator: str = ",") -> list[str]:
+    """The names of the columns. Raises InputError for an empty file, an unnamed or a repeated column."""
+    return _header(path, separator)[1]
+
+
+def _header(path: Path, separator: str) -> tuple[int, list[str]]:
+    """The header and the number of its line."""
+    for line, cells in _rows(path, separator):
+        for at, name in enumerate(cells):
+            if not name:
+                raise InputError(f"{path}, line {line}: column {at + 1} has no name")
+            if name in cells[:at]:
+                raise InputError(f"{path}, line {line}: column {name!r} appears twice")
+        return line, cells
+    raise InputError(f"{path}: empty, wanted is a header line and rows")
+
+
+def read_table(
+    path: Path, numbers: Sequence[str], words: Sequence[str], separator: str = ","
+) -> dict[str, np.ndarray]:
+    """Columns of a CSV file with a header line, packed with gzip or not, UTF-8 with or without mark.
+
+    `numbers` come as float64 [rows], all finite; `words` as arrays of text [rows], none empty; columns not
+    named are not looked at, though every row must have as many cells as the header. Raises InputError with
+    file, line and column for a hole, for what is not a finite number, and for a ragged row.
+    """
+    line, header = _header(path, separator)
+    for name in (*numbers, *words):
+        if name not in header:
+            raise unknown(f"column of {path}", name, header)
+    types = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(words, pa.string())}
+    try:
+        # Arrow's own stream and one thread: a Python file in the hands of Arrow's threads can abort the process
+        # when the interpreter ends first.
+        with pa.input_stream(str(path), compression="gzip" if _packed(path) else None) as file:
+            table = arrow_csv.read_csv(
+                file,
+                read_options=arrow_csv.ReadOptions(column_names=header, skip_rows=line, use_threads=False),
+                parse_options=arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False
+                ),
+            )
+    except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
+        raise _complaint(path, header, numbers, words, separator, str(error)) from None
+    if not table.num_rows:
+        raise InputError(f"{path}: a header but no rows")
+    columns: dict[str, np.ndarray] = {}
+    for name in numbers:
+        columns[name] = table.column(name).to_numpy()
+        if not np.isfinite(columns[name]).all():
+            raise _complaint(path, header, numbers, words, separator, "a value is not finite")
+    for name in words:
+        # One object per distinct value instead of one per row, so that long tables stay small.
+        encoded = table.column(name).combine_chunks().dictionary_encode()
+        distinct = np.array([value.strip() for value in encoded.dictionary.to_pylist()], dtype=str)
+        if (distinct == "").any():
+            raise _complaint(path, header, numbers, words, separator, "a value is empty")
+        columns[name] = distinct[encoded.indices.to_numpy()]
+    return columns
+
+
+def _open(path: Path) -> io.BufferedIOBase:
+    """The file's bytes, unpacked if it is gzip."""
+    return gzip.open(path) if _packed(path) else path.open("rb")  # type: ignore[return-value]
+
+
+def _packed(path: Path) -> bool:
+    """Whether a file is gzip, by its first bytes, whatever its name says."""
+    with path.open("rb") as raw:
+        return raw.read(2) == b"\x1f\x8b"
+
+
+def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Line number (of the row's last line) and stripped cells of every row that is not blank."""
+    try:
+        with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, delimiter=separator)
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, [cell.strip() for cell in cells]
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path}: cannot be read, damaged or cut off ({error})") from None
+
+
+def _complaint(
+    path: Path,
+    header: list[str],
+    numbers: Sequence[str],
+    words: Sequence[str],
+    separator: str,
+    otherwise: str,
+) -> InputError:
+    """What is wrong with a table that the fast reader refused, found by a slow walk through its rows."""
+    try:
+        for row, (line, cells) in enumerate(_rows(path, separator)):
+            if row == 0:
+                continue
+            if len(cells) != len(header):
+                return InputError(f"{path}, line {line}: {len(cells)} cells, the header has {len(header)}")
+            for name, cell in zip(header, cells, strict=True):
+                if not cell and (name in numbers or name in words):
+                    return InputError(f"{path}, line {line}, column {name!r}: empty, wanted is a value")
+                if name in numbers and not (_NUMBER.fullmatch(cell) and np.isfinite(float(cell))):
+                    return InputError(
+                        f"{path}, line {line}, column {name!r}: found {cell!r}, wanted is a finite number"
+                    )
+    except InputError as error:
+        return error
+    return InputError(f"{path}: cannot be read as a table: {' '.join(otherwise.split())}")
+
+
+def line_of(path: Path, column: str, value: str, separator: str = ",") -> int:
+    """The first line whose cell in `column` is `value`; 0 if there is none."""
+    header = read_header(path, separator)
+    at = header.index(column)
+    for line, cells in _rows(path, separator):
+        if len(cells) > at and cells[at] == value:
+            return line
+    return 0
+
+
+def label_order(values: np.ndarray) -> list[str]:
+    """Distinct labels in the order of their classes: by number if all are numbers, else by text."""
+    distinct = [str(value) for value in np.unique(values)]
+    if all(_NUMBER.fullmatch(value) for value in distinct):
+        return sorted(distinct, key=lambda value: (float(value), value))
+    return distinct
+
+
+def as_classes(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """int64 class of each label; every label must be among `names`."""
+    at: Mapping[str, int] = {name: k for k, name in enumerate(names)}
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return np.array([at[str(value)] for value in distinct], dtype=np.int64)[inverse]
