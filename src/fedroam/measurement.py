@@ -47,13 +47,15 @@ def measure(
     everything = None if parts is None else [np.concatenate(parts)]
     mean = scene.learner.evaluate(models.mean(), [0], scene.test_x, scene.test_y, everything)
     degree, accuracy = degrees(meeting.graph), scores.accuracy
+    # Clients without test samples have loss NaN by right. Any other NaN stays in the mean: it is divergence.
+    judged = scores.loss[scores.samples > 0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN where nobody has test samples
         facts = {
             "round": round,
             "accuracy": np.nanmean(accuracy),
             "accuracy_std": np.nanstd(accuracy),
-            "loss": np.nanmean(scores.loss) if np.isfinite(scores.loss).any() else np.nan,
+            "loss": judged.mean() if len(judged) else np.nan,
             "accuracy_mean_model": mean.accuracy[0],
             "loss_mean_model": mean.loss[0],
             "consensus_distance": consensus_distance(models.parameters),
@@ -76,8 +78,6 @@ def measure(
         "x": places[:, 0],
         "y": places[:, 1],
     }
-    # Clients without test samples have loss NaN by right; any other NaN, infinity or huge loss is divergence.
-    judged = scores.loss[scores.samples > 0]
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
     diverged = bool(len(judged)) and not bool(np.all(judged < limit))
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)

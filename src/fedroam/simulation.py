@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -158,7 +159,8 @@ def run(
     except Interrupted:
         raise
     except Exception as error:
-        recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
+        with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
+            recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
         raise
     finally:
         recorder.close()
@@ -183,7 +185,8 @@ def _play(scene: Scene, recorder: Recorder, observer: Observer, on_interrupt: Ca
         recorder.add("rounds", result.round_row)
         recorder.add("clients", result.client_rows)
         if result.diverged and recorder.status["diverged_at"] is None:
-            recorder.status["diverged_at"] = state.round
+            # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
+            recorder.note(diverged_at=state.round)
         return result
 
     def moved(meeting: Meeting, evaluated: bool) -> None:

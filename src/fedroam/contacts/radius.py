@@ -26,10 +26,11 @@ class Radius(Part):
             i, j = np.triu_indices(len(present), k=1)
             return graph_of(np.stack([present[i], present[j]], axis=1), paths.clients)
         places = paths.end[present]
-        # The tree compares rounded distances; a candidate margin and an exact test make the radius inclusive.
+        # The tree compares rounded squares; with a margin for candidates and a test of the distance itself, a pair
+        # whose distance is the radius to the last bit is in contact.
         found = cKDTree(places).query_pairs(self.radius * (1 + 1e-9), output_type="ndarray")
         gap = places[found[:, 0]] - places[found[:, 1]]
-        found = found[np.einsum("pk,pk->p", gap, gap) <= self.radius * self.radius]
+        found = found[np.hypot(gap[:, 0], gap[:, 1]) <= self.radius]
         return graph_of(present[found], paths.clients)
 
     def reach(self) -> float:

@@ -48,6 +48,7 @@ def matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, own: np.nd
         shape=(clients, clients),
     ).tocsr()
     weights.sort_indices()
+    weights.eliminate_zeros()  # a neighbour without weight is no part of the sum, whatever its model holds
     return weights
 
 

@@ -31,7 +31,8 @@ def within(here: np.ndarray, reach: float, grid: int) -> np.ndarray:
     span = int(min(reach, grid))
     xs = np.arange(max(1, int(here[0]) - span), min(grid, int(here[0]) + span) + 1)
     ys = np.arange(max(1, int(here[1]) - span), min(grid, int(here[1]) + span) + 1)
-    inside = (xs[:, None] - here[0]) ** 2 + (ys[None, :] - here[1]) ** 2 <= reach * reach
+    # Distances, not their squares: reach = sqrt(13) includes a point at (2, 3), but 13 > sqrt(13) ** 2 in floats.
+    inside = np.hypot(xs[:, None] - here[0], ys[None, :] - here[1]) <= reach
     i, j = np.nonzero(inside)
     return np.stack([xs[i], ys[j]], axis=1).astype(np.float64)
 

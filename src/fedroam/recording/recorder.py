@@ -22,6 +22,7 @@ except ImportError:  # not on Windows: two writers of one folder go unnoticed th
     fcntl = None  # type: ignore[assignment]
 
 Existing = Literal["refuse", "resume", "replace"]
+CLEARING = "clearing"  # state of a folder whose old run is being deleted
 
 
 class Recorder:
@@ -60,7 +61,7 @@ class Recorder:
         except InputError:
             self.close()
             raise
-        if there is None or existing == "replace":
+        if there is None or existing == "replace" or there.status["state"] == CLEARING:
             self._clear()
             write_json(self.folder / "run.json", self.status)
         else:
@@ -80,10 +81,12 @@ class Recorder:
                 raise InputError(f"{self.folder}: another process is writing this run; wait for it") from None
 
     def _clear(self) -> None:
+        """Empty the folder. A kill in the midst of it leaves a `run.json` that says so, to be cleared on."""
+        write_json(self.folder / "run.json", {**self.status, "state": CLEARING})
         for path in self.folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.name != ".lock":
+            elif path.name not in (".lock", "run.json"):
                 path.unlink()
 
     def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
@@ -91,9 +94,11 @@ class Recorder:
         newest = checkpoint.newest(self.folder / "checkpoints")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
         reached = -1 if found is None else found[0]
-        for piece in (self.folder / "unfinished").glob("*.parquet*"):
-            if piece.suffix == ".tmp" or int(piece.stem.rpartition("-")[2]) > reached:
+        for piece in (self.folder / "unfinished").glob("*.parquet"):
+            if int(piece.stem.rpartition("-")[2]) > reached:
                 piece.unlink()
+        for half_written in self.folder.rglob("*.tmp"):
+            half_written.unlink()
         return found
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
