@@ -1,0 +1,31 @@
+"""Where the command line writes: results to stdout, progress and errors to stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+
+WIDE = 140  # columns of tables where there is no terminal: wide enough that nothing is folded
+
+
+def out() -> Console:
+    """The console of results."""
+    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
+
+
+def say(line: str = "") -> None:
+    """A line of results, exactly as given: not folded, no markup."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def tell(line: str) -> None:
+    """A line about the work itself (progress, notes of the moment), to stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+def one_line(message: str) -> str:
+    """A message without line breaks."""
+    return " ".join(message.split())

@@ -1,0 +1,111 @@
+"""The entry point: commands, and what becomes of their errors.
+
+Exit codes: 0 done; 1 the run failed; 2 what the user gave is wrong; 130 stopped by Ctrl-C. An error is one line
+on stderr, without traceback unless --debug is given.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import fedroam
+from fedroam.cli import catalogue, options, running
+from fedroam.cli.console import one_line, say, tell
+from fedroam.errors import FedroamError, InputError, unknown
+
+DONE, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
+
+
+class _Commands(TyperGroup):
+    """Commands in the order of their definition; a misspelt one gets the nearest suggested."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown(f"command of {ctx.command_path}", args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="fedroam",
+    cls=_Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Federated learning for things that move.",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _fedroam(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: options.Debug = False,
+) -> None:
+    if version:
+        say(f"fedroam {fedroam.__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        text = ctx.get_help()  # with rich it prints itself
+        if text:
+            say(text)
+
+
+app.command("run")(running.run)
+app.command("init")(catalogue.init)
+app.command("list")(catalogue.list_parts)
+app.command("show")(catalogue.show)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code. `arguments` default to those of the process."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options.forget()
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(args=given, prog_name="fedroam", standalone_mode=False)
+    except KeyboardInterrupt:
+        tell("stopped")
+        return STOPPED
+    except typer.Abort:
+        tell("stopped")
+        return STOPPED
+    except BrokenPipeError:  # whoever read our output has seen enough, e.g. `fedroam list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except InputError as error:
+        return _complain(str(error), WRONG_INPUT)
+    except FedroamError as error:
+        return _complain(f"the run failed: {error}", FAILED)
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a usage error of the option parser
+            return _complain(_usage(error), WRONG_INPUT)
+        return _complain(f"the run failed: {type(error).__name__}: {error} (--debug shows where)", FAILED)
+    return code if isinstance(code, int) else DONE
+
+
+def _complain(message: str, code: int) -> int:
+    if options.debugging():
+        traceback.print_exc()
+    tell(f"error: {one_line(message)}")
+    return code
+
+
+def _usage(error: Any) -> str:
+    """The option parser's complaint, with the nearest known option where one is misspelt."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "fedroam"
+    name = getattr(error, "option_name", None)
+    if name and context and type(error).__name__ == "NoSuchOption":
+        known = [opt for parameter in context.command.params for opt in parameter.opts if opt.startswith("-")]
+        return str(unknown(f"option of {path}", name, [*known, "--help"]))
+    return f"{path}: {error.format_message()} (see {path} --help)"

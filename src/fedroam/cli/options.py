@@ -1,0 +1,55 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+class _Debugging:
+    """Whether --debug was given: then errors come with their traceback."""
+
+    wanted = False
+
+
+def debugging() -> bool:
+    """Whether --debug was given."""
+    return _Debugging.wanted
+
+
+def debug(wanted: bool) -> bool:
+    """Take note of --debug."""
+    _Debugging.wanted = _Debugging.wanted or wanted
+    return wanted
+
+
+def forget() -> None:
+    """Forget the options of an earlier call in the same process."""
+    _Debugging.wanted = False
+
+
+Source = Annotated[
+    str, typer.Argument(metavar="FILE|NAME", help="An experiment file (TOML), or a named experiment.")
+]
+Assignments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, e.g. --set mobility.mobile=3 (may be repeated).",
+    ),
+]
+Use = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--use", metavar="FILE.py", help="Load your own parts from a Python file (may be repeated)."
+    ),
+]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the traceback of an error.", callback=debug, is_eager=True)
+]
+Runs = Annotated[
+    list[str],
+    typer.Argument(metavar="RUN...", help="Run folders, or folders that hold several (variants, seeds)."),
+]

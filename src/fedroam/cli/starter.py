@@ -1,0 +1,65 @@
+"""The commented starter file of `fedroam init`, made from the code."""
+
+from __future__ import annotations
+
+import textwrap
+
+from fedroam.cli.describe import FieldFacts, fields_of, summary, toml_value
+from fedroam.components import FAMILIES, kinds
+from fedroam.experiment import Experiment
+
+WIDTH = 100
+
+HEAD = """\
+# An experiment of fedroam: every setting with its default. What you leave out keeps its default.
+#   fedroam run THIS_FILE               run it
+#   fedroam run THIS_FILE --seeds 3     three seeds: means with standard errors
+#   fedroam list                        every kind of part;  fedroam show KIND explains one
+"""
+
+TAIL = """
+# Several runs in one file: each variant lays its settings over those above.
+# [variants.static]
+# mobility.kind = "static"
+#
+# [variants.random]
+# mobility.kind = "random"
+"""
+
+
+def starter(name: str = "experiment") -> str:
+    """The text of a starter file. As it is, it describes the default experiment, whatever its `name`."""
+    lines = [HEAD]
+    for facts in fields_of(Experiment):
+        if facts.name == "name":
+            lines.append(_setting(facts, toml_value(name)))
+        else:
+            lines.append(_setting(facts))
+        if facts.name == "seed":
+            lines.append("# seeds = 3  # how many seeds to run, from `seed` on\n")
+    for family, about in FAMILIES.items():
+        known = kinds(family)
+        chosen = known[about.default]
+        others = [kind for kind in known if kind != about.default]
+        lines.append(f"\n[{family}]")
+        lines += _comment(f"{about.about[0].upper()}{about.about[1:]}.")
+        lines += _comment(f"{about.default}: {summary(chosen)}")
+        if others:
+            lines += _comment(f"other kinds: {', '.join(others)} (fedroam show {family})")
+        lines.append(f"kind = {toml_value(about.default)}\n")
+        lines += [_setting(facts) for facts in fields_of(chosen)]
+    return "\n".join(lines).rstrip() + "\n" + TAIL
+
+
+def _comment(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+
+
+def _setting(facts: FieldFacts, value: str | None = None) -> str:
+    """A field with its meaning above it; commented out where it has no default to write."""
+    unit = f" [{facts.unit}]" if facts.unit else ""
+    about = _comment(f"{facts.about}{unit}; {facts.allowed}")
+    if value is None:
+        value = "" if facts.required or facts.default is None else toml_value(facts.default)
+    line = f"{facts.name} = {value}" if value else f"# {facts.name} ="
+    return "\n".join([*about, line]) + "\n"
