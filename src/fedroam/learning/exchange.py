@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from scipy import sparse
@@ -26,13 +28,16 @@ def mix(models: Models, weights: sparse.csr_array) -> None:
 
 
 def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: torch.Tensor) -> None:
-    product = torch.sparse_csr_tensor(
-        torch.from_numpy(weights.indptr.astype(np.int64)),
-        torch.from_numpy(weights.indices.astype(np.int64)),
-        torch.from_numpy(weights.data.astype(np.float32)),
-        size=weights.shape,
-        device=matrix.device,
-    )
+    with warnings.catch_warnings():  # torch calls its CSR support beta at each program's first use
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
+        product = torch.sparse_csr_tensor(
+            torch.from_numpy(weights.indptr.astype(np.int64)),
+            torch.from_numpy(weights.indices.astype(np.int64)),
+            torch.from_numpy(weights.data.astype(np.float32)),
+            size=weights.shape,
+            device=matrix.device,
+            check_invariants=False,
+        )
     for begin in range(0, matrix.shape[1], BLOCK):
         block = matrix[:, begin : begin + BLOCK]
         block[changed] = product @ block.contiguous()
