@@ -1,76 +1,93 @@
-"""Who holds which training samples."""
+"""Who holds which training samples: what a partition is, and the two that ignore the classes."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
 from fedroam.components import Part, field, register
 from fedroam.data.dataset import Dataset
-from fedroam.errors import InputError
+from fedroam.errors import InputError, unknown
 
 
 class Partition(Protocol):
     """Deals the training samples out to the clients."""
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """For each client, indices (int64) into the training samples. Raises InputError where it cannot."""
+        """For each client, indices (int64, ascending) into the training samples.
+
+        Every draw is from `stream`. Raises InputError where it cannot, with what to change.
+        """
+
+
+def need(clients: int, each: int, what: str, dataset: Dataset) -> None:
+    """Raise InputError unless the data has `each` samples for every client."""
+    samples = len(dataset.y_train)
+    if clients * each > samples:
+        raise InputError(
+            f"partition: {clients} clients with {each} sample(s) each need {clients * each}, data "
+            f"{dataset.name!r} has {samples} training samples: use at most {samples // each} clients{what}"
+        )
 
 
 @register("partition", "iid")
 class IID(Part):
-    """Equal shares of the shuffled samples (sizes differ by at most one)."""
+    """Equal shares of the shuffled samples (sizes differ by at most one); every sample has one holder."""
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
         """See `Partition.split`."""
-        if clients > len(dataset.y_train):
-            raise InputError(
-                f"partition: {clients} clients but {len(dataset.y_train)} training samples: use fewer clients"
-            )
+        need(clients, 1, "", dataset)
         return [np.sort(part) for part in np.array_split(stream.permutation(len(dataset.y_train)), clients)]
 
 
-@register("partition", "dirichlet", source="Hsu, Qi, Brown 2019 (arXiv:1909.06335); Reza et al., Sec. V")
-class Dirichlet(Part):
-    """Each class is dealt over the clients in proportions drawn from Dirichlet(alpha).
+@register("partition", "column")
+class ByColumn(Part):
+    """Natural: samples that share a value of one of the data's columns (writer, station) stay together.
 
-    Redrawn until every client holds at least `min_samples`, at most `max_tries` times.
+    With more groups than clients each client gets several groups; every sample has one holder.
     """
 
-    alpha: float = field(0.1, "concentration: small is uneven, large is even", gt=0)
-    min_samples: int = field(1, "fewest samples a client may hold", unit="samples", ge=0)
-    max_tries: int = field(1000, "draws before giving up", ge=1)
+    column: str | None = field(None, "name of the column; may be left out where the data has just one")
+    deal: Literal["random", "balanced"] = field(
+        "random",
+        "how groups are dealt: random, equally many a client; or balanced, the largest first, each to the "
+        "client with the fewest samples so far",
+    )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
         """See `Partition.split`."""
-        labels = dataset.y_train
-        by_class = [np.flatnonzero(labels == c) for c in range(dataset.classes)]
-        if self.min_samples * clients > len(labels):
+        groups, group_of = np.unique(self._values(dataset), return_inverse=True)
+        if len(groups) < clients:
             raise InputError(
-                f"partition.min_samples = {self.min_samples}: {clients} clients would need "
-                f"{self.min_samples * clients} samples, the data has {len(labels)}"
+                f"partition: column {self.column or next(iter(dataset.columns))!r} has {len(groups)} distinct "
+                f"values for {clients} clients: use at most {len(groups)} clients, or another column"
             )
-        fewest = 0
-        for _ in range(self.max_tries):
-            shares = stream.dirichlet(np.full(clients, self.alpha), size=dataset.classes)
-            cuts = [
-                (np.cumsum(share)[:-1] * len(members) + 0.5).astype(np.int64)
-                for share, members in zip(shares, by_class, strict=True)
-            ]
-            sizes = sum(
-                np.diff(cut, prepend=0, append=len(members))
-                for cut, members in zip(cuts, by_class, strict=True)
+        holder = np.empty(len(groups), dtype=np.int64)
+        mixed = stream.permutation(len(groups))
+        if self.deal == "random":
+            for client, dealt in enumerate(np.array_split(mixed, clients)):
+                holder[dealt] = client
+        else:
+            sizes = np.bincount(group_of, minlength=len(groups))
+            held = np.zeros(clients, dtype=np.int64)
+            for group in mixed[np.argsort(-sizes[mixed], kind="stable")]:
+                holder[group] = np.argmin(held)
+                held[holder[group]] += sizes[group]
+        return [np.flatnonzero(holder[group_of] == client) for client in range(clients)]
+
+    def _values(self, dataset: Dataset) -> np.ndarray:
+        if self.column is None and len(dataset.columns) == 1:
+            return next(iter(dataset.columns.values()))
+        if not dataset.columns:
+            raise InputError(
+                f"partition: data {dataset.name!r} has no columns to go by: use another partition, or data kinds "
+                "csv, arrays or memory with columns"
             )
-            fewest = max(fewest, int(np.min(sizes)))
-            if np.min(sizes) >= self.min_samples:
-                dealt = [
-                    np.split(stream.permutation(members), cut)
-                    for cut, members in zip(cuts, by_class, strict=True)
-                ]
-                return [np.sort(np.concatenate([c[k] for c in dealt])) for k in range(clients)]
-        raise InputError(
-            f"partition: no Dirichlet({self.alpha:g}) draw out of {self.max_tries} gave every one of {clients} "
-            f"clients {self.min_samples} sample(s) (best: {fewest}): raise partition.alpha or "
-            "partition.max_tries, or lower partition.min_samples or clients"
-        )
+        if self.column is None:
+            raise InputError(
+                f"partition.column: not set, and data {dataset.name!r} has several: {', '.join(dataset.columns)}"
+            )
+        if self.column not in dataset.columns:
+            raise unknown(f"partition.column of data {dataset.name!r}", self.column, dataset.columns)
+        return dataset.columns[self.column]

@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -81,9 +82,9 @@ def read_table(
     return columns
 
 
-def _open(path: Path) -> io.BufferedIOBase:
+def _open(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked if it is gzip."""
-    return gzip.open(path) if _packed(path) else path.open("rb")  # type: ignore[return-value]
+    return cast(IO[bytes], gzip.open(path)) if _packed(path) else path.open("rb")
 
 
 def _packed(path: Path) -> bool:

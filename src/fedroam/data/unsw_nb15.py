@@ -20,37 +20,49 @@ from fedroam.errors import InputError
 # A file is told by its number of rows: redistributions swap the two names.
 ROWS = {"training": 175_341, "testing": 82_332}
 
+# fmt: off
 # The 39 numeric features, in the order of the files.
-NUMBERS = tuple(
-    """dur spkts dpkts sbytes dbytes rate sttl dttl sload dload sloss dloss sinpkt dinpkt sjit djit swin stcpb
-    dtcpb dwin tcprtt synack ackdat smean dmean trans_depth response_body_len ct_srv_src ct_state_ttl
-    ct_dst_ltm ct_src_dport_ltm ct_dst_sport_ltm ct_dst_src_ltm is_ftp_login ct_ftp_cmd ct_flw_http_mthd
-    ct_src_ltm ct_srv_dst is_sm_ips_ports""".split()
+NUMBERS = (
+    "dur", "spkts", "dpkts", "sbytes", "dbytes", "rate", "sttl", "dttl", "sload", "dload", "sloss",
+    "dloss", "sinpkt", "dinpkt", "sjit", "djit", "swin", "stcpb", "dtcpb", "dwin", "tcprtt", "synack",
+    "ackdat", "smean", "dmean", "trans_depth", "response_body_len", "ct_srv_src", "ct_state_ttl",
+    "ct_dst_ltm", "ct_src_dport_ltm", "ct_dst_sport_ltm", "ct_dst_src_ltm", "is_ftp_login",
+    "ct_ftp_cmd", "ct_flw_http_mthd", "ct_src_ltm", "ct_srv_dst", "is_sm_ips_ports",
 )
 
 # The values of both partitions together, so that either partition gives the same 196 inputs. (icmp and rtp,
 # and the states ECO, PAR, URN and no, occur in the training partition only; ACC and CLO in the other only.)
 WORDS = {
-    "proto": tuple(
-        """3pc a/n aes-sp3-d any argus aris arp ax.25 bbn-rcc bna br-sat-mon cbt cftp chaos compaq-peer cphb cpnx
-        crtp crudp dcn ddp ddx dgp egp eigrp emcon encap etherip fc fire ggp gmtp gre hmp i-nlsp iatp ib icmp idpr
-        idpr-cmtp idrp ifmp igmp igp il ip ipcomp ipcv ipip iplt ipnip ippc ipv6 ipv6-frag ipv6-no ipv6-opts
-        ipv6-route ipx-n-ip irtp isis iso-ip iso-tp4 kryptolan l2tp larp leaf-1 leaf-2 merit-inp mfe-nsp mhrp micp
-        mobile mtp mux narp netblt nsfnet-igp nvp ospf pgm pim pipe pnni pri-enc prm ptp pup pvp qnx rdp rsvp rtp
-        rvd sat-expak sat-mon sccopmce scps sctp sdrp secure-vmtp sep skip sm smp snp sprite-rpc sps srp st2 stp
-        sun-nd swipe tcf tcp tlsp tp++ trunk-1 trunk-2 ttp udp unas uti vines visa vmtp vrrp wb-expak wb-mon wsn
-        xnet xns-idp xtp zero""".split()
+    "proto": (
+        "3pc", "a/n", "aes-sp3-d", "any", "argus", "aris", "arp", "ax.25", "bbn-rcc", "bna",
+        "br-sat-mon", "cbt", "cftp", "chaos", "compaq-peer", "cphb", "cpnx", "crtp", "crudp", "dcn",
+        "ddp", "ddx", "dgp", "egp", "eigrp", "emcon", "encap", "etherip", "fc", "fire", "ggp", "gmtp",
+        "gre", "hmp", "i-nlsp", "iatp", "ib", "icmp", "idpr", "idpr-cmtp", "idrp", "ifmp", "igmp",
+        "igp", "il", "ip", "ipcomp", "ipcv", "ipip", "iplt", "ipnip", "ippc", "ipv6", "ipv6-frag",
+        "ipv6-no", "ipv6-opts", "ipv6-route", "ipx-n-ip", "irtp", "isis", "iso-ip", "iso-tp4",
+        "kryptolan", "l2tp", "larp", "leaf-1", "leaf-2", "merit-inp", "mfe-nsp", "mhrp", "micp",
+        "mobile", "mtp", "mux", "narp", "netblt", "nsfnet-igp", "nvp", "ospf", "pgm", "pim", "pipe",
+        "pnni", "pri-enc", "prm", "ptp", "pup", "pvp", "qnx", "rdp", "rsvp", "rtp", "rvd", "sat-expak",
+        "sat-mon", "sccopmce", "scps", "sctp", "sdrp", "secure-vmtp", "sep", "skip", "sm", "smp", "snp",
+        "sprite-rpc", "sps", "srp", "st2", "stp", "sun-nd", "swipe", "tcf", "tcp", "tlsp", "tp++",
+        "trunk-1", "trunk-2", "ttp", "udp", "unas", "uti", "vines", "visa", "vmtp", "vrrp", "wb-expak",
+        "wb-mon", "wsn", "xnet", "xns-idp", "xtp", "zero",
     ),
-    "service": ("-", "dhcp", "dns", "ftp", "ftp-data", "http", "irc")
-    + ("pop3", "radius", "smtp", "snmp", "ssh", "ssl"),
-    "state": ("ACC", "CLO", "CON", "ECO", "FIN", "INT", "PAR", "REQ", "RST", "URN", "no"),
+    "service": (
+        "-", "dhcp", "dns", "ftp", "ftp-data", "http", "irc", "pop3", "radius", "smtp", "snmp", "ssh",
+        "ssl",
+    ),
+    "state": (
+        "ACC", "CLO", "CON", "ECO", "FIN", "INT", "PAR", "REQ", "RST", "URN", "no",
+    ),
 }
 
 # Most frequent first, as the publisher's table lists them.
-ATTACKS = ("Normal", "Generic", "Exploits", "Fuzzers", "DoS", "Reconnaissance", "Analysis", "Backdoor") + (
-    "Shellcode",
-    "Worms",
+ATTACKS = (
+    "Normal", "Generic", "Exploits", "Fuzzers", "DoS", "Reconnaissance", "Analysis", "Backdoor",
+    "Shellcode", "Worms",
 )
+# fmt: on
 
 
 class Records(NamedTuple):
