@@ -241,6 +241,30 @@ def nest(keys: Sequence[str], value: Any) -> dict[str, Any]:
     return cast(dict[str, Any], value)
 
 
+def _is_the_variants(keys: Sequence[str], base: Mapping[str, Any], varied: Mapping[str, Any]) -> bool:
+    """Whether `--set` leaves a key to the variant: its kind, or a setting that only the file's own kind knows.
+
+    (That the variant's kind lacks the setting has then been noted by `overlay`.)
+    """
+    family = keys[0]
+    if family not in FAMILIES:
+        return False
+    if len(keys) == 1 or keys[1] == "kind":
+        return True
+
+    def fields(settings: Mapping[str, Any]) -> set[str]:
+        section = settings.get(family, {})
+        kind = section if isinstance(section, str) else section.get("kind", FAMILIES[family].default)
+        return set(kinds(family)[kind].model_fields) if kind in kinds(family) else set()
+
+    own, theirs = fields(base), fields(varied)
+    if keys[1] not in own | theirs:
+        raise InputError(
+            f"{family}.{keys[1]}: {unknown(f'key of {family}', keys[1], own | theirs | {'kind'})}"
+        )
+    return keys[1] not in theirs
+
+
 def plan(
     source: str | Path | Mapping[str, Any],
     *,
@@ -283,11 +307,9 @@ def plan(
                     f"variants.{variant}: allowed are letters, digits, dots and dashes in a name"
                 )
             varied = overlay(settings, changes, notes)
-            for (
-                text
-            ) in assignments:  # the command line has the last word over variants too, but for their kind
+            for text in assignments:  # the command line has the last word over variants too
                 keys, value = parse_assignment(text)
-                if keys[0] in changes and keys[-1] != "kind":
+                if keys[0] in changes and not _is_the_variants(keys, settings, varied):
                     varied = overlay(varied, nest(keys, value), notes)
             first = Experiment(**varied)
             runs += [PlannedRun(variant, first.replace(seed=first.seed + k)) for k in range(count)]

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
+
+from fedroam.errors import InputError
 
 WIDE = 140  # columns of tables where there is no terminal: wide enough that nothing is folded
 
@@ -29,3 +34,13 @@ def tell(line: str) -> None:
 def one_line(message: str) -> str:
     """A message without line breaks."""
     return " ".join(message.split())
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """While it lasts, a file or folder that cannot be written is the user's input error, not a crash."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        raise InputError(f"{where}: cannot be written ({error.strerror or error})") from None

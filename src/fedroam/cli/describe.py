@@ -24,7 +24,7 @@ _WORDS = {
     type(None): "nothing",
     dict: "table",
 }
-_LIMITS = {"gt": "above {}", "ge": "{} or more", "lt": "below {}", "le": "{} or less"}
+_LIMITS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}"}
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class FieldFacts:
 
     @property
     def allowed(self) -> str:
-        """Type and limits together: `number, above 0 and below 1`."""
-        return f"{self.type}, {self.limits}" if self.limits else self.type
+        """Type and limits together: `number >= 0 and < 1`."""
+        return f"{self.type} {self.limits}" if self.limits else self.type
 
 
 def summary(cls: type) -> str:
@@ -99,7 +99,7 @@ def type_in_words(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
         limits = _limits(list(annotation.__metadata__))
-        return type_in_words(arguments[0]) + (f" ({limits})" if limits else "")
+        return type_in_words(arguments[0]) + (f" {limits}" if limits else "")
     if origin is Literal:
         return " | ".join(toml_value(value) for value in arguments)
     if origin in (Union, types.UnionType):
@@ -115,8 +115,15 @@ def type_in_words(annotation: Any) -> str:
 
 
 def _limits(metadata: list[Any]) -> str:
-    """`above 0 and below 1`, from what pydantic keeps of a field's limits."""
+    """`>= 0 and < 1`, from what pydantic keeps of a field's limits."""
     return " and ".join(_each_limit(metadata))
+
+
+def _bound(value: Any) -> str:
+    """A limit as people write it: 2^62 for a large power of two."""
+    if isinstance(value, int) and value > 2**20 and value.bit_count() == 1:
+        return f"2^{value.bit_length() - 1}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _each_limit(metadata: list[Any]) -> Iterator[str]:
@@ -127,7 +134,7 @@ def _each_limit(metadata: list[Any]) -> Iterator[str]:
         for name, words in _LIMITS.items():
             bound = getattr(entry, name, None)
             if bound is not None:
-                yield words.format(f"{bound:g}" if isinstance(bound, float) else bound)
+                yield words.format(_bound(bound))
         for name, words in (("min_length", "at least {} entries"), ("max_length", "at most {} entries")):
             bound = getattr(entry, name, None)
             if bound is not None:

@@ -13,31 +13,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import fedroam
-from fedroam.cli import catalogue, options, running
+from fedroam.cli import catalogue, data, options, results, running
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 
 DONE, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 130
 
 
-class _Commands(TyperGroup):
-    """Commands in the order of their definition; a misspelt one gets the nearest suggested."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            raise unknown(f"command of {ctx.command_path}", args[0], self.commands)
-        return super().resolve_command(ctx, args)
-
-
 app = typer.Typer(
     name="fedroam",
-    cls=_Commands,
+    cls=options.Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -64,6 +51,9 @@ app.command("run")(running.run)
 app.command("init")(catalogue.init)
 app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
+app.command("compare")(results.compare)
+app.command("report")(results.report)
+app.add_typer(data.app, name="data")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

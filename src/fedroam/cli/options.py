@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+
+from fedroam.errors import unknown
+
+
+class Commands(TyperGroup):
+    """Commands in the order of their definition; a misspelt one gets the nearest suggested."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """See `TyperGroup`."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See `TyperGroup`. Raises InputError for an unknown command."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise unknown(f"command of {ctx.command_path}", args[0], self.commands)
+        return super().resolve_command(ctx, args)
 
 
 class _Debugging:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import one_line, out, say, tell
+from fedroam.cli.console import one_line, out, say, tell, writing
 from fedroam.cli.progress import progress
 from fedroam.errors import FedroamError, InputError
 
@@ -93,15 +93,13 @@ def _conclude(runs: list[Run], root: Path, report: bool) -> None:
     from fedroam.analysis import compare_table, print_table
 
     print_table(compare_table(runs), out())
-    for one in runs:
-        if one.status["diverged_at"] is not None:
-            say(f"note: {one.folder} diverged at round {one.status['diverged_at']}")
     home = runs[0].folder if len(runs) == 1 else root
     say(f"runs: {home}")
     if report:
         from fedroam.analysis import write_report
 
-        say(f"report: {write_report(runs, home)}")
+        with writing(home):
+            say(f"report: {write_report(runs, home)}")
 
 
 def _command(

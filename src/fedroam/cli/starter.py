@@ -56,10 +56,10 @@ def _comment(text: str) -> list[str]:
 
 
 def _setting(facts: FieldFacts, value: str | None = None) -> str:
-    """A field with its meaning above it; commented out where it has no default to write."""
+    """A field with its meaning above it; commented out where it is not set unless somebody wants it."""
     unit = f" [{facts.unit}]" if facts.unit else ""
     about = _comment(f"{facts.about}{unit}; {facts.allowed}")
-    if value is None:
-        value = "" if facts.required or facts.default is None else toml_value(facts.default)
-    line = f"{facts.name} = {value}" if value else f"# {facts.name} ="
+    if value is None and facts.default is not None:
+        value = toml_value(facts.default)
+    line = f"# {facts.name} = ...  (not set)" if value is None else f"{facts.name} = {value}"
     return "\n".join([*about, line]) + "\n"

@@ -1,0 +1,72 @@
+"""`fedroam compare` and `fedroam report`: what came out of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.console import out, say, writing
+
+if TYPE_CHECKING:
+    from fedroam.recording import Run
+
+
+def compare(
+    folders: options.Runs,
+    last: Annotated[
+        int, typer.Option(metavar="K", help="Evaluated rounds, counted from the end, whose mean is shown.")
+    ] = 5,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Accuracy (0 to 1) whose first round is shown. [default: 90 % of the best final accuracy]",
+        ),
+    ] = None,
+    csv: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Write the table to a CSV file too.")
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Compare runs: final, best and last accuracy, rounds to a threshold, with standard errors over seeds."""
+    from fedroam.analysis import compare_table, print_table
+
+    table = compare_table(_open(folders), last=last, threshold=threshold)
+    if csv is not None:
+        with writing(csv):
+            table.to_csv(csv, index=False)
+    print_table(table, out())
+    if csv is not None:
+        say(f"table: {csv}")
+
+
+def report(
+    folders: options.Runs,
+    folder: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Where report.html goes. [default: the run folder, or `report` here if several are given]",
+        ),
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Write a report on runs: one self-contained HTML file, with its figures beside it."""
+    from fedroam.analysis import write_report
+
+    runs = _open(folders)
+    home = Path(folder) if folder is not None else Path(folders[0] if len(folders) == 1 else "report")
+    with writing(home):
+        say(f"report: {write_report(runs, home)}")
+
+
+def _open(folders: list[str]) -> list[Run]:
+    """The runs in all folders, each once."""
+    from fedroam.recording import open_runs
+
+    found = {run.folder.resolve(): run for folder in folders for run in open_runs(folder)}
+    return list(found.values())
