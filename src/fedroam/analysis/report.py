@@ -1,26 +1,83 @@
-"""One self-contained HTML file about a set of runs."""
+"""One self-contained HTML file about a set of runs, and its figures as files."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
+from string import Template
+from typing import Any
 
+from fedroam.analysis import page
+from fedroam.analysis.drawing import inline, save
+from fedroam.analysis.figures import all_figures
+from fedroam.analysis.movement import playback
 from fedroam.analysis.summary import compare_table
-from fedroam.analysis.words import cells, columns, remarks
+from fedroam.analysis.variants import variants
 from fedroam.recording import Run, write_text
 
 
-def write_report(runs: Sequence[Run], folder: Path) -> Path:
-    """Write `report.html` into `folder` (made if need be) and return its path."""
-    table = compare_table(runs)
-    head = "".join(f"<th>{escape(text)}</th>" for text in columns(table))
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in cells(table)
-    )
-    lines = "".join(f"<p>{escape(line)}</p>" for line in [*remarks(table), *table.attrs["notes"]])
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "report.html"
-    page = f'<!doctype html><meta charset="utf-8"><title>fedroam</title><table>{head}{rows}</table>{lines}'
-    write_text(path, page)
+def write_report(runs: Sequence[Run], folder: Path, *, last: int = 5, threshold: float | None = None) -> Path:
+    """Write `report.html` and `figures/NAME.png` and `.svg` into `folder` (made if need be); return its path.
+
+    The page needs no other file and no network, and follows the reader's light or dark theme. last and threshold
+    are those of `compare_table`. Raises InputError where there are no runs or nothing has been recorded.
+    """
+    table = compare_table(runs, last=last, threshold=threshold)
+    groups = variants(runs)
+    parts: dict[str, list[str]] = {"curves": [], "data": []}
+    for drawn in all_figures(groups):
+        _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
+        text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
+        large = drawn.name.startswith("holdings")
+        parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
+    words, numbers, remarks = page.result(table)
+    movement = playback(groups)
+    name, facts = page.heading(groups)
+    content = {
+        "title": escape(f"{name} – fedroam report"),
+        "name": escape(name),
+        "facts": escape(facts),
+        "notes": page.notes_box(table.attrs["notes"]),
+        "headline": words,
+        "table": numbers,
+        "remarks": remarks,
+        "figures": "".join(parts["curves"]),
+        "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
+        "map": _asset("map.html") + _map_notes(movement["notes"]),
+        "settings": page.settings(groups),
+        "environment": page.environment(groups),
+        "movement": _json(movement),
+        "css": _asset("report.css"),
+        "script": _asset("report.js"),
+        "footer": "Made by fedroam. The figures lie beside this file, in figures/, as PNG and SVG.",
+    }
+    path = Path(folder) / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, Template(_asset("report.html")).substitute(content))
     return path
+
+
+def _asset(name: str) -> str:
+    """A file of the report's look."""
+    return (resources.files("fedroam.analysis") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _map_notes(notes: Sequence[str]) -> str:
+    """How to read the map, and what was left out of it."""
+    lines = [
+        "Places and contacts are those in which models are exchanged, one a round; between two rounds the map draws "
+        "straight lines, not the ways taken.",
+        "Keys, with the map in focus: space plays and pauses, ← and → step, Home and End jump, N and P choose a "
+        "client, Escape lets go of it.",
+        *notes,
+    ]
+    return '<ul class="remarks">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"

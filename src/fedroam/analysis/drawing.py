@@ -1,0 +1,132 @@
+"""How every figure looks, and how it is saved. No pyplot, no state outside the figure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+# Okabe and Ito, "Color universal design" (2008): told apart with any kind of colour vision. Yellow is left out, it
+# is too faint for a line; past six, the line's dashes tell variants apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
+MARKERS = ("o", "s", "^", "D", "v", "P")
+INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
+SIZE = (5.8, 3.6)  # inches; in a report two stand side by side on a laptop
+
+_STYLE: Any = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 10,
+    "text.parse_math": False,  # names are the user's: a dollar sign is a dollar sign
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "axes.facecolor": PAPER,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.unicode_minus": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "figure.facecolor": PAPER,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "legend.title_fontsize": 9,
+    "svg.fonttype": "none",  # text stays text: small files, searchable, editable
+}
+
+
+def style() -> AbstractContextManager[None]:
+    """The look of every figure, for the time in which it is drawn or saved."""
+    return matplotlib.rc_context(_STYLE)
+
+
+def new_figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    """An empty figure with one pair of axes; call it within `style`."""
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
+    FigureCanvasAgg(figure)
+    return figure, figure.add_subplot()
+
+
+def short(text: str, limit: int = 44) -> str:
+    """A label cut in its middle where it is too long for a figure."""
+    half = (limit - 1) // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
+
+
+def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 76) -> None:
+    """A legend above the axes, where it hides no data; in as many columns as fit."""
+    handles, labels = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    widest = max(len(label) for label in labels) + 7
+    drawn = figure.legend(
+        handles,
+        labels,
+        loc="outside upper left",
+        ncols=max(1, min(len(labels), limit // widest)),
+        title=title or None,
+        alignment="left",
+        handlelength=2.2,
+        columnspacing=1.4,
+    )
+    drawn.get_title().set_color(MUTED)
+
+
+def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
+    """Write NAME.png (160 dots per inch) and NAME.svg; equal figures give equal files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
+    with style(), matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(png, dpi=160, metadata={"Software": None})
+        figure.savefig(svg, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return png, svg
+
+
+def inline(svg: str, label: str) -> str:
+    """A saved SVG for use within an HTML page: no prolog and no addresses, colours that follow the page's theme.
+
+    label (HTML-escaped by the caller) is what a screen reader says.
+    """
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", svg)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # several figures on one page: ids of groups would clash
+    svg = re.sub(r'<svg ([^>]*?)width="[^"]*"', r"<svg \1", svg, count=1)
+    svg = re.sub(r'(<svg [^>]*?)height="[^"]*"', r"\1", svg, count=1)
+    names = {INK: "ink", MUTED: "muted", GRID: "grid", PAPER: "paper"}
+    names.update({colour: f"c{k}" for k, colour in enumerate(COLOURS)})
+    for colour, name in names.items():
+        svg = re.sub(rf"{colour}\b", f"var(--{name})", svg, flags=re.I)
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1).strip()
+
+
+def colour_of(k: int) -> str:
+    """The colour of the k-th variant."""
+    return COLOURS[k % len(COLOURS)]
+
+
+def dash_of(k: int) -> Any:
+    """The dashes of the k-th variant."""
+    return DASHES[k // len(COLOURS) % len(DASHES)]
+
+
+def seeds_title(numbers: Sequence[int]) -> str:
+    """What lines and bands mean, for a legend: n is said once where all variants have as many seeds."""
+    if max(numbers, default=0) <= 1:
+        return "one seed each, no error band"
+    what = "mean, band: ± standard error over seeds"
+    return f"{what} (n = {numbers[0]})" if len(set(numbers)) == 1 else what

@@ -1,0 +1,138 @@
+"""All figures of a report: what each shows, in words, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fedroam.analysis.accuracy import accuracy_figure
+from fedroam.analysis.consensus import consensus_figure
+from fedroam.analysis.degree import degree_figure
+from fedroam.analysis.holdings import holdings_figure
+from fedroam.analysis.isolated import isolated_figure
+from fedroam.analysis.loss import loss_figure
+from fedroam.analysis.mean_model import mean_model_figure
+from fedroam.analysis.places import places_figure
+from fedroam.analysis.spread import spread_figure
+from fedroam.analysis.traffic import traffic_figure
+from fedroam.analysis.variants import Variant
+from fedroam.recording import Run
+
+_HOLDINGS = 4  # charts of who holds what; more variants with other data are named, not drawn
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure with its file name, heading and caption; part is the section of the report it belongs to."""
+
+    name: str
+    title: str
+    caption: str
+    figure: Figure
+    part: str = "curves"
+
+
+# name, heading, caption, maker
+_OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | None]], ...] = (
+    (
+        "accuracy",
+        "Accuracy",
+        "Share of test samples classified correctly by each client's own model, mean over clients.",
+        accuracy_figure,
+    ),
+    (
+        "mean_model",
+        "Accuracy of the averaged model",
+        "The average of all clients' parameters, judged as one model. No client holds it.",
+        mean_model_figure,
+    ),
+    ("loss", "Test loss", "Mean over clients of the test loss of each one's own model.", loss_figure),
+    (
+        "consensus",
+        "Consensus distance",
+        "How far the models are apart: sum over clients of the squared distance of parameters to their mean "
+        "(no unit). On a logarithmic axis zeros are not drawn.",
+        consensus_figure,
+    ),
+    (
+        "degree",
+        "Contacts",
+        "Clients in contact with a client when models are exchanged, mean over clients, at evaluated rounds.",
+        degree_figure,
+    ),
+    (
+        "isolated",
+        "Without contact",
+        "Clients that are present and meet nobody when models are exchanged, at evaluated rounds.",
+        isolated_figure,
+    ),
+    (
+        "spread",
+        "Spread over clients",
+        "Test accuracy of every client's own model in the last recorded round, all seeds together.",
+        spread_figure,
+    ),
+    (
+        "traffic",
+        "Accuracy against bytes",
+        "What an accuracy costs: bytes sent by all clients since the start.",
+        traffic_figure,
+    ),
+)
+
+
+def all_figures(groups: Sequence[Variant]) -> Iterator[Drawn]:
+    """Every figure that the runs have numbers for, in the order of the report; made when asked for."""
+    for name, title, caption, make in _OVER_ROUNDS:
+        figure = make(groups)
+        if figure is not None:
+            yield Drawn(name, title, caption, figure)
+    yield from _holdings(groups)
+    label, run = next((group.label, group.judged[0]) for group in groups if group.judged)
+    caption = f"Of {label}, seed {run.status['seed']}."
+    yield Drawn("places", "Start places", caption, places_figure(run), part="data")
+
+
+def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:
+    """Training samples by client and class, int64 [clients, classes], and the names of the classes."""
+    names = [str(name) for name in run.world["classes"]]
+    train = run.partition[run.partition["part"] == "train"]
+    counts = np.zeros((int(run.settings["clients"]), len(names)), dtype=np.int64)
+    column = {name: k for k, name in enumerate(names)}
+    np.add.at(
+        counts,
+        (
+            train["client"].to_numpy(),
+            np.array([column[str(name)] for name in train["class"]], dtype=np.int64),
+        ),
+        train["samples"].to_numpy(),
+    )
+    return counts, names
+
+
+def _holdings(groups: Sequence[Variant]) -> Iterator[Drawn]:
+    """A chart for each different split of the data among the variants' first runs."""
+    found: dict[bytes, tuple[list[str], Run]] = {}
+    for group in groups:
+        if group.judged:
+            counts, names = class_counts(group.judged[0])
+            key = repr((counts.shape, names)).encode() + counts.tobytes()
+            found.setdefault(key, ([], group.judged[0]))[0].append(group.label)
+    for k, (labels, run) in enumerate(list(found.values())[:_HOLDINGS]):
+        counts, names = class_counts(run)
+        who = "all variants" if len(found) == 1 else ", ".join(labels)
+        share = counts.max(axis=1).sum() / max(counts.sum(), 1)
+        caption = (
+            f"Training samples of {who}, seed {run.status['seed']} (each seed deals anew): {counts.sum():,} over "
+            f"{len(counts)} clients, {counts.sum(axis=1).min():,} to {counts.sum(axis=1).max():,} a client; "
+            f"{share:.0%} belong to their holder's largest class."
+        )
+        if len(found) > _HOLDINGS and k == _HOLDINGS - 1:
+            caption += f" {len(found) - _HOLDINGS} other splits are not drawn."
+        name = "holdings" if k == 0 else f"holdings_{k + 1}"
+        yield Drawn(
+            name, "Samples by client and class", caption, holdings_figure(counts, names, ""), part="data"
+        )

@@ -1,0 +1,215 @@
+"""The movement of runs, packed for the map of a report that plays it."""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fedroam.analysis.variants import Variant
+from fedroam.errors import InputError
+from fedroam.recording import Run
+
+# What a report may carry, so that it stays a file one can mail: 16-bit numbers over all runs, and clients, lines
+# and runs that a map can still show.
+VALUES, CLIENTS, LINES, RUNS = 1_500_000, 1000, 4000, 24
+_FRAMES = 40  # below this many rounds clients are thinned out rather than rounds
+_ABSENT = 65535  # a client that is away, or has no accuracy
+_SPAN = 65534  # places and accuracies are whole numbers from 0 to this
+
+
+def playback(groups: Sequence[Variant], *, values: int = VALUES) -> dict[str, Any]:
+    """What the map plays, as JSON values: `runs`, one entry a run, and `notes`, what was left out.
+
+    values bounds the 16-bit numbers over all runs. Where runs have more, rounds are thinned out evenly (the last
+    one is kept), then clients; the notes say so.
+    """
+    chosen, notes = _choose(groups), []
+    every = sum(len(group.judged) for group in groups)
+    if len(chosen) < every:
+        notes.append(f"{len(chosen)} of {every} runs are on the map: the first seeds of each variant.")
+    entries = [_pack(label, run, values // max(len(chosen), 1)) for label, run in chosen]
+    for entry in entries:
+        notes += [f"{entry['variant']}, seed {entry['seed']}: {note}" for note in entry.pop("notes")]
+    if len(notes) > 6:
+        notes = [*notes[:6], f"… and {len(notes) - 6} more such notes."]
+    return {"runs": entries, "notes": notes}
+
+
+def _choose(groups: Sequence[Variant]) -> list[tuple[str, Run]]:
+    """At most `RUNS` runs: the first seeds of each variant, as many of each."""
+    most = max(1, RUNS // max(len(groups), 1))
+    return [(group.label, run) for group in groups[:RUNS] for run in group.judged[:most]]
+
+
+def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
+    """One run's entry. `packed` is base64 of a zlib stream of little-endian uint16 arrays, one after the other:
+
+    places [frames, clients, 2] over the bounds, degrees [frames, clients], contacts [sum(lines), 2] (indices of
+    shown clients), accuracies [evaluations, clients].
+    """
+    clients = run.clients
+    ids = np.sort(clients["client"].unique())
+    positions, contacts, notes = _tables(run)
+    rounds = np.sort(positions["round"].unique())
+    shown, kept = _fit(len(ids), rounds, len(contacts), values)
+    if len(kept) < len(rounds):
+        notes.append(f"the map shows {len(kept)} of {len(rounds)} recorded rounds.")
+    if len(shown) < len(ids):
+        notes.append(f"the map shows {len(shown)} of {len(ids)} clients, evenly chosen by number.")
+    places, degrees = _places(positions, contacts, clients, ids, kept)
+    bounds = _bounds(run, places)
+    lines, total, cut = _lines(contacts, ids, shown, kept)
+    if cut:
+        notes.append(f"in crowded rounds only {LINES} contact lines are drawn, evenly chosen.")
+    judged = clients[["round", "client", "accuracy"]]
+    judged = judged.pivot_table(index="round", columns="client", values="accuracy", dropna=False)
+    judged = judged.reindex(columns=ids)
+    accuracy = judged.to_numpy(np.float64)[:, shown]
+    first = clients[clients["round"] == clients["round"].min()].set_index("client").reindex(ids)
+    names = first["group"].astype(str).to_numpy()
+    groups = list(dict.fromkeys(names))
+    present = np.isfinite(places[:, :, 0])
+    arrays = [
+        _whole((places[:, shown] - bounds[:2]) / np.maximum(np.subtract(bounds[2:], bounds[:2]), 1e-12)),
+        np.where(present, np.minimum(degrees, _ABSENT - 1), 0)[:, shown],
+        *lines,
+        _whole(accuracy),
+    ]
+    raw = b"".join(np.ascontiguousarray(array).astype("<u2").tobytes() for array in arrays)
+    reach = float(run.world["reach"])
+    return {
+        "variant": label,
+        "seed": int(run.status["seed"]),
+        "bounds": [round(float(v), 6) for v in bounds],
+        "reach": reach if math.isfinite(reach) else None,
+        "clients": [int(i) for i in ids[shown]],
+        "all": len(ids),
+        "groups": groups,
+        "group": [groups.index(name) for name in names[shown]],
+        "holds": _holds(run, ids[shown]),
+        "rounds": [int(t) for t in kept],
+        "lines": [len(pairs) for pairs in lines],
+        "contacts": total,
+        "alone": [int(n) for n in ((degrees == 0) & present).sum(axis=1)],
+        "judged": [int(t) for t in judged.index],
+        "accuracy": _means(run, judged.index),
+        "packed": base64.b64encode(zlib.compress(raw, 9)).decode(),
+        "notes": notes,
+    }
+
+
+def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Positions and contacts; from the evaluated rounds, without contacts, where the run kept no movement."""
+    try:
+        return run.positions, run.contacts, []
+    except InputError:
+        positions = run.clients[["round", "client", "x", "y"]].assign(present=True)
+        contacts = pd.DataFrame({"round": [], "i": [], "j": []}, dtype=np.int64)
+        return (
+            positions,
+            contacts,
+            ["movement was not recorded; places of evaluated rounds, without contacts."],
+        )
+
+
+def _fit(clients: int, rounds: np.ndarray, contacts: int, values: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which clients (indices) and which rounds fit into `values` numbers."""
+    share = min(1.0, CLIENTS / clients)
+    each = 3 * clients * share + min(2 * contacts / max(len(rounds), 1) * share**2, 2 * LINES)
+    if each * _FRAMES > values:
+        share *= max(values / (each * _FRAMES), 1 / clients)
+        each = values / _FRAMES
+    count = max(1, int(clients * share))
+    shown = np.unique(np.linspace(0, clients - 1, count).round().astype(np.int64))
+    frames = max(2, min(len(rounds), int(values / max(each, 1))))
+    return shown, rounds[np.unique(np.linspace(0, len(rounds) - 1, frames).round().astype(np.int64))]
+
+
+def _places(
+    positions: pd.DataFrame, contacts: pd.DataFrame, clients: pd.DataFrame, ids: np.ndarray, kept: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Places [frames, clients, 2] (NaN: away) and degrees [frames, clients] of all clients in the kept rounds."""
+    places = np.full((len(kept), len(ids), 2), np.nan)
+    rows = positions[positions["round"].isin(kept) & positions["present"].astype(bool)]
+    frame, client = np.searchsorted(kept, rows["round"]), np.searchsorted(ids, rows["client"])
+    places[frame, client] = rows[["x", "y"]].to_numpy(np.float64)
+    degrees = np.zeros((len(kept), len(ids)), dtype=np.int64)
+    if len(contacts):
+        met = contacts[contacts["round"].isin(kept)]
+        frame = np.searchsorted(kept, met["round"])
+        for end in ("i", "j"):
+            np.add.at(degrees, (frame, np.searchsorted(ids, met[end])), 1)
+    else:  # not recorded, or nobody met anybody: the clients' table knows
+        rows = clients[clients["round"].isin(kept)]
+        frame, client = np.searchsorted(kept, rows["round"]), np.searchsorted(ids, rows["client"])
+        degrees[frame, client] = rows["degree"].to_numpy(np.int64)
+    return places, degrees
+
+
+def _bounds(run: Run, places: np.ndarray) -> np.ndarray:
+    """x and y of the lower left corner, then of the upper right one, metres; wide enough for every place."""
+    known = np.asarray(run.world["bounds"], dtype=np.float64)
+    flat = places.reshape(-1, 2)
+    flat = flat[np.isfinite(flat).all(axis=1)]
+    if not len(flat):
+        return known
+    return np.concatenate([np.minimum(known[:2], flat.min(axis=0)), np.maximum(known[2:], flat.max(axis=0))])
+
+
+def _lines(
+    contacts: pd.DataFrame, ids: np.ndarray, shown: np.ndarray, kept: np.ndarray
+) -> tuple[list[np.ndarray], list[int], bool]:
+    """Contacts between shown clients, [n, 2] for each frame; their true number; whether some were cut."""
+    new = np.full(len(ids), -1, dtype=np.int64)
+    new[shown] = np.arange(len(shown))
+    rounds = contacts["round"].to_numpy()
+    order = np.argsort(rounds, kind="stable")
+    pairs = np.stack([np.searchsorted(ids, contacts[end].to_numpy()[order]) for end in ("i", "j")], axis=1)
+    starts = np.searchsorted(rounds[order], kept)
+    ends = np.searchsorted(rounds[order], kept, side="right")
+    lines, total, cut = [], [], False
+    for start, end in zip(starts, ends, strict=True):
+        here = new[pairs[start:end]]
+        here = here[(here >= 0).all(axis=1)]
+        if len(here) > LINES:
+            here, cut = here[np.linspace(0, len(here) - 1, LINES).astype(np.int64)], True
+        lines.append(here)
+        total.append(int(end - start))
+    return lines, total, cut
+
+
+def _whole(shares: np.ndarray) -> np.ndarray:
+    """Shares 0 to 1 as whole numbers 0 to `_SPAN`; no number as `_ABSENT`."""
+    known = np.isfinite(shares)
+    return np.where(known, np.clip(np.where(known, shares, 0.0), 0, 1) * _SPAN + 0.5, _ABSENT).astype(
+        np.int64
+    )
+
+
+def _holds(run: Run, ids: np.ndarray) -> list[list[Any]]:
+    """For each client: how many training samples, then up to three classes with most of them and their numbers."""
+    train = run.partition[run.partition["part"] == "train"].sort_values(
+        "samples", ascending=False, kind="stable"
+    )
+    by_client = {int(str(client)): rows for client, rows in train.groupby("client")}
+    facts: list[list[Any]] = []
+    for client in ids:
+        rows = by_client.get(int(client))
+        if rows is None:
+            facts.append([0, []])
+            continue
+        top = [[str(name), int(n)] for name, n in zip(rows["class"][:3], rows["samples"][:3], strict=True)]
+        facts.append([int(rows["samples"].sum()), top])
+    return facts
+
+
+def _means(run: Run, rounds: pd.Index) -> list[float | None]:
+    """Accuracy of the evaluated rounds, mean over clients; None where it is no number."""
+    known = run.rounds.drop_duplicates("round", keep="last").set_index("round")["accuracy"].reindex(rounds)
+    return [round(float(v), 5) if math.isfinite(v) else None for v in known]
