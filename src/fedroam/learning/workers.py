@@ -87,6 +87,7 @@ class _Batch:
 
 
 def _serve(worker: int, inbox: queue.SimpleQueue[_Batch | None], ready: threading.Semaphore) -> None:
+    torch.get_num_threads()  # torch sets up each thread on its first use, and would undo an earlier setting
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)  # denormals are up to a hundred times slower; set for this thread only
     ready.release()
