@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from fedroam.errors import InputError, unknown
@@ -76,6 +76,14 @@ class Part(BaseModel):
     kind: ClassVar[str] = ""
     family: ClassVar[str] = ""
     source: ClassVar[str] = ""
+
+    @field_validator("*")
+    @classmethod
+    def _a_number(cls, value: Any) -> Any:
+        """NaN passes every limit that it is not compared with, so it is refused here, for all fields."""
+        if isinstance(value, float) and math.isnan(value):
+            raise ValueError("allowed is a number")
+        return value
 
     def settings(self) -> dict[str, Any]:
         """The part as plain values: `kind` and every field (what an experiment file would say)."""
@@ -133,7 +141,7 @@ def load_rooms() -> None:
 
 def use(file: str | Path) -> None:
     """Load the parts in a user's own Python file (`--use my_part.py`)."""
-    path = Path(file)
+    path = Path(file).absolute()
     if not path.is_file():
         raise InputError(f"--use {file}: no such file")
     load_rooms()
@@ -148,6 +156,7 @@ def use(file: str | Path) -> None:
     except InputError:
         raise
     except Exception as error:
+        del sys.modules[name]
         line = _line_in(error, path)
         raise InputError(f"--use {file}{line}: {type(error).__name__}: {error}") from error
 

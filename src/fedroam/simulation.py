@@ -147,7 +147,9 @@ def run(
     scene = None if finished else prepare(experiment)  # refuse bad input before writing
     try:
         recorder.open(experiment.toml(), existing)
+        found = None if recorder.finished else recorder.restore()  # a damaged checkpoint changes nothing
     except BaseException:
+        recorder.close()
         if scene is not None:
             scene.learner.close()
         raise
@@ -155,7 +157,7 @@ def run(
         if not recorder.finished:
             scene = scene or prepare(experiment)
             _record_scene(scene, folder, facts or {})
-            _play(scene, recorder, observer or (lambda *_: None), on_interrupt or (lambda: None))
+            _play(scene, recorder, found, observer or (lambda *_: None), on_interrupt or (lambda: None))
     except Interrupted:
         raise
     except Exception as error:
@@ -169,10 +171,15 @@ def run(
     return open_run(folder)
 
 
-def _play(scene: Scene, recorder: Recorder, observer: Observer, on_interrupt: Callable[[], None]) -> None:
-    """All rounds that are left, with measurements and checkpoints."""
+def _play(
+    scene: Scene,
+    recorder: Recorder,
+    found: tuple[int, dict[str, np.ndarray]] | None,
+    observer: Observer,
+    on_interrupt: Callable[[], None],
+) -> None:
+    """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
     experiment, rounds = scene.experiment, scene.experiment.rounds
-    found = recorder.restore()
     state = begin(scene) if found is None else State.of(*found, scene)
     recorder.note(state="running", reason="", round=state.round)
     clock = time.perf_counter() - recorder.seconds_so_far()

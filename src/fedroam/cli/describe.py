@@ -139,6 +139,8 @@ def _each_limit(metadata: list[Any]) -> Iterator[str]:
             bound = getattr(entry, name, None)
             if bound is not None:
                 yield words.format(bound)
+        if getattr(entry, "allow_inf_nan", None) is False:
+            yield "finite"
         pattern = getattr(entry, "pattern", None)
         if pattern:
             yield f"matching {pattern}"

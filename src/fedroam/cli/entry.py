@@ -6,6 +6,7 @@ on stderr, without traceback unless --debug is given.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import traceback
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"the run failed: {error}", FAILED)
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of the option parser
-            return _complain(_usage(error), WRONG_INPUT)
+            return _complain(_usage(error, given), WRONG_INPUT)
         return _complain(f"the run failed: {type(error).__name__}: {error} (--debug shows where)", FAILED)
     return code if isinstance(code, int) else DONE
 
@@ -90,12 +91,18 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _usage(error: Any) -> str:
-    """The option parser's complaint, with the nearest known option where one is misspelt."""
+def _usage(error: Any, given: Sequence[str]) -> str:
+    """The option parser's complaint, with the nearest known option where one is misspelt, and what was found."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "fedroam"
     name = getattr(error, "option_name", None)
     if name and context and type(error).__name__ == "NoSuchOption":
         known = [opt for parameter in context.command.params for opt in parameter.opts if opt.startswith("-")]
         return str(unknown(f"option of {path}", name, [*known, "--help"]))
+    names = getattr(getattr(error, "param", None), "opts", ())
+    for word, following in itertools.pairwise([*given, ""]):
+        option, equals, value = word.partition("=")
+        if option in names and option.startswith("-") and error.message:
+            found = value if equals else following
+            return f"{path}: {option} {found!r}: {error.message} (see {path} --help)"
     return f"{path}: {error.format_message()} (see {path} --help)"

@@ -9,6 +9,7 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import out, say, writing
+from fedroam.errors import InputError
 
 if TYPE_CHECKING:
     from fedroam.recording import Run
@@ -59,6 +60,8 @@ def report(
     from fedroam.analysis import write_report
 
     runs = _open(folders)
+    for run in runs:
+        _read(run)  # a damaged table is found before half of a report is written
     home = Path(folder) if folder is not None else Path(folders[0] if len(folders) == 1 else "report")
     with writing(home):
         say(f"report: {write_report(runs, home)}")
@@ -70,3 +73,16 @@ def _open(folders: list[str]) -> list[Run]:
 
     found = {run.folder.resolve(): run for folder in folders for run in open_runs(folder)}
     return list(found.values())
+
+
+def _read(run: Run) -> None:
+    """Read all that a report is made of; the run keeps it in memory."""
+    for facts in (run.settings, run.environment, run.world):
+        if not facts:
+            raise InputError(f"{run.folder}: holds an empty description, the folder is damaged")
+    for table in (run.rounds, run.clients, run.partition):
+        if table.empty:
+            raise InputError(f"{run.folder}: holds an empty table, the folder is damaged")
+    for name in ("positions", "contacts"):
+        if (run.folder / "movement" / f"{name}.parquet").exists():
+            getattr(run, name)

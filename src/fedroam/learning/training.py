@@ -38,7 +38,7 @@ class SGD(Part):
     momentum_state: Literal["kept", "reset"] = field(
         "kept", "whether momentum is kept between rounds, or starts anew (as a new optimiser would)"
     )
-    weight_decay: float = field(0.0, "weight decay (L2)", ge=0)
+    weight_decay: float = field(0.0, "weight decay (L2)", ge=0, allow_inf_nan=False)
     batch_size: int = field(0, "samples per step; 0 is the full batch", unit="samples", ge=0)
     steps: int | None = field(None, "optimiser steps per round (excludes epochs)", ge=1)
     epochs: int | None = field(None, "passes over the client's samples per round (excludes steps)", ge=1)
