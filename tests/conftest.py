@@ -1,0 +1,30 @@
+"""What all tests share: one thread, no flaky examples, and real data only where it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
+settings.load_profile("fedroam")
+torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    root = os.environ.get("FEDROAM_DATA", "")
+    if root and Path(root).is_dir():
+        return
+    reason = f"FEDROAM_DATA = {root}: no such folder" if root else "needs real data: set FEDROAM_DATA"
+    for item in items:
+        if item.get_closest_marker("data"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No waiting for the disk, where a test writes many small files and no power will fail."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)

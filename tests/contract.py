@@ -1,0 +1,583 @@
+"""What every part of a family promises, as functions that fail where a part breaks the promise.
+
+`test_contract.py` holds them over everything registered. A part of your own is tested by the same functions:
+`check_mobility(MyPattern())`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import re
+import tomllib
+import typing
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import tomli_w
+import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from pydantic import ValidationError
+from safetensors.numpy import load, save
+from scipy import sparse
+
+from fedroam.components import FAMILIES, Part, build, unit_of
+from fedroam.contacts import graph_of, pairs_of
+from fedroam.data import Dataset
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment, _lists
+from fedroam.federation import Meeting
+from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
+from fedroam.mixing import Facts
+from fedroam.mobility import Paths, World, checked
+from fedroam.randomness import stream
+from fedroam.scene import prepare
+from fedroam.simulation import begin
+
+# Without shrinking: a failing example is wanted, not the smallest one.
+QUICK = (Phase.explicit, Phase.generate)
+THOROUGH = tuple(Phase)
+
+
+class GlobalDraws:
+    """Within it, nothing may draw from a global generator."""
+
+    def __enter__(self) -> None:
+        self.before = self._states()
+
+    def __exit__(self, *_: object) -> None:
+        assert self._states() == self.before, "draws from a global generator; use fedroam.randomness"
+
+    @staticmethod
+    def _states() -> tuple[Any, ...]:
+        legacy = np.random.get_state()  # noqa: NPY002 (looks at the global state, which must stay as it is)
+        return bytes(legacy[1].data), legacy[2], bytes(torch.random.get_rng_state().numpy().data)
+
+
+# --- every part -------------------------------------------------------------------------------------------------
+
+
+def check_part(part: Part) -> None:
+    """Frozen, its settings build it again, wrong keys and values are refused, and it is documented."""
+    cls, family = type(part), part.family
+    with pytest.raises(ValidationError):
+        part.surprise = 1  # type: ignore[attr-defined]
+    for name in cls.model_fields:
+        with pytest.raises(ValidationError):
+            setattr(part, name, getattr(part, name))
+
+    assert part.settings()["kind"] == cls.kind
+    assert build(family, part.settings()) == part
+    from_toml = tomllib.loads(tomli_w.dumps(_lists(part.settings())))
+    assert build(family, from_toml) == part, "its settings do not survive an experiment file"
+
+    for name in [*cls.model_fields, "kind"]:
+        misspelt = f"{name}z"
+        with pytest.raises(InputError) as caught:
+            build(family, {**part.settings(), misspelt: 1})
+        assert f"{family}.{misspelt}" in str(caught.value)
+        assert f"did you mean {name!r}" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    summary = (cls.__doc__ or "").strip().split("\n\n")[0]
+    assert summary, f"{cls.__name__} has no docstring"
+    assert cls.__doc__ != Part.__doc__
+    assert summary.endswith("."), (
+        f"{cls.__name__}: the docstring's first paragraph is its summary, in sentences"
+    )
+    for method in FAMILIES[family].methods:
+        assert inspect.getdoc(getattr(cls, method)), f"{cls.__name__}.{method} has no docstring"
+    for name, info in cls.model_fields.items():
+        assert info.description, f"{cls.__name__}.{name} has no description: use fedroam.field"
+        if _is(info.annotation, float):
+            for wrong in (math.nan, "1"):
+                with pytest.raises(InputError) as caught:
+                    build(family, {**part.settings(), name: wrong})
+                assert f"{family}.{name}" in str(caught.value)
+            if family in ("mobility", "contacts"):
+                assert unit_of(info) or _is_share(part, name), (
+                    f"{cls.__name__}.{name} is a number without unit"
+                )
+
+
+def _is(annotation: Any, kind: type) -> bool:
+    return annotation is kind or kind in typing.get_args(annotation)
+
+
+def _is_share(part: Part, name: str) -> bool:
+    """Whether a field lies between 0 and 1 (a probability, a share) and so has no unit."""
+    for wrong in (-1e-6, 1 + 1e-6):
+        try:
+            build(part.family, {**part.settings(), name: wrong})
+        except InputError:
+            continue
+        return False
+    return True
+
+
+# --- mobility ---------------------------------------------------------------------------------------------------
+
+
+def world(clients: int, seed: int = 1, reach: float = 3.0, classes: int = 3) -> World:
+    """A world in which everybody holds samples of random classes."""
+    counts = stream(seed, "test counts").integers(0, 9, size=(clients, classes)) + 1
+    return World(seed, clients, counts, reach)
+
+
+def check_mobility(part: Any, clients: int = 5, seed: int = 1, rounds: int = 8) -> None:
+    """Deterministic, continuous paths within the bounds, and arrays that carry on as if nothing had happened."""
+    facts = world(clients, seed)
+    with GlobalDraws():
+        states, ways = _walk(part, facts, rounds)
+    again, _ = _walk(part, facts, rounds)
+    for one, other in zip(states, again, strict=True):
+        _same_arrays(one, other)
+
+    low_x, low_y, high_x, high_y = part.bounds()
+    low, high = np.array([low_x, low_y]), np.array([high_x, high_y])
+    assert (low <= high).all()
+    slack = 1e-9 * max(1.0, float(np.abs([*low, *high]).max()))
+    assert states[0]["position"].dtype == np.float64
+    assert ((states[0]["position"] >= low - slack) & (states[0]["position"] <= high + slack)).all()
+
+    groups = part.groups(facts)
+    assert groups.shape == (clients,)
+    assert groups.dtype.kind == "U"
+
+    limit = getattr(part, "max_step", math.inf)
+    for before, after, paths in zip(states, states[1:], ways, strict=False):
+        assert paths.first[0] == 0
+        assert paths.first[-1] == len(paths.time) == len(paths.point)
+        assert paths.clients == clients
+        assert (np.diff(paths.first) >= 1).all()
+        assert paths.present.shape == (clients,)
+        assert paths.present.dtype == bool
+        here = paths.present
+        for i in np.flatnonzero(here):
+            time = paths.time[paths.first[i] : paths.first[i + 1]]
+            assert time[0] == 0, f"client {i}'s time begins at {time[0]}, not 0"
+            assert time[-1] == 1, f"client {i}'s time ends at {time[-1]}, not 1"
+            assert (np.diff(time) >= 0).all()
+            points = paths.point[paths.first[i] : paths.first[i + 1]]
+            inside = (points >= low - slack) & (points <= high + slack)
+            assert inside.all(), f"client {i} leaves the bounds"
+        assert (paths.end[here] == after["position"][here]).all(), "a path does not end at the new position"
+        stayed = here & before.get("present", np.ones(clients)).astype(bool)
+        assert (paths.start[stayed] == before["position"][stayed]).all(), (
+            "a path does not begin where the last ended"
+        )
+        assert (paths.length[here] <= limit * (1 + 1e-12)).all(), "a move is longer than max_step"
+        assert (paths.length[(groups == "static") & here] == 0).all(), "a static client moves"
+
+    for k, held in enumerate(states):  # what a checkpoint keeps is enough to go on
+        resumed = load(save({name: np.ascontiguousarray(array) for name, array in held.items()}))
+        for t in range(k + 1, rounds + 1):
+            resumed, _ = part.step(resumed, facts, t)
+            _same_arrays(checked(resumed, facts), states[t])
+
+
+def _walk(part: Any, facts: World, rounds: int) -> tuple[list[dict[str, np.ndarray]], list[Paths]]:
+    state = checked(part.start(facts), facts)
+    states, ways = [_copy(state)], []
+    for t in range(1, rounds + 1):
+        before = _copy(state)
+        following, paths = part.step(state, facts, t)
+        _same_arrays(state, before)  # the state that goes in is not changed
+        state = checked(following, facts)
+        states.append(_copy(state))
+        ways.append(paths)
+    return states, ways
+
+
+def _copy(state: Any) -> dict[str, np.ndarray]:
+    for name, array in state.items():
+        assert isinstance(array, np.ndarray), f"state {name!r} is a {type(array).__name__}, not an array"
+        assert array.dtype.kind in "biuf", f"state {name!r} holds {array.dtype}, allowed are numbers"
+    return {name: array.copy() for name, array in state.items()}
+
+
+def _same_arrays(a: Any, b: Any) -> None:
+    assert sorted(a) == sorted(b)
+    for name in a:
+        assert a[name].dtype == b[name].dtype, name
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+# --- contacts ---------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def movements(draw: Any) -> Paths:
+    """Paths of up to eight clients, one to three legs each, some of them away; distances from 0 to about 30 m."""
+    clients = draw(st.integers(1, 8))
+    coordinate = st.one_of(st.integers(0, 8).map(float), st.floats(0, 20, width=32))
+    paths = []
+    for _ in range(clients):
+        legs = draw(st.integers(1, 3))
+        points = np.array([[draw(coordinate), draw(coordinate)] for _ in range(legs + 1)])
+        paths.append((np.linspace(0.0, 1.0, legs + 1), points))
+    present = draw(arrays(bool, clients))
+    return _paths(paths, present)
+
+
+def _paths(paths: Sequence[tuple[np.ndarray, np.ndarray]], present: np.ndarray) -> Paths:
+    first = np.cumsum([0, *(len(time) for time, _ in paths)]).astype(np.int64)
+    return Paths(first, np.concatenate([t for t, _ in paths]), np.concatenate([p for _, p in paths]), present)
+
+
+def permuted(paths: Paths, order: np.ndarray) -> Paths:
+    """The same movement with client order[k] in place k."""
+    parts = [slice(paths.first[i], paths.first[i + 1]) for i in order]
+    return _paths([(paths.time[p], paths.point[p]) for p in parts], paths.present[order])
+
+
+def closest(paths: Paths, i: int, j: int) -> float:
+    """Closest approach of two clients: on a common leg their difference moves on a straight line."""
+
+    def at(k: int, times: np.ndarray) -> np.ndarray:
+        own = slice(paths.first[k], paths.first[k + 1])
+        time, point = paths.time[own], paths.point[own]
+        return np.stack([np.interp(times, time, point[:, axis]) for axis in (0, 1)], axis=1)
+
+    def time(k: int) -> np.ndarray:
+        return paths.time[paths.first[k] : paths.first[k + 1]]
+
+    times = np.unique(np.concatenate([time(i), time(j)]))
+    gap, best = at(i, times) - at(j, times), math.inf
+    for a, b in itertools.pairwise(gap):
+        way = b - a
+        s = 0.0 if not way.any() else float(np.clip(-(a @ way) / (way @ way), 0, 1))
+        best = min(best, float(np.hypot(*(a + s * way))))
+    return best
+
+
+def check_contacts(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
+    """Symmetric, without self-contact, blind to the clients' order; absent ones meet nobody; reach is kept."""
+
+    @settings(max_examples=40, phases=phases)
+    @given(movements(), st.randoms(use_true_random=False))
+    def holds(paths: Paths, random: Any) -> None:
+        with GlobalDraws():
+            graph = part.meet(paths)
+        n = paths.clients
+        assert graph.shape == (n, n)
+        assert graph.dtype == bool
+        assert graph.has_sorted_indices
+        assert graph.has_canonical_format, "a contact is listed twice"
+        dense = graph.toarray()
+        assert dense.sum() == graph.nnz, "stores contacts that are none"
+        assert (dense == dense.T).all(), "not symmetric"
+        assert not dense.diagonal().any(), "somebody meets itself"
+        assert not dense[~paths.present].any(), "an absent client has contacts"
+        assert (part.meet(paths).toarray() == dense).all(), "not deterministic"
+        order = np.array(random.sample(range(n), n))
+        again = part.meet(permuted(paths, order)).toarray()
+        assert (again == dense[np.ix_(order, order)]).all(), "depends on the order of the clients"
+        reach = part.reach()
+        assert reach >= 0
+        for i, j in pairs_of(graph):
+            assert closest(paths, i, j) <= reach * (1 + 1e-9), "a contact beyond the reach"
+        if "radius" in type(part).model_fields:
+            seen = [
+                part.model_copy(update={"radius": r}).meet(paths).toarray() for r in (0.0, 1.0, 5.0, math.inf)
+            ]
+            for narrow, wide in itertools.pairwise(seen):
+                assert (narrow <= wide).all(), "a larger radius loses contacts"
+            pairs = np.outer(paths.present, paths.present) & ~np.eye(n, dtype=bool)
+            assert (seen[-1] == pairs).all(), "an infinite radius does not connect everybody present"
+
+    holds()
+
+
+# --- mixing -----------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def graphs(draw: Any, most: int = 9) -> sparse.csr_array:
+    """Contact graphs of up to `most` clients."""
+    n = draw(st.integers(1, most))
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n) if draw(st.booleans())]
+    return graph_of(np.array(pairs, dtype=np.int64).reshape(-1, 2), n)
+
+
+def check_mixing(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
+    """Rows are averages over the client and those it meets; doubly stochastic where the docstring says so."""
+    doubly = "doubly stochastic" in (type(part).__doc__ or "")
+
+    @settings(max_examples=60, phases=phases)
+    @given(graphs(), st.randoms(use_true_random=False))
+    def holds(graph: sparse.csr_array, random: Any) -> None:
+        n = graph.shape[0]
+        samples = np.array([random.choice([0, 1, 7, 600, 60_000]) for _ in range(n)], dtype=np.int64)
+        facts = Facts(samples=samples, speed=np.array([random.choice([0.0, 0.5, 40.0]) for _ in range(n)]))
+        with GlobalDraws():
+            weights = part.weights(graph, facts)
+        dense = weights.toarray()
+        assert dense.shape == (n, n)
+        assert dense.dtype == np.float64
+        assert (dense >= 0).all(), "a negative weight"
+        assert np.abs(dense.sum(axis=1) - 1).max() <= 1e-12, "rows do not sum to 1"
+        allowed = graph.toarray() | np.eye(n, dtype=bool)
+        assert not dense[~allowed].any(), "a weight without contact"
+        alone = ~graph.toarray().any(axis=1)
+        assert (dense.diagonal()[alone] == 1).all(), "an isolated client does not keep its model"
+        if doubly:
+            assert np.abs(dense.sum(axis=0) - 1).max() <= 1e-12, "columns do not sum to 1"
+        order = np.array(random.sample(range(n), n))
+        moved = graph_of(_relabelled(graph, order), n)
+        again = part.weights(moved, Facts(samples=facts.samples[order], speed=facts.speed[order])).toarray()
+        np.testing.assert_allclose(again, dense[np.ix_(order, order)], rtol=0, atol=1e-14)
+
+    holds()
+
+
+def _relabelled(graph: sparse.csr_array, order: np.ndarray) -> np.ndarray:
+    place = np.argsort(order)  # client order[k] gets the number k
+    return np.sort(place[pairs_of(graph)], axis=1)
+
+
+# --- data -------------------------------------------------------------------------------------------------------
+
+
+def check_data(part: Any) -> None:
+    """The same samples every time, in the promised shapes, held once in memory."""
+    with GlobalDraws():
+        dataset = part.load()
+    assert isinstance(dataset, Dataset)
+    assert dataset.classes >= 2
+    assert dataset.x_train.ndim in (2, 4)
+    assert dataset.x_test.shape[1:] == dataset.x_train.shape[1:]
+    assert dataset.fingerprint == part.load().fingerprint
+    for name, column in dataset.columns.items():
+        assert len(column) == len(dataset.y_train), f"column {name!r} is not as long as the training samples"
+
+
+def check_partition(part: Any, dataset: Dataset, clients: int) -> None:
+    """Indices of training samples, the same for the same stream.
+
+    Each sample is dealt exactly once where the docstring says "every sample has one holder", and at most once
+    where it says "no sample has two holders".
+    """
+    with GlobalDraws():
+        parts = part.split(dataset, clients, stream(3, "partition"))
+    again = part.split(dataset, clients, stream(3, "partition"))
+    assert len(parts) == clients
+    for one, other in zip(parts, again, strict=True):
+        assert one.dtype == np.int64
+        assert one.ndim == 1
+        np.testing.assert_array_equal(one, other, err_msg="not deterministic")
+        assert len(one) == 0 or (one.min() >= 0 and one.max() < len(dataset.y_train)), "no such sample"
+    dealt, promise = np.concatenate(parts), " ".join((type(part).__doc__ or "").split())
+    assert len(dealt), "nobody holds a sample"
+    if re.search("every sample has (exactly )?one holder", promise, re.IGNORECASE):
+        assert sorted(dealt) == list(range(len(dataset.y_train))), "not every sample has one holder"
+    if re.search("no sample has two holders", promise, re.IGNORECASE):
+        assert len(np.unique(dealt)) == len(dealt), "a sample is dealt twice"
+
+
+# --- models -----------------------------------------------------------------------------------------------------
+
+SHAPES = ((1, 8, 8), (1, 16, 16), (3, 32, 32), (64,), (196,))
+
+
+def shape_for(part: Any) -> tuple[int, ...]:
+    """The first of a few shapes of samples that a model takes."""
+    for shape in SHAPES:
+        try:
+            with torch.random.fork_rng(devices=[]):
+                part.build(shape, 10)
+        except InputError:
+            continue
+        return shape
+    raise AssertionError(f"model {part.kind!r} takes none of the shapes {SHAPES}")
+
+
+def check_model(part: Any) -> None:
+    """Start values depend on the stream alone; logits [n, classes]; parameters are float32 and get gradients."""
+    shape = shape_for(part)
+    make = partial(part.build, shape, 10)
+    with GlobalDraws():
+        one, same = make_network(make, 1), make_network(make, 1)
+        other_seed, other_client = make_network(make, 2), make_network(make, 1, client=1)
+    layout = Layout.of(one)
+    rows = Models.empty(layout, 4, momentum=False)
+    for k, network in enumerate((one, same, other_seed, other_client)):
+        layout.write(network, rows.parameters[k], rows.buffers[k])
+    assert torch.equal(rows.parameters[0], rows.parameters[1]), "start values differ for the same stream"
+    assert not torch.equal(rows.parameters[0], rows.parameters[2]), "start values do not depend on the seed"
+    assert not torch.equal(rows.parameters[0], rows.parameters[3]), "start values do not depend on the client"
+    assert {p.dtype for p in one.parameters()} == {torch.float32}
+    x = torch.from_numpy(stream(1, "test input").standard_normal((3, *shape)).astype(np.float32))
+    logits = one.eval()(x)
+    assert logits.shape == (3, 10)
+    assert bool(torch.isfinite(logits).all())
+    logits.sum().backward()
+    assert all(p.grad is not None for p in one.parameters() if p.requires_grad)
+
+
+# --- learning ---------------------------------------------------------------------------------------------------
+
+
+def check_training(part: Any) -> None:
+    """Batches are positions within the client's samples, drawn from the given stream alone."""
+    for samples in (0, 1, 7, 40):
+        with GlobalDraws():
+            one = list(part.batches(samples, stream(1, "batches", 2, 3)))
+        same = list(part.batches(samples, stream(1, "batches", 2, 3)))
+        assert len(one) == len(same)
+        assert len(one) > 0 or samples == 0 or getattr(part, "drop_last", False)
+        for batch, again in zip(one, same, strict=True):
+            np.testing.assert_array_equal(batch, again)
+            assert batch.dtype.kind == "i"
+            assert len(batch), "an empty batch"
+            assert batch.min() >= 0
+            assert batch.max() < samples
+            assert len(np.unique(batch)) == len(batch), "a sample twice in one batch"
+    assert isinstance(part.keeps_momentum(), bool)
+
+
+def check_objective(part: Any) -> None:
+    """A finite mean over samples, whose gradient adds up over the pieces of a batch."""
+    draws = stream(1, "test objective")
+    x = torch.from_numpy(draws.standard_normal((12, 5)).astype(np.float32))
+    y = torch.from_numpy(draws.integers(0, 4, 12))
+    module = make_network(lambda: torch.nn.Linear(5, 4), 1)
+
+    def gradient(pieces: Sequence[slice]) -> tuple[float, torch.Tensor]:
+        module.zero_grad()
+        total = 0.0
+        for piece in pieces:
+            loss = part.loss(module, x[piece], y[piece])
+            assert loss.shape == ()
+            share = len(y[piece]) / len(y)
+            (loss * share).backward()
+            total += float(loss) * share
+        return total, torch.cat([p.grad.reshape(-1) for p in module.parameters()])
+
+    with GlobalDraws():
+        whole, slope = gradient([slice(None)])
+    parts, same_slope = gradient([slice(0, 5), slice(5, 6), slice(6, 12)])
+    assert math.isfinite(whole)
+    assert abs(whole - parts) < 1e-6 * max(1.0, abs(whole)), "not a mean over samples"
+    torch.testing.assert_close(same_slope, slope, rtol=1e-4, atol=1e-6)
+    assert bool(slope.any()), "no gradient"
+
+
+def small_task(training: Any, hidden: int = 6) -> tuple[Task, list[np.ndarray]]:
+    """Three clients with 20, 9 and 0 samples of a task of 12 features and 3 classes; a network with ReLU."""
+    draws = stream(5, "test task")
+    x, y = to_tensors(
+        draws.standard_normal((29, 12)).astype(np.float32), draws.integers(0, 3, 29), torch.device("cpu")
+    )
+    network = partial(
+        make_network,
+        lambda: torch.nn.Sequential(torch.nn.Linear(12, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 3)),
+        5,
+    )
+    objective: Any = build("objective", "cross_entropy")
+    task = Task(network, Layout.of(network()), x, y, training, objective, seed=5)
+    return task, [np.arange(20), np.arange(20, 29), np.arange(0)]
+
+
+def check_engine(part: Any) -> None:
+    """Agrees with the reference engine to float tolerance, twice to the same bits, and touches its rows only."""
+    settings_of_training: list[dict[str, Any]] = [
+        {"lr": 0.2},
+        {"lr": 0.2, "momentum": 0.9, "weight_decay": 0.01, "batch_size": 4, "steps": 3, "lr_decay": 0.9},
+        {"lr": 0.2, "momentum": 0.9, "momentum_state": "reset", "batch_size": 4, "epochs": 2},
+    ]
+    for fields in settings_of_training:
+        task, held = small_task(build("training", {"kind": "sgd", **fields}))
+        found = [_train(engine, task, held) for engine in (build("engine", "reference"), part, part)]
+        (truth, truth_losses, truth_scores), (models, losses, scores), (again, _, _) = found
+        torch.testing.assert_close(models.parameters, truth.parameters, rtol=1e-4, atol=1e-6)
+        assert torch.equal(models.parameters, again.parameters), "not deterministic"
+        if truth.momentum is not None:
+            torch.testing.assert_close(models.momentum, truth.momentum, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(losses, truth_losses, rtol=1e-5, equal_nan=True)
+        assert (scores.correct == truth_scores.correct).all()
+        assert (scores.samples == truth_scores.samples).all()
+        np.testing.assert_allclose(scores.loss, truth_scores.loss, rtol=1e-5, equal_nan=True)
+        start = _start(task)
+        assert torch.equal(models.parameters[3], start.parameters[3]), "touches a row without a job"
+        assert torch.equal(models.parameters[2], start.parameters[2]), "changes a model without samples"
+        assert not torch.equal(models.parameters[0], start.parameters[0]), "does not train"
+
+
+def _start(task: Task) -> Models:
+    keeps = task.training.keeps_momentum()
+    return start_models(task.network, task.layout, 4, 5, equal=True, momentum=keeps)
+
+
+def _train(engine: Any, task: Task, held: list[np.ndarray]) -> Any:
+    models, learner = _start(task), engine.build(task)
+    try:
+        with GlobalDraws():
+            for t in (1, 2, 3):
+                jobs = [Job(client, client, samples, t) for client, samples in enumerate(held)]
+                losses = learner.train(models, jobs)
+            scores = learner.evaluate(models, [0, 1, 2], task.x, task.y, [held[1], held[0], held[2]])
+    finally:
+        learner.close()
+    return models, losses, scores
+
+
+# --- federation -------------------------------------------------------------------------------------------------
+
+
+def check_federation(experiment: Experiment) -> None:
+    """Learners exist and are present; traffic follows contacts; equal models stay equal; state is plain arrays."""
+    scene = prepare(experiment)
+    try:
+        state = begin(scene)
+        part, setting = scene.federation, scene.setting
+        held = part.init(setting)
+        before = state.meeting
+        for t in range(1, 5):
+            learners = part.learners(held, setting, before, t)
+            assert learners.dtype.kind == "i"
+            assert len(np.unique(learners)) == len(learners)
+            assert before.paths.present[learners].all(), "an absent client trains"
+            assert (setting.samples[learners] > 0).all(), "a client without samples trains"
+            _, paths = scene.mobility.step(state.mobility, scene.world, t)
+            state.mobility, _ = scene.mobility.step(state.mobility, scene.world, t)
+            after = Meeting(paths, scene.contacts.meet(paths))
+            models = scene.start_models()
+            equal = models.parameters[0].clone()
+            old = _copy(held)
+            with GlobalDraws():
+                done = part.exchange(models, held, setting, before, after, t)
+            _same_arrays(held, old)
+            torch.testing.assert_close(
+                models.parameters, equal.expand_as(models.parameters), rtol=1e-5, atol=1e-6
+            )
+            traffic, graph = done.traffic, done.meeting.graph.toarray()
+            assert len(traffic.sender) == len(traffic.receiver) == len(traffic.bytes)
+            assert traffic.bytes.dtype == np.int64
+            assert (traffic.bytes > 0).all()
+            among = (traffic.sender >= 0) & (traffic.receiver >= 0)
+            assert graph[traffic.sender[among], traffic.receiver[among]].all(), (
+                "sends to a client out of contact"
+            )
+            assert traffic.total == traffic.bytes.sum()
+            held, before = _copy(done.state), after
+    finally:
+        scene.learner.close()
+
+
+CHECKS: dict[str, Callable[..., None]] = {
+    "mobility": check_mobility,
+    "contacts": check_contacts,
+    "mixing": check_mixing,
+    "data": check_data,
+    "model": check_model,
+    "training": check_training,
+    "objective": check_objective,
+    "engine": check_engine,
+}
