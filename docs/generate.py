@@ -1,0 +1,98 @@
+"""Rewrite the pages that are made from the code: `make docs`.
+
+`commands.md` is the command line's own reference. `experiment-file.md` is written by hand up to a marker; below it
+stands every part with its settings, and every named experiment.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from fedroam.cli import reference
+from fedroam.cli.describe import details, fields_of, summary
+from fedroam.components import FAMILIES, kinds
+from fedroam.experiment import Experiment, named_experiments, plan
+
+DOCS = Path(__file__).parent
+MARKER = "<!-- Everything below is made by `make docs` from the code. -->"
+NOTICE = "<!-- This page is made by `make docs` from the code. -->"
+
+
+def commands(_: str) -> str:
+    """The page of every command."""
+    return f"{NOTICE}\n\n{reference().strip()}\n"
+
+
+def experiment_file(page: str) -> str:
+    """The page of every setting: its hand-written head is kept."""
+    head, marker, _ = page.partition(MARKER)
+    if not marker:
+        raise SystemExit(f"docs/experiment-file.md: lacks the line {MARKER}")
+    return "\n".join([head.rstrip(), "", MARKER, *_settings()]).rstrip() + "\n"
+
+
+GENERATED: dict[str, Callable[[str], str]] = {"commands.md": commands, "experiment-file.md": experiment_file}
+
+
+def _settings() -> Iterator[str]:
+    yield from ("", "## Top-level settings", "", *_table(Experiment))
+    for family, about in FAMILIES.items():
+        yield from ("", f"## [{family}]", "", f"{about.about[0].upper()}{about.about[1:]}.", "")
+        yield f"Default kind: `{about.default}`. Methods of a part: {_code(about.methods)}."
+        for kind, cls in kinds(family).items():
+            if not cls.__module__.startswith("fedroam."):
+                continue  # a part that somebody loaded with --use
+            yield from ("", f"### {family}.{kind}", "", _text(summary(cls)), "")
+            for paragraph in details(cls):
+                yield from (_text(paragraph), "")
+            if cls.source:
+                yield from (f"Source: {_text(cls.source)}.", "")
+            yield from _table(cls) if cls.model_fields else ("No settings.",)
+    yield from ("", "## Named experiments", "")
+    for name in named_experiments():
+        runs = plan(name).runs
+        variants = list(dict.fromkeys(run.variant for run in runs if run.variant))
+        told = f", variants {_code(variants)}" if variants else ""
+        yield f"- `{name}`: {len(runs)} run{'s' * (len(runs) > 1)}{told}. `fedroam show {name}` prints the file."
+
+
+def _table(cls: type[BaseModel]) -> Iterator[str]:
+    yield "| setting | default | unit | allowed | meaning |"
+    yield "|---|---|---|---|---|"
+    for facts in fields_of(cls):
+        extra = cls.model_fields[facts.name].json_schema_extra
+        free = isinstance(extra, dict) and not extra.get("identity", True)
+        meaning = facts.about + (" (cannot change results)" if free else "")
+        cells = (f"`{facts.name}`", f"`{facts.shown_default}`", facts.unit, facts.allowed, meaning)
+        yield "| " + " | ".join(_text(cell).replace("|", r"\|") for cell in cells) + " |"
+
+
+def _code(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _text(text: str) -> str:
+    """Plain text in Markdown: what could be read as emphasis is escaped outside of code."""
+    parts = text.split("`")
+    parts[::2] = [part.replace("*", r"\*").replace("<", "&lt;").replace("_", r"\_") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def main() -> int:
+    """Rewrite what is out of date, and say so."""
+    for name, make in GENERATED.items():
+        path = DOCS / name
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = make(old)
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+        print(f"docs/{name}: {'rewritten' if new != old else 'up to date'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

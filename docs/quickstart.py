@@ -1,0 +1,61 @@
+"""Run the quickstart and put its figure and its table into the README: `python docs/quickstart.py`.
+
+The runs lie in `runs/`, where finished ones are reused. Takes about half a minute.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import fedroam as fr
+from fedroam.analysis import compare_table, variants
+from fedroam.analysis.accuracy import accuracy_figure
+from fedroam.analysis.drawing import style
+from fedroam.analysis.words import cells, columns
+from fedroam.recording import Run
+
+ROOT = Path(__file__).parents[1]
+PICTURE = ROOT / "docs" / "images" / "quickstart.png"
+SPARED = ("Seeds", "Best", "Mean of last")
+BEGIN, END = "<!-- quickstart: begin -->", "<!-- quickstart: end -->"
+
+
+def draw(runs: list[Run], path: Path) -> None:
+    """The figure of the accuracy over rounds, 200 dots per inch."""
+    figure = accuracy_figure(variants(runs))
+    if figure is None:
+        raise SystemExit("the quickstart recorded no accuracy")
+    path.parent.mkdir(exist_ok=True)
+    with style():
+        figure.savefig(path, dpi=200, metadata={"Software": None})
+
+
+def table(runs: list[Run]) -> str:
+    """The comparison as a Markdown table, without the columns that a first look can spare."""
+    found = compare_table(runs)
+    heads = columns(found)
+    shown = [k for k, head in enumerate(heads) if not head.startswith(SPARED)]
+    rows = [heads, ["---"] * len(heads), *cells(found)]
+    rows = [[row[k] for k in shown] for row in rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def main() -> int:
+    """Run, draw, and rewrite the README's table."""
+    runs = fr.run_plan(fr.plan("quickstart"), ROOT / "runs" / "readme-quickstart")
+    draw(runs, PICTURE)
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    new = re.sub(
+        f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{table(runs)}\n{END}", text, count=1, flags=re.DOTALL
+    )
+    readme.write_text(new, encoding="utf-8")
+    print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size // 1000} kB; README.md: table rewritten")
+    print(table(runs))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
