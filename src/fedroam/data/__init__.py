@@ -12,7 +12,7 @@ from fedroam.data import (
     shards,
     unsw_nb15,
 )
-from fedroam.data.cache import forget
+from fedroam.data.cache import forget, load_dataset, name_of, offer
 from fedroam.data.dataset import Dataset, Split, as_batch, cut
 from fedroam.data.fetching import fetch
 from fedroam.data.own import memory
@@ -31,8 +31,11 @@ __all__ = [
     "fetch",
     "forget",
     "holdings",
+    "load_dataset",
     "memory",
     "mnist",
+    "name_of",
+    "offer",
     "own",
     "partition",
     "shards",

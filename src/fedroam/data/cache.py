@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 from weakref import WeakValueDictionary
 
 from fedroam.components import Part, jsonable
@@ -17,7 +19,35 @@ CAPACITY = 2
 
 _recent: OrderedDict[str, Dataset] = OrderedDict()
 _alive: WeakValueDictionary[str, Dataset] = WeakValueDictionary()
+_offered: dict[str, Callable[[], Dataset]] = {}
 _lock = threading.RLock()
+
+
+def name_of(part: Part) -> str:
+    """What identifies a data part in every process of a sweep: its class and all its settings."""
+    cls = type(part)
+    module = cls.__module__.replace("__mp_main__", "__main__")  # a child process calls its parent's script so
+    return json.dumps([f"{module}.{cls.__qualname__}", jsonable(part.settings())], sort_keys=True)
+
+
+def offer(name: str, give: Callable[[], Dataset]) -> None:
+    """From now on `give()` is the data set of the part with this name (`name_of`): its own files are not read.
+
+    For processes that share data sets that another has read. Called at most once; the data set is kept.
+    """
+    with _lock:
+        _offered[name] = functools.cache(give)
+
+
+def load_dataset(part: Part) -> Dataset:
+    """The data set of a data part: the one that was offered, or else what the part itself loads."""
+    with _lock:
+        given = _offered.get(name_of(part))
+        if given is not None:
+            return given()
+    source: Any = part
+    dataset: Dataset = source.load()
+    return dataset
 
 
 def remember(part: Part, files: Sequence[Path], read: Callable[[], Dataset]) -> Dataset:
@@ -44,7 +74,8 @@ def remember(part: Part, files: Sequence[Path], read: Callable[[], Dataset]) -> 
 
 
 def forget() -> None:
-    """Let go of every data set that nobody uses."""
+    """Let go of every data set that nobody uses, and of every offer."""
     with _lock:
+        _offered.clear()
         _recent.clear()
         _alive.clear()

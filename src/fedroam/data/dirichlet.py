@@ -22,14 +22,14 @@ class Dirichlet(Part):
     exactly one holder.
     """
 
-    alpha: float = field(0.1, "concentration: small is uneven, large is even", gt=0)
+    alpha: float = field(0.1, "concentration: small is uneven, large is even", gt=0, allow_inf_nan=False)
     min_samples: int = field(1, "fewest samples a client may hold", unit="samples", ge=0)
     max_tries: int = field(1000, "draws before giving up", ge=1)
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
         """See `Partition.split`."""
         if self.min_samples:
-            need(clients, self.min_samples, ", or lower partition.min_samples", dataset)
+            need(clients, self.min_samples, dataset, "lower partition.min_samples")
         by_class = [np.flatnonzero(dataset.y_train == c) for c in range(dataset.classes)]
         totals = np.array([len(members) for members in by_class])
         best = 0
@@ -64,7 +64,9 @@ class ClientDirichlet(Part):
     data, the more the last ones served get what is left over instead of what they drew.
     """
 
-    alpha: float = field(0.1, "concentration: small is one class a client, large is even", gt=0)
+    alpha: float = field(
+        0.1, "concentration: small is one class a client, large is even", gt=0, allow_inf_nan=False
+    )
     samples_per_client: int = field(50, "samples that every client holds", unit="samples", ge=1)
     sharing: Literal["none", "clients", "replacement"] = field(
         "none",
@@ -77,10 +79,10 @@ class ClientDirichlet(Part):
         """See `Partition.split`."""
         wanted = self.samples_per_client
         if self.sharing == "none":
-            hint = ", lower partition.samples_per_client, or share samples (partition.sharing)"
-            need(clients, wanted, hint, dataset)
+            share = 'let clients share samples (partition.sharing = "clients")'
+            need(clients, wanted, dataset, "lower partition.samples_per_client", share)
         elif self.sharing == "clients":
-            need(1, wanted, ", lower partition.samples_per_client", dataset)
+            need(1, wanted, dataset, "lower partition.samples_per_client")
         classes = np.unique(dataset.y_train)
         pools = [stream.permutation(np.flatnonzero(dataset.y_train == c)) for c in classes]
         mixes = stream.dirichlet(np.full(len(classes), self.alpha), size=clients)

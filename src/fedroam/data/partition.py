@@ -21,13 +21,14 @@ class Partition(Protocol):
         """
 
 
-def need(clients: int, each: int, what: str, dataset: Dataset) -> None:
-    """Raise InputError unless the data has `each` samples for every client."""
+def need(clients: int, each: int, dataset: Dataset, *instead: str) -> None:
+    """Raise InputError unless the data has `each` samples for every client; `instead`: what else to change."""
     samples = len(dataset.y_train)
     if clients * each > samples:
+        fewer = [f"use at most {samples // each} client(s)"] if clients > 1 and samples >= each else []
         raise InputError(
-            f"partition: {clients} clients with {each} sample(s) each need {clients * each}, data "
-            f"{dataset.name!r} has {samples} training samples: use at most {samples // each} clients{what}"
+            f"partition: {clients} client(s) with {each} sample(s) each need {clients * each}, data "
+            f"{dataset.name!r} has {samples} training samples: {', or '.join([*fewer, *instead])}"
         )
 
 
@@ -37,7 +38,7 @@ class IID(Part):
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
         """See `Partition.split`."""
-        need(clients, 1, "", dataset)
+        need(clients, 1, dataset)
         return [np.sort(part) for part in np.array_split(stream.permutation(len(dataset.y_train)), clients)]
 
 

@@ -11,7 +11,7 @@ from fedroam.errors import InputError
 
 @register("partition", "shards", source="McMahan et al., AISTATS 2017, Sec. 3")
 class Shards(Part):
-    """Samples sorted by class and cut into chunks; each client gets some chunks at random.
+    """Samples sorted by class and cut into chunks; each client gets some chunks at random. No sample has two holders.
 
     Without `shard_size` the chunks are equal (sizes differ by at most one) and hold all samples. With it,
     what does not fill a chunk, and chunks that nobody needs, stay undealt.
@@ -46,7 +46,8 @@ class Shards(Part):
 class Classes(Part):
     """Every client holds exactly k classes; each class is divided equally among those who hold it.
 
-    Classes have equally many holders (numbers differ by at most one) and every sample has one holder.
+    Classes have equally many holders (numbers differ by at most one) and no sample has two holders. Where
+    clients times k is less than the number of classes, the classes that nobody drew stay undealt.
     """
 
     classes_per_client: int = field(2, "classes that every client holds", ge=1)
@@ -60,16 +61,12 @@ class Classes(Part):
                 f"partition.classes_per_client = {k}: data {dataset.name!r} has {count} classes, allowed is 1 to "
                 f"{count}"
             )
-        if clients * k < count:
-            raise InputError(
-                f"partition: {clients} clients with {k} class(es) each leave {count - clients * k} of {count} "
-                f"classes to nobody: raise partition.classes_per_client to {-(-count // clients)} or more, or use "
-                "more clients"
-            )
         holders = self._holders(clients, count, stream)
         parts: list[list[np.ndarray]] = [[] for _ in range(clients)]
         for c, size in enumerate(sizes):
             mine = np.flatnonzero(holders[:, c])
+            if not len(mine):
+                continue
             if size < len(mine):
                 raise InputError(
                     f"partition: class {dataset.class_names[present[c]]!r} has {size} training samples for "
