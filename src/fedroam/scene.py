@@ -12,7 +12,7 @@ import torch
 from scipy import sparse
 
 from fedroam.contacts import Contacts, pairs_of
-from fedroam.data import Dataset, Partition, Split, cut
+from fedroam.data import Dataset, Partition, Split, cut, load_dataset
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Federation, Meeting, Setting
@@ -57,8 +57,10 @@ class Scene:
 
     def start_models(self) -> Models:
         """The models before round 1."""
+        # The model's own builder: the task's makes the same start values each time.
+        model: Any = self.experiment.model
         return start_models(
-            self.task.network,
+            partial(model.build, self.dataset.input_shape, self.dataset.classes),
             self.task.layout,
             self.experiment.clients,
             self.experiment.seed,
@@ -131,8 +133,7 @@ def prepare(experiment: Experiment) -> Scene:
 
 def deal(experiment: Experiment) -> tuple[Dataset, Split]:
     """The data set and who holds what. Raises InputError where they do not fit the experiment."""
-    data: Any = experiment.data
-    dataset: Dataset = data.load()
+    dataset = load_dataset(experiment.data)
     if experiment.evaluate_on == "shared" and not len(dataset.y_test):
         raise InputError(
             f"data {dataset.name!r} has no shared test set: set evaluate_on = 'own' and test_share, e.g. 0.2"

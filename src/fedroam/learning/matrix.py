@@ -141,5 +141,7 @@ def consensus_distance(parameters: torch.Tensor) -> float:
         return 0.0
     mean, total = column_sums(parameters) / len(parameters), 0.0
     for row in parameters:
-        total += float(((row - mean) ** 2).sum())
+        # In blocks too small to be divided among threads: the same for any number of them.
+        for block in ((row - mean) ** 2).split(BLOCK):
+            total += float(block.sum())
     return total
