@@ -294,7 +294,7 @@ def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
     for planned in plan.runs:
         experiment, folder = planned.experiment, root / planned.folder
         there = check(folder, experiment.digest, experiment.toml(), existing)
-        if there is None or not there.done:
+        if there is None or existing == "replace" or not there.done:
             fresh.setdefault(planned.variant, experiment)
     if len(fresh) > 1:  # a single one is prepared at once anyway
         for variant, experiment in fresh.items():

@@ -14,9 +14,15 @@ from fedroam.errors import InputError
 WIDE = 140  # columns of tables where there is no terminal: wide enough that nothing is folded
 
 
+class _Results(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the entry point: rich itself would end the program as failed."""
+        raise BrokenPipeError
+
+
 def out() -> Console:
     """The console of results."""
-    return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    return _Results(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
 
 
 def say(line: str = "") -> None:

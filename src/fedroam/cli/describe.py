@@ -6,7 +6,7 @@ import inspect
 import math
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Union
 
@@ -89,6 +89,9 @@ def toml_value(value: Any) -> str:
     """A plain value in TOML."""
     if isinstance(value, tuple | list):
         return "[" + ", ".join(toml_value(v) for v in value) + "]"
+    if isinstance(value, Mapping):
+        pairs = ", ".join(f"{toml_value(str(k))} = {toml_value(v)}" for k, v in value.items())
+        return f"{{ {pairs} }}" if pairs else "{}"
     if isinstance(value, float) and math.isinf(value):
         return "inf" if value > 0 else "-inf"
     return tomli_w.dumps({"v": value}).partition("=")[2].strip()

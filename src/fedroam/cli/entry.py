@@ -7,7 +7,6 @@ on stderr, without traceback unless --debug is given.
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -70,9 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         tell("stopped")
         return STOPPED
-    except BrokenPipeError:  # whoever read our output has seen enough, e.g. `fedroam list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
     except InputError as error:
         return _complain(str(error), WRONG_INPUT)
     except FedroamError as error:

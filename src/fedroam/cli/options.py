@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +24,14 @@ class Commands(TyperGroup):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise unknown(f"command of {ctx.command_path}", args[0], self.commands)
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `TyperGroup`. A reader that has seen enough (`fedroam list | head`) is no error."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the parser would call this a failure
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit from None
 
 
 class _Debugging:
