@@ -44,7 +44,7 @@ def curves_figure(
         if log:
             ax.set_yscale("log")
         ax.set_xlabel("Communication round")
-        ax.set_ylabel(label)
+        ax.set_ylabel(f"{label}, zeros not drawn" if log and len(positive) < len(means) else label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, steps=[1, 2, 5, 10]))
         ax.margins(x=0.01)
         legend(figure, ax, seeds_title([_n(table) for table in found if len(table)]))

@@ -19,6 +19,7 @@ from fedroam.analysis.places import places_figure
 from fedroam.analysis.spread import spread_figure
 from fedroam.analysis.traffic import traffic_figure
 from fedroam.analysis.variants import Variant
+from fedroam.analysis.words import percent
 from fedroam.recording import Run
 
 _HOLDINGS = 4  # charts of who holds what; more variants with other data are named, not drawn
@@ -54,7 +55,7 @@ _OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | 
         "consensus",
         "Consensus distance",
         "How far the models are apart: sum over clients of the squared distance of parameters to their mean "
-        "(no unit). On a logarithmic axis zeros are not drawn.",
+        "(no unit).",
         consensus_figure,
     ),
     (
@@ -91,8 +92,11 @@ def all_figures(groups: Sequence[Variant]) -> Iterator[Drawn]:
         if figure is not None:
             yield Drawn(name, title, caption, figure)
     yield from _holdings(groups)
-    label, run = next((group.label, group.judged[0]) for group in groups if group.judged)
-    caption = f"Of {label}, seed {run.status['seed']}."
+    known = [(group.label, group.judged[0]) for group in groups if group.judged]
+    label, run = max(
+        known, key=lambda pair: len(set(pair[1].world["groups"]))
+    )  # the first that has most to tell
+    caption = f"Where clients of {label}, seed {run.status['seed']}, are at the start, by group; numbers are clients."
     yield Drawn("places", "Start places", caption, places_figure(run), part="data")
 
 
@@ -128,7 +132,7 @@ def _holdings(groups: Sequence[Variant]) -> Iterator[Drawn]:
         caption = (
             f"Training samples of {who}, seed {run.status['seed']} (each seed deals anew): {counts.sum():,} over "
             f"{len(counts)} clients, {counts.sum(axis=1).min():,} to {counts.sum(axis=1).max():,} a client; "
-            f"{share:.0%} belong to their holder's largest class."
+            f"{percent(share, 0)} belong to their holder's largest class."
         )
         if len(found) > _HOLDINGS and k == _HOLDINGS - 1:
             caption += f" {len(found) - _HOLDINGS} other splits are not drawn."

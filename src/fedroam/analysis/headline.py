@@ -23,11 +23,11 @@ def headline(table: pd.DataFrame) -> list[str]:
         return [
             f"After {best['rounds']} rounds the clients' models reach a test accuracy of {_points(best)} ({over})."
         ]
-    text = f"After {best['rounds']} rounds {best['variant']} ends highest: test accuracy {_points(best)} ({over})"
+    text = f"After {best['rounds']} rounds “{best['variant']}” ends highest: test accuracy {_points(best)} ({over})"
     others = known[known["variant"] != best["variant"]]
     if 0 < len(others) <= 3:
         text += ", against " + ", ".join(
-            f"{_points(row)} of {row['variant']}" for _, row in others.iterrows()
+            f"{_points(row)} for “{row['variant']}”" for _, row in others.iterrows()
         )
     sentences = [text + "."]
     compared = [row for _, row in known.iterrows() if row["difference_n"]]
@@ -51,18 +51,20 @@ def _difference(row: pd.Series, first: str) -> str:
     shown = number(gap, row["difference_error"], scale=100, sign=True)
     low, high = interval(gap, float(row["difference_error"]), n)
     if not math.isfinite(low):
-        return f"{row['variant']} minus {first}: {shown} percentage points, one seed: no error can be given."
+        return (
+            f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."
+        )
     ends = f"{number(low, scale=100, sign=True)} to {number(high, scale=100, sign=True)}"
     verdict = "no difference is established" if low <= 0 <= high else "the interval excludes zero"
     return (
-        f"{row['variant']} minus {first}: {shown} percentage points, paired over {n} seeds; "
-        f"95 % interval {ends} (Student's t): {verdict}."
+        f"“{row['variant']}” minus “{first}”: {shown} percentage points, paired over {n} seeds; "
+        f"95\u00a0% interval {ends} (Student's t): {verdict}."
     )
 
 
 def _points(row: pd.Series) -> str:
     """A final accuracy: `79.9 ± 1.3 %`."""
-    return f"{number(row['final'], row['final_error'], scale=100)} %"
+    return f"{number(row['final'], row['final_error'], scale=100)}\u00a0%"
 
 
 def _over(seeds: int) -> str:

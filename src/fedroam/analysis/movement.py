@@ -24,10 +24,10 @@ _SPAN = 65534  # places and accuracies are whole numbers from 0 to this
 
 
 def playback(groups: Sequence[Variant], *, values: int = VALUES) -> dict[str, Any]:
-    """What the map plays, as JSON values: `runs`, one entry a run, and `notes`, what was left out.
+    """What the map plays, as JSON values: `runs`, one entry a run; `start`, which to show first; `notes`.
 
     values bounds the 16-bit numbers over all runs. Where runs have more, rounds are thinned out evenly (the last
-    one is kept), then clients; the notes say so.
+    one is kept), then clients; the notes say what was left out.
     """
     chosen, notes = _choose(groups), []
     every = sum(len(group.judged) for group in groups)
@@ -38,7 +38,8 @@ def playback(groups: Sequence[Variant], *, values: int = VALUES) -> dict[str, An
         notes += [f"{entry['variant']}, seed {entry['seed']}: {note}" for note in entry.pop("notes")]
     if len(notes) > 6:
         notes = [*notes[:6], f"… and {len(notes) - 6} more such notes."]
-    return {"runs": entries, "notes": notes}
+    start = next((k for k, entry in enumerate(entries) if entry["moves"]), 0)
+    return {"runs": entries, "start": start, "notes": notes}
 
 
 def _choose(groups: Sequence[Variant]) -> list[tuple[str, Run]]:
@@ -96,6 +97,7 @@ def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
         "rounds": [int(t) for t in kept],
         "lines": [len(pairs) for pairs in lines],
         "contacts": total,
+        "moves": _moves(places),
         "alone": [int(n) for n in ((degrees == 0) & present).sum(axis=1)],
         "judged": [int(t) for t in judged.index],
         "accuracy": _means(run, judged.index),
@@ -213,3 +215,9 @@ def _means(run: Run, rounds: pd.Index) -> list[float | None]:
     """Accuracy of the evaluated rounds, mean over clients; None where it is no number."""
     known = run.rounds.drop_duplicates("round", keep="last").set_index("round")["accuracy"].reindex(rounds)
     return [round(float(v), 5) if math.isfinite(v) else None for v in known]
+
+
+def _moves(places: np.ndarray) -> bool:
+    """Whether anybody ever changes place; places: float64 [frames, clients, 2], NaN for a client that is away."""
+    steps = np.diff(places, axis=0)
+    return bool((np.abs(steps[np.isfinite(steps)]) > 0).any())

@@ -51,8 +51,8 @@ def notes_box(notes: Sequence[str]) -> str:
 def result(table: pd.DataFrame) -> tuple[str, str, str]:
     """Headline, table and remarks of a table of `compare_table`."""
     first, *more = headline(table)
-    words = f'<p class="headline"><strong>{escape(first)}</strong></p>'
-    words += "".join(f'<p class="headline">{escape(sentence)}</p>' for sentence in more)
+    words = f'<p class="headline"><strong>{_kept(first)}</strong></p>'
+    words += "".join(f'<p class="headline">{_kept(sentence)}</p>' for sentence in more)
     rows = cells(table)
     for k, row in enumerate(rows):
         row[0] = f'<span class="key" style="background: var(--c{k % len(COLOURS)})"></span>{escape(row[0])}'
@@ -125,6 +125,11 @@ def _run(group: Variant, run: Run) -> list[str]:
         seconds = "–"
     rounds = f"{status.get('round', 0)} of {status['rounds']}"
     return [group.label, str(status["seed"]), state, rounds, seconds, str(status["digest"])[:12]]
+
+
+def _kept(sentence: str) -> str:
+    """Escaped text in which no line breaks between a number and its error."""
+    return escape(sentence).replace(" ± ", "\u00a0±\u00a0")
 
 
 def _items(lines: Iterable[str]) -> str:

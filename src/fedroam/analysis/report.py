@@ -31,7 +31,7 @@ def write_report(runs: Sequence[Run], folder: Path, *, last: int = 5, threshold:
     for drawn in all_figures(groups):
         _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
-        large = drawn.name.startswith("holdings")
+        large = drawn.figure.get_figwidth() > 7.5
         parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
     words, numbers, remarks = page.result(table)
     movement = playback(groups)

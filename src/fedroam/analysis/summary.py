@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from fedroam.analysis.variants import Variant, mean_and_error, variants
+from fedroam.analysis.words import percent
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -89,7 +90,7 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
     if threshold is None:
         finals = [mean_and_error([s.final for s in each])[0] for each in found]
         best = max((value for value in finals if math.isfinite(value)), default=math.nan)
-        threshold, rule = SHARE * best, f"{SHARE:.0%} of the highest mean final accuracy"
+        threshold, rule = SHARE * best, f"{percent(SHARE, 0)} of the highest mean final accuracy"
     first = next(k for k, each in enumerate(found) if each)
     rows = [
         _row(group, each, found[first] if k != first else [], threshold)

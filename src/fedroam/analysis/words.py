@@ -7,6 +7,13 @@ import math
 import pandas as pd
 
 NONE = "–"
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage, its sign kept on the same line: `71.9 %`."""
+    return f"{share * 100:.{digits}f}\u00a0%"
+
+
 MEANING = (
     "Accuracy is the share of test samples classified correctly: the mean over clients of the accuracy of each "
     "client's own model, each client counting once."
@@ -47,20 +54,26 @@ def rounds_to(row: pd.Series) -> str:
     return text if row["reached"] == row["seeds"] else f"{text} ({row['reached']} of {row['seeds']} seeds)"
 
 
+# Columns of means with errors that a reader sees: name in the table, heading.
+_MEANS = {
+    "final": "Final accuracy (%)",
+    "mean_model": "Averaged model (%)",
+    "best": "Best (%)",
+    "last_k": "Mean of last {last} (%)",
+}
+
+
 def columns(table: pd.DataFrame) -> list[str]:
     """The headings of a comparison table, with units."""
-    last, threshold = table.attrs["last"], table.attrs["threshold"]
-    heads = [
-        "Variant",
-        "Seeds",
-        "Final accuracy (%)",
-        "Best (%)",
-        f"Mean of last {last} (%)",
-        "Averaged model (%)",
-        f"Rounds to {threshold:.1%}" if math.isfinite(threshold) else "Rounds to threshold",
+    threshold = table.attrs["threshold"]
+    heads = ["Variant", "Seeds", *(text.format(last=table.attrs["last"]) for text in _MEANS.values())]
+    heads += [
+        f"Rounds to {percent(threshold)}" if math.isfinite(threshold) else "Rounds to threshold",
         "Sent",
     ]
-    return [*heads, f"Difference to {table.attrs['first']} (points)"] if len(table) > 1 else heads
+    if len(table) > 1:
+        heads.insert(3, f"Difference to {table.attrs['first']} (points)")
+    return heads
 
 
 def cells(table: pd.DataFrame) -> list[list[str]]:
@@ -69,15 +82,12 @@ def cells(table: pd.DataFrame) -> list[list[str]]:
     for _, row in table.iterrows():
         marks = ("" if not row["diverged"] else " †") + ("" if not row["unfinished"] else " *")
         texts = [str(row["variant"]) + marks, str(row["seeds"])]
-        texts += [
-            number(row[name], row[f"{name}_error"], scale=100)
-            for name in ("final", "best", "last_k", "mean_model")
-        ]
+        texts += [number(row[name], row[f"{name}_error"], scale=100) for name in _MEANS]
         texts += [rounds_to(row), size(row["bytes"])]
         if len(table) > 1:
             gap = number(row["difference"], row["difference_error"], scale=100, sign=True)
-            texts.append(
-                gap if row["difference_n"] in (0, row["seeds"]) else f"{gap} (n = {row['difference_n']})"
+            texts.insert(
+                3, gap if row["difference_n"] in (0, row["seeds"]) else f"{gap} (n = {row['difference_n']})"
             )
         rows.append(texts)
     return rows
@@ -86,10 +96,14 @@ def cells(table: pd.DataFrame) -> list[list[str]]:
 def remarks(table: pd.DataFrame) -> list[str]:
     """What the numbers of a comparison table mean, and which runs need a second look."""
     threshold, rule = table.attrs["threshold"], table.attrs["threshold_rule"]
-    lines = [MEANING, "Means ± standard error over seeds (no error where there is one seed)."]
+    lines = [
+        MEANING,
+        "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model.",
+        "Means ± standard error over seeds (no error where there is one seed).",
+    ]
     if math.isfinite(threshold):
         lines.append(
-            f"Rounds to {threshold:.1%} ({rule}): the first evaluated round with at least that accuracy, "
+            f"Rounds to {percent(threshold)} ({rule}): the first evaluated round with at least that accuracy, "
             "over the seeds that reached it."
         )
     if len(table) > 1:

@@ -5,12 +5,12 @@
   if (!root) return;
   const $ = (name) => document.getElementById("map-" + name);
   const canvas = $("canvas"), pen = canvas.getContext("2d");
-  const runs = JSON.parse(document.getElementById("movement-data").textContent).runs;
+  const { runs, start } = JSON.parse(document.getElementById("movement-data").textContent);
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const ABSENT = 65535, SPAN = 65534, TRAIL = 12;
   // Cividis (Nunez, Anderton and Renslow 2018): even to the eye with any kind of colour vision.
   const RAMP = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
-  let run = null, data = null, frame = 0, shift = 1, playing = false, clock = 0, chosen = -1, pinned = false;
+  let run = null, data = null, frame = 0, shift = 1, playing = false, timer = 0, due = 0, began = 0, chosen = -1, pinned = false;
   let theme = {}, place = null, wanted = null;
 
   const percent = (share) => (share === null ? "–" : (100 * share).toFixed(1) + " %");
@@ -170,13 +170,15 @@
     else pen.arc(x, y, r, 0, 2 * Math.PI);
   }
   function trails(n) {
-    pen.lineWidth = 1.5;
+    const [x0, y0, x1, y1] = run.bounds, far = 0.6 * Math.hypot(x1 - x0, y1 - y0);  // else long jumps fill the map
     for (let i = 0; i < n; i++) {
-      let to = where(i);
+      pen.lineWidth = i === chosen ? 2.2 : 1.5;
+      let to = where(i), left = i === chosen ? Infinity : far;
       pen.strokeStyle = theme.colours[run.group[i] % 6];
       for (let back = 1; back <= TRAIL && frame - back >= 0 && to; back++) {
         const from = raw(frame - back, i);
-        if (!from) break;
+        if (!from || left < 0) break;
+        left -= Math.hypot(from[0] - to[0], from[1] - to[1]);
         if (from[0] !== to[0] || from[1] !== to[1]) {
           pen.globalAlpha = 0.5 * (1 - back / (TRAIL + 1));
           segment(place.x(from[0]), place.y(from[1]), place.x(to[0]), place.y(to[1]));
@@ -227,7 +229,7 @@
       marker(pen, place.x(p[0]), place.y(p[1]), i === chosen ? r * 1.35 : r, run.group[i] % 6);
       pen.fillStyle = colour(i);
       pen.fill();
-      pen.strokeStyle = i === chosen ? theme.ink : theme.paper;
+      pen.strokeStyle = i === chosen ? theme.ink : $("colour").value === "group" ? theme.paper : theme.muted;
       pen.lineWidth = i === chosen ? 2 : 1;
       pen.stroke();
     }
@@ -329,30 +331,37 @@
     show();
   }
   function play(on) {
+    if (!data) return;
     playing = on;
+    clearTimeout(timer);
     $("play").textContent = on ? "Pause" : "Play";
     $("play").setAttribute("aria-pressed", on);
+    $("now").setAttribute("aria-live", on ? "off" : "polite");  // a screen reader need not say every round
     root.dataset.playing = on;
-    if (!on) { shift = 1; draw(); return; }
-    if (frame >= run.rounds.length - 1) go(0);
-    clock = performance.now();
-    requestAnimationFrame(tick);
+    if (on && frame >= run.rounds.length - 1) go(0);
+    else { shift = 1; draw(); }
+    if (on) { due = performance.now(); plan(); }
   }
-  function tick(now) {
-    if (!playing || !data) return;
-    const speed = +$("speed").value, smooth = speed <= 5 && !still;
-    const steps = ((now - clock) / 1000) * speed;
-    if (steps >= 1) {
-      clock += (Math.floor(steps) / speed) * 1000;
-      frame = Math.min(frame + Math.floor(steps), run.rounds.length - 1);
-      shift = smooth ? 0 : 1;
-      show();
-      if (frame === run.rounds.length - 1) { play(false); return; }
-    } else if (smooth && shift < 1) {
-      shift = Math.min(steps / 0.45, 1);  // less than half of a round's time for the way, the rest for the contacts
-      draw();
-    }
-    requestAnimationFrame(tick);
+  function plan() {  // the next round: a timer keeps the pace, frames of the screen only draw the way
+    due = Math.max(due + 1000 / +$("speed").value, performance.now());
+    timer = setTimeout(on, due - performance.now());
+  }
+  function on() {
+    const speed = +$("speed").value, last = run.rounds.length - 1;
+    frame = Math.min(frame + 1, last);
+    if (frame === last) { play(false); show(); return; }
+    shift = speed <= 5 && !still ? 0 : 1;
+    began = performance.now();
+    show();
+    if (shift < 1) requestAnimationFrame(glide);
+    plan();
+  }
+  function glide(now) {
+    if (shift >= 1) return;
+    // Less than half of a round's time for the way, the rest for the contacts.
+    shift = Math.min(Math.max(now - began, 0) / (450 / +$("speed").value), 1);
+    draw();
+    requestAnimationFrame(glide);
   }
 
   // Choosing ----------------------------------------------------------------------------------------------------
@@ -413,5 +422,8 @@
   if (typeof DecompressionStream === "undefined") {
     root.dataset.state = "unsupported";
     $("client-name").textContent = "This browser is too old to play the map";
-  } else seeds();
+  } else {
+    $("variant").value = runs[start].variant;
+    seeds();
+  }
 })();
