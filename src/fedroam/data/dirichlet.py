@@ -95,7 +95,7 @@ class ClientDirichlet(Part):
                 drawn = [stream.choice(pool, k) for pool, k in zip(pools, counts, strict=True)]
             elif self.sharing == "clients":
                 counts = _within(counts, np.array([len(pool) for pool in pools]), mixes[client], stream)
-                drawn = [stream.permutation(pool)[:k] for pool, k in zip(pools, counts, strict=True)]
+                drawn = [stream.choice(pool, k, replace=False) for pool, k in zip(pools, counts, strict=True)]
             else:
                 counts = _within(counts, left, mixes[client], stream)
                 left -= counts
