@@ -67,7 +67,8 @@ def _table(cls: type[BaseModel]) -> Iterator[str]:
         extra = cls.model_fields[facts.name].json_schema_extra
         free = isinstance(extra, dict) and not extra.get("identity", True)
         meaning = facts.about + (" (cannot change results)" if free else "")
-        cells = (f"`{facts.name}`", f"`{facts.shown_default}`", facts.unit, facts.allowed, meaning)
+        default = facts.shown_default or "{}"
+        cells = (f"`{facts.name}`", f"`{default}`", facts.unit, facts.allowed, meaning)
         yield "| " + " | ".join(_text(cell).replace("|", r"\|") for cell in cells) + " |"
 
 

@@ -16,6 +16,7 @@ A comment on the line before a block changes that:
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -278,6 +279,27 @@ def test_every_column_of_a_run_is_documented(tmp_path: Path) -> None:
     for path in run.folder.rglob("*"):
         if path.is_file() and path.suffix != ".safetensors" and path.name != ".lock":
             assert path.name in concepts, f"docs/concepts.md does not tell of {path.name}"
+
+
+def test_imports_run_along_the_flow_that_contributing_draws() -> None:
+    drawn = re.search(r"```text\n(errors.*?)```", PAGES["CONTRIBUTING.md"], re.DOTALL)
+    assert drawn
+    order = {name: k for k, step in enumerate(drawn[1].split("->")) for name in re.findall(r"\w+", step)}
+    source = ROOT / "src" / "fedroam"
+    against = []
+    for path in sorted(source.rglob("*.py")):
+        room = path.relative_to(source).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__"):
+            continue
+        assert room in order, f"CONTRIBUTING.md draws no place for {room}"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [name.name for name in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                other = name.split(".")[1] if name.startswith("fedroam.") else room
+                if other != room and order[other] >= order[room]:
+                    against.append(f"{path.relative_to(source)} imports {name}")
+    assert not against, against
 
 
 def test_generated_pages_are_up_to_date() -> None:
