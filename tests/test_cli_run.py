@@ -231,5 +231,5 @@ def test_on_a_terminal_there_is_a_live_bar(fr: Commands) -> None:
         shown += piece
     assert done.wait(timeout=60) == 0
     text = shown.decode()
-    for wanted in ("seed-1 (2/2)", "round 3/3", "accuracy 0.", "rounds/s", "left", "100%", "\x1b["):
+    for wanted in ("seed-1, run 2/2", "round 3/3", "accuracy 0.", "rounds/s", "left", "━━━", "\x1b["):
         assert wanted in text, text

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
+from rich.table import Column
 
 from fedroam.cli.console import tell
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fedroam.simulation import Observer
 
 WINDOW = 60.0  # seconds over which the rate is taken
+ROOMY = 100  # columns of a terminal from which on the bar has room for the run's name too
 SILENCE = 300.0  # a plain line comes at least this often (seconds), however slow the rounds are
 
 
@@ -174,12 +176,12 @@ class Bar(Progress):
         super().__init__(plan)
         self._live = RichProgress(
             TextColumn("{task.fields[run]}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.percentage:>3.0f}%"),
+            BarColumn(bar_width=None, table_column=Column(min_width=6, ratio=1)),
             TextColumn("{task.fields[round]}"),
             TextColumn("{task.fields[accuracy]}"),
             TextColumn("{task.fields[pace]}"),
             console=Console(file=sys.stderr, highlight=False),
+            expand=True,
         )
         self._task = self._live.add_task(
             "", total=self.total, run="starting", round="", accuracy="", pace="", start=True
@@ -197,9 +199,13 @@ class Bar(Progress):
 
     def show(self, planned: PlannedRun, round: int, accuracy: float | None, first: bool) -> None:
         """See `Progress.show`."""
-        number = f" ({self.begun}/{self.runs})" if self.runs > 1 else ""
+        number = f"run {self.begun}/{self.runs}"
+        if self.runs == 1:
+            name = planned.folder
+        else:
+            name = f"{planned.folder}, {number}" if self._live.console.width >= ROOMY else number
         facts = {
-            "run": f"{planned.folder}{number}",
+            "run": name,
             "round": f"round {round}/{planned.experiment.rounds}",
             "pace": self.pace.describe(self.total - self.done),
         }
