@@ -10,10 +10,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import struct
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 import torch
+
+_lent = threading.RLock()  # held by the thread that torch's default generator is lent to
 
 
 def key(seed: int, purpose: str, round: int = 0, client: int = 0) -> int:
@@ -45,8 +48,9 @@ def torch_default_stream(seed: int, purpose: str, round: int = 0, client: int = 
     """Lend foreign code (a `torch.nn.Module`'s initialiser) a torch default generator of its own.
 
     Such code draws from torch's global generator and cannot be told otherwise. The global state is put back
-    on leaving, so that nothing outside can notice.
+    on leaving, so that nothing outside can notice. One thread at a time: there is only one such generator, and a
+    thread that meets another one inside waits for it.
     """
-    with torch.random.fork_rng(devices=[]):
+    with _lent, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key(seed, purpose, round, client) & 0x7FFF_FFFF_FFFF_FFFF)
         yield
