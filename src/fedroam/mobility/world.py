@@ -70,6 +70,16 @@ class Paths:
         """Places at the end of the round, float64 [clients, 2]."""
         return self.point[self.first[1:] - 1]
 
+    def at(self, moment: float) -> np.ndarray:
+        """Places at a moment of the round (0 to 1), float64 [clients, 2], metres."""
+        passed = np.add.reduceat(self.time <= moment, self.first[:-1], dtype=np.int64)
+        before = self.first[:-1] + np.maximum(passed, 1) - 1
+        after = np.minimum(before + 1, self.first[1:] - 1)
+        span = self.time[after] - self.time[before]
+        share = np.divide(moment - self.time[before], span, out=np.zeros(self.clients), where=span > 0)
+        with np.errstate(invalid="ignore"):  # clients who are away may be nowhere
+            return self.point[before] + share[:, None] * (self.point[after] - self.point[before])
+
     @property
     def length(self) -> np.ndarray:
         """Way travelled by each client in the round, float64 [clients], metres."""

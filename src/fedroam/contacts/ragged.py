@@ -1,0 +1,35 @@
+"""Small helpers for arrays cut into rows of unequal length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedroam.mobility import Paths
+
+
+def expand(begin: np.ndarray, count: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every entry of the ranges begin[k] .. begin[k] + count[k] - 1: which k, and the entry (int64 [total])."""
+    which = np.repeat(np.arange(len(begin)), count)
+    skipped = np.cumsum(count) - count
+    return which, np.arange(len(which)) + (begin - skipped)[which]
+
+
+def chunks(count: np.ndarray, limit: int) -> Iterator[slice]:
+    """Consecutive slices of rows whose counts add up to `limit` at most (a row above it stands alone)."""
+    total = np.cumsum(count)
+    start = 0
+    while start < len(count):
+        done = total[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(total, done + limit, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def select(paths: Paths, clients: np.ndarray) -> Paths:
+    """The paths of some clients, in the order given."""
+    count = np.diff(paths.first)[clients]
+    _, points = expand(paths.first[clients], count)
+    first = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return Paths(first, paths.time[points], paths.point[points], paths.present[clients])

@@ -1,0 +1,107 @@
+"""Random walks in a continuous world with reflecting walls, by groups of speeds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fedroam.components import Part, field, register
+from fedroam.mobility.walls import reflected
+from fedroam.mobility.world import Paths, State, World
+from fedroam.randomness import stream
+
+# Up, down, left and right as the paper has them: its y axis points down.
+DIRECTIONS = np.array([[0.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]])
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Speed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@register("mobility", "random_walk", source="de Heredia, Sec. 5.1, Eqs. 1 and 2")
+class RandomWalk(Part):
+    """Everybody walks straight for a round, at its own constant speed, and is thrown back by the walls.
+
+    The direction is drawn each round: up, down, left or right, with probability 1/4 each. Start places are uniform.
+    Low-mobility clients have speeds from U(0, max_speed), high-mobility ones from U(beta max_speed,
+    2 beta max_speed); client i is of high mobility where i / clients < high_share. `speed_groups` replaces these
+    two groups by any others, given in the order of the clients' indices.
+
+    Places, directions and the uniform draw behind each speed depend on the seed and the client alone: experiments
+    that differ in their groups are paired.
+    """
+
+    width: float = field(500.0, "extent of the world along x (w)", unit="m", gt=0, allow_inf_nan=False)
+    height: float = field(500.0, "extent of the world along y (h)", unit="m", gt=0, allow_inf_nan=False)
+    max_speed: float = field(
+        50.0, "highest speed of low-mobility clients (s_max)", unit="m/round", ge=0, allow_inf_nan=False
+    )
+    beta: float = field(
+        1.75,
+        "speeds of high-mobility clients begin at beta max_speed",
+        unit="times max_speed",
+        gt=1,
+        allow_inf_nan=False,
+    )
+    high_share: float = field(0.2, "share of high-mobility clients (p)", ge=0, le=1)
+    speed_groups: tuple[tuple[str, Share, Speed, Speed], ...] = field(
+        (), "groups of your own: (name, share of the clients, lowest, highest speed), shares adding up to 1"
+    )
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> RandomWalk:
+        if not self.speed_groups:
+            return self
+        for name, _, low, high in self.speed_groups:
+            if low > high:
+                raise ValueError(
+                    f"speed_groups: group {name!r} has lowest speed {low:g} above its highest, {high:g}"
+                )
+        names = [group[0] for group in self.speed_groups]
+        if len(set(names)) < len(names) or "" in names:
+            raise ValueError(
+                f"speed_groups: found the names {', '.join(map(repr, names))}; each needs its own"
+            )
+        total = sum(group[1] for group in self.speed_groups)
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"speed_groups: the shares add up to {total:g}, allowed is 1")
+        for name in ("max_speed", "beta", "high_share"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} has no meaning with speed_groups: leave one of the two out")
+        return self
+
+    def start(self, world: World) -> dict[str, np.ndarray]:
+        """See `Mobility.start`. The state holds `position` (m) and `speed` (float64 [clients], m per round)."""
+        places = stream(world.seed, "places").random((world.clients, 2))
+        draws = stream(world.seed, "speeds").random(world.clients)
+        groups = self._speed_groups()
+        low, high = np.array([group[2:] for group in groups])[self._membership(world.clients)].T
+        return {"position": places * [self.width, self.height], "speed": low + draws * (high - low)}
+
+    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """See `Mobility.step`."""
+        draws = stream(world.seed, "moves", round).random(world.clients)
+        move = DIRECTIONS[(4 * draws).astype(np.int64)] * state["speed"][:, None]
+        paths = reflected(state["position"], move, np.zeros(2), np.array([self.width, self.height]))
+        return {**state, "position": paths.end}, paths
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """See `Mobility.bounds`."""
+        return (0.0, 0.0, self.width, self.height)
+
+    def groups(self, world: World) -> np.ndarray:
+        """See `Mobility.groups`: `high` and `low`, or the names of `speed_groups`."""
+        return np.array([group[0] for group in self._speed_groups()])[self._membership(world.clients)]
+
+    def _speed_groups(self) -> tuple[tuple[str, float, float, float], ...]:
+        fast = self.beta * self.max_speed
+        return self.speed_groups or (
+            ("high", self.high_share, fast, 2 * fast),
+            ("low", 1 - self.high_share, 0.0, self.max_speed),
+        )
+
+    def _membership(self, clients: int) -> np.ndarray:
+        """Which group each client belongs to, int64 [clients]: the first whose summed share exceeds i / clients."""
+        ends = np.cumsum([group[1] for group in self._speed_groups()])
+        return np.searchsorted(ends[:-1], np.arange(clients) / clients, side="right")
