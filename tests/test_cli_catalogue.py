@@ -201,6 +201,7 @@ def test_the_reference_names_every_command_and_option() -> None:
             assert section, f"{name} {sub}"
             for parameter in leaf.params:
                 assert parameter.help, f"{name} {sub} {parameter.name} has no help"
+                assert "[" not in parameter.help, "rich would take it for markup"
                 if parameter.param_type_name == "option" and parameter.name != "help":
                     for option in parameter.opts:
                         assert option in section

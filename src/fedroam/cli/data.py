@@ -75,7 +75,7 @@ def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A public data set, e.g. mnist.")],
     root: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Where to put it: DIR/NAME. [default: the user's cache folder]"),
+        typer.Option(metavar="DIR", help="Where to put it: DIR/NAME. (default: the user's cache folder)"),
     ] = None,
     debug: options.Debug = False,
 ) -> None:

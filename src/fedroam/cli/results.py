@@ -24,7 +24,7 @@ def compare(
         float | None,
         typer.Option(
             metavar="X",
-            help="Accuracy (0 to 1) whose first round is shown. [default: 90 % of the best final accuracy]",
+            help="Accuracy (0 to 1) whose first round is shown. (default: 90 % of the best final accuracy)",
         ),
     ] = None,
     csv: Annotated[
@@ -51,7 +51,7 @@ def report(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Where report.html goes. [default: the run folder, or `report` here if several are given]",
+            help="Where report.html goes. (default: the run folder, or report/ here if several are given)",
         ),
     ] = None,
     debug: options.Debug = False,

@@ -28,7 +28,7 @@ def run(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the runs go. [default: runs/NAME-DIGEST]"),
+        typer.Option("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
@@ -43,8 +43,9 @@ def run(
 ) -> None:
     """Run an experiment: every variant and seed, then a table and a report.
 
-    Finished runs are reused; an unfinished one needs --resume or --fresh. Ctrl-C stops after the present round and
-    leaves a checkpoint.
+    Finished runs are reused; an unfinished one needs --resume or --fresh.
+
+    Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
     """
     from fedroam.components import use as load
     from fedroam.experiment import plan as make_plan
