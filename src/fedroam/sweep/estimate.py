@@ -1,0 +1,211 @@
+"""What a sweep will cost: a rough order of its runs at once, seconds and memory from measured rounds."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedroam.data import as_batch, forget, load_dataset
+from fedroam.experiment import Experiment
+from fedroam.learning import Layout, make_network
+from fedroam.randomness import stream
+from fedroam.sweep.local import Crew, warm_up
+from fedroam.sweep.measuring import UnitCosts
+from fedroam.sweep.planning import SweepRun
+from fedroam.sweep.sharing import offer_shared, write_shared
+from fedroam.sweep.worker import Message
+
+BUDGET = 2.0  # seconds of rounds that a measurement may take
+MOST = 8  # variants that are measured; the others are placed between them by their rough costs
+# Rough speeds of one core, for the order of runs only: operations per second, seconds per optimiser step and client.
+SPEED, STEP = 5e9, 2e-4
+BACKWARD = 3.0  # a training step costs about three forward passes
+COPIES = 6  # vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing)
+
+
+@dataclass(frozen=True)
+class Rough:
+    """A run's cost without running it: seconds of one core (for comparison only) and bytes of its models."""
+
+    seconds: float
+    memory: float
+
+
+def rough_costs(runs: Mapping[str, SweepRun]) -> dict[str, Rough]:
+    """Rough costs by digest. Runs that differ in the seed alone cost the same."""
+    known: dict[str, Rough] = {}
+    costs = {}
+    for digest, run in runs.items():
+        family = family_of(run.experiment)
+        if family not in known:
+            known[family] = rough(run.experiment)
+        costs[digest] = known[family]
+    return costs
+
+
+def family_of(experiment: Experiment) -> str:
+    """What runs that differ in the seed alone have in common."""
+    return experiment.replace(seed=0).digest
+
+
+def rough(experiment: Experiment) -> Rough:
+    """From the number of rounds, steps and samples, and the operations of one forward pass.
+
+    A run that cannot be judged so, because a part of it fails or is out of the ordinary, counts by its rounds.
+    """
+    clients, rounds = experiment.clients, experiment.rounds
+    try:
+        dataset = load_dataset(experiment.data)
+        part: Any = experiment.model
+        network = make_network(partial(part.build, dataset.input_shape, dataset.classes), experiment.seed).eval()
+        layout = Layout.of(network)
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            network(as_batch(torch.from_numpy(dataset.x_train[:1])))
+        forward = counter.get_total_flops()
+        kept = 1 - experiment.validation_share - experiment.test_share
+        held = max(int(kept * len(dataset.y_train) / clients), 1)
+        training: Any = experiment.training
+        batches = [len(batch) for batch in training.batches(held, stream(experiment.seed, "cost"))]
+        tested = len(dataset.y_test) or held
+        evaluations = math.ceil(rounds / experiment.evaluate_every) + 1
+        work = rounds * sum(batches) * BACKWARD + evaluations * tested
+        seconds = clients * (work * forward / SPEED + rounds * len(batches) * STEP)
+        return Rough(seconds, 4.0 * COPIES * clients * (layout.size + layout.buffer_size))
+    except Exception:  # whatever is wrong with this run, the run itself will say
+        return Rough(rounds * clients * STEP, 0.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a sweep will take. seconds: wall clock with this number of workers; by_run: seconds of each run, by
+    digest; memory: bytes of the largest worker without the data, None where the system does not tell; data: bytes
+    of the data, held once; measured: how many variants were measured; failed: reasons by digest of those that could
+    not be."""
+
+    seconds: float
+    by_run: Mapping[str, float]
+    workers: int
+    memory: int | None
+    data: int
+    measured: int
+    failed: Mapping[str, str]
+
+
+def estimate(
+    runs: Mapping[str, SweepRun],
+    workers: int,
+    *,
+    use: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    below: Path | None = None,
+    budget: float = BUDGET,
+    stop: Callable[[], bool] = lambda: False,
+) -> Estimate:
+    """Measure a few rounds of representative runs, as many at a time as there will be workers.
+
+    runs: those to be computed, by digest. Of more than `MOST` variants, those are measured that are spread evenly
+    over the rough costs. `below` is the folder to write in (the system's temporary one by default).
+    """
+    families: dict[str, list[str]] = {}
+    for digest, run in runs.items():
+        families.setdefault(family_of(run.experiment), []).append(digest)
+    with tempfile.TemporaryDirectory(dir=below, prefix="fedroam-") as name:
+        folder = Path(name)
+        warm_up()
+        data, _ = write_shared(folder / "data", [run.experiment.data for run in runs.values()])
+        offer_shared(folder / "data")
+        costs = rough_costs(runs)
+        forget()
+        ordered = sorted(families, key=lambda family: costs[families[family][0]].seconds)
+        picks = np.unique(np.linspace(0, len(ordered) - 1, min(MOST, len(ordered))).round().astype(int))
+        chosen = [ordered[k] for k in picks]
+        found: dict[str, list[UnitCosts]] = {family: [] for family in chosen}
+        failed: dict[str, str] = {}
+        tasks = [_task(runs, families[f], k, folder, budget) for k in range(_copies(len(chosen), workers)) for f in chosen]
+
+        def hear(task: Message, message: Message) -> None:
+            if message["is"] == "measured":
+                found[task["family"]].append(UnitCosts(**{k: v for k, v in message.items() if k != "is"}))
+            elif message["is"] == "failed":
+                failed[task["of"]] = message["reason"]
+
+        setting = {"use": list(use), "modules": list(modules), "data": str(folder / "data"), "memory": None}
+        begun = time.perf_counter()
+        first_ready = [0.0]
+
+        def hear_first(task: Message, message: Message) -> None:
+            first_ready[0] = first_ready[0] or time.perf_counter() - begun
+            hear(task, message)
+
+        Crew(workers, setting).work(tasks, hear_first, stop)
+    ratios, memory = [], []
+    by_family: dict[str, float] = {}
+    for family in chosen:
+        experiment = runs[families[family][0]].experiment
+        if found[family]:
+            seconds = float(np.mean([costs_.seconds(experiment) for costs_ in found[family]]))
+            by_family[family] = seconds
+            ratios.append((costs[families[family][0]].seconds, seconds))
+            memory += [one.memory for one in found[family] if one.memory is not None]
+    for family in ordered:
+        if family not in by_family:
+            by_family[family] = _like(costs[families[family][0]].seconds, ratios)
+    by_run = {digest: by_family[family] for family, digests in families.items() for digest in digests}
+    total = first_ready[0] + makespan(by_run.values(), workers)
+    return Estimate(total, by_run, workers, max(memory, default=None), data, len(ratios), failed)
+
+
+def _copies(variants: int, workers: int) -> int:
+    """How often each variant is measured, so that all workers are busy as they will be."""
+    return max(1, math.ceil(workers / variants)) if variants else 0
+
+
+def _task(runs: Mapping[str, SweepRun], digests: Sequence[str], copy: int, folder: Path, budget: float) -> Message:
+    """Measure one run of a family, another seed for each copy as far as there are."""
+    digest = digests[copy % len(digests)]
+    experiment = single_worker(runs[digest].experiment)
+    return {
+        "do": "measure",
+        "digest": f"{digest} {copy}",
+        "of": digest,
+        "family": family_of(experiment),
+        "toml": experiment.toml(),
+        "budget": budget,
+        "folder": str(folder),
+    }
+
+
+def single_worker(experiment: Experiment) -> Experiment:
+    """The same run (the same digest) with one thread of its engine, if the engine has threads."""
+    engine = experiment.engine
+    if "workers" not in type(engine).model_fields:
+        return experiment
+    alone = experiment.replace(engine={**engine.settings(), "workers": 1})
+    return alone if alone.digest == experiment.digest else experiment
+
+
+def _like(cost: float, ratios: Sequence[tuple[float, float]]) -> float:
+    """Seconds of a run that was not measured: as the measured one of the nearest rough cost, in proportion."""
+    if not ratios:
+        return cost
+    near, seconds = min(ratios, key=lambda pair: abs(math.log((pair[0] or 1e-9) / (cost or 1e-9))))
+    return seconds * cost / near if near else seconds
+
+
+def makespan(seconds: Iterable[float], workers: int) -> float:
+    """When the last of the runs ends, if each worker that is free takes the longest that is left."""
+    free = [0.0] * max(workers, 1)
+    for one in sorted(seconds, reverse=True):
+        heapq.heapreplace(free, free[0] + one)
+    return max(free)

@@ -1,0 +1,203 @@
+"""The folder of a sweep: what was asked, what became of each run, and one table over all of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from fedroam.errors import InputError
+from fedroam.recording import Run, open_run, read_json, write_json
+from fedroam.sweep.planning import SweepPlan
+
+FILE = "sweep.json"
+RUNS = "runs"
+PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written at once
+
+
+def run_folder(root: Path, digest: str) -> Path:
+    """Where a run lies."""
+    return root / RUNS / digest[:16]
+
+
+class Ledger:
+    """Writes `sweep.json`: the runs that were asked for, and by digest what became of those that were tried.
+
+    A finished run also says so itself, in its own folder; the ledger is what remembers reasons of failure.
+    """
+
+    def __init__(self, root: Path, plan: SweepPlan, records: Mapping[str, Any]) -> None:
+        self.path = root / FILE
+        rows: list[dict[str, Any]] = [
+            {"keys": dict(run.keys), "seed": run.experiment.seed, "digest": run.experiment.digest}
+            for run in plan.runs
+        ]
+        rows += [
+            {"keys": dict(row.keys), "seed": row.seed, "digest": "", "reason": row.reason}
+            for row in plan.refused
+        ]
+        self.content: dict[str, Any] = {
+            "format": 1,
+            "name": plan.name,
+            "varied": list(plan.varied),
+            "runs": rows,
+            "records": dict(records),
+        }
+        self._written = 0.0
+
+    def note(self, digest: str, now: bool = False, **facts: Any) -> None:
+        """Change what is known of a run; written soon, or at once with `now`."""
+        self.content["records"].setdefault(digest, {}).update(facts)
+        if now or time.monotonic() - self._written > PAUSE:
+            self.write()
+
+    def write(self) -> None:
+        """Write it."""
+        write_json(self.path, self.content)
+        self._written = time.monotonic()
+
+
+@dataclass(frozen=True)
+class SweptRun:
+    """One row of a sweep: its varied settings by dotted name, its seed and digest, and what became of it.
+
+    state: done, failed (reason says why), interrupted, running or waiting. The digest is '' where the combination
+    was no valid experiment. run: its folder, None before it has begun.
+    """
+
+    keys: Mapping[str, Any]
+    seed: int
+    digest: str
+    state: str
+    reason: str
+    run: Run | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's folder, finished or not. Tables are read when first asked for."""
+
+    folder: Path
+
+    @cached_property
+    def info(self) -> dict[str, Any]:
+        """`sweep.json`."""
+        return read_json(self.folder / FILE)
+
+    @property
+    def name(self) -> str:
+        """Name of the experiment."""
+        return str(self.info["name"])
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The names of the varied settings: columns of both tables."""
+        return tuple(self.info["varied"])
+
+    @cached_property
+    def runs(self) -> tuple[SweptRun, ...]:
+        """One entry for each combination and seed, in the order of the plan; equal runs share a folder."""
+        opened: dict[str, tuple[str, str, Run | None]] = {}
+        rows = []
+        for row in self.info["runs"]:
+            digest = row["digest"]
+            if digest not in opened:
+                opened[digest] = self._state(digest) if digest else ("failed", row["reason"], None)
+            state, reason, run = opened[digest] if digest else ("failed", row["reason"], None)
+            rows.append(SweptRun(row["keys"], row["seed"], digest, state, reason, run))
+        return tuple(rows)
+
+    def _state(self, digest: str) -> tuple[str, str, Run | None]:
+        record = self.info["records"].get(digest, {})
+        folder = run_folder(self.folder, digest)
+        run = open_run(folder) if (folder / "run.json").exists() else None
+        if run is not None and run.done:
+            return "done", "", run
+        if record.get("state") == "failed":
+            return "failed", str(record.get("reason", "")), run
+        if run is None:
+            return "waiting", "", None
+        return str(run.status["state"]), str(run.status["reason"]), run
+
+    @property
+    def failed(self) -> tuple[SweptRun, ...]:
+        """The rows that failed."""
+        return tuple(row for row in self.runs if row.state == "failed")
+
+    @property
+    def done(self) -> bool:
+        """Whether every run has come to its end."""
+        return all(row.state == "done" for row in self.runs)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per combination and seed: the varied settings, seed, digest, state, reason, round, rounds,
+        diverged_at, and the last measurement (accuracy, loss, ..., see `Run.rounds`)."""
+        rows = []
+        for row in self.runs:
+            status = {} if row.run is None else row.run.status
+            facts: dict[str, Any] = {
+                **row.keys,
+                "seed": row.seed,
+                "digest": row.digest,
+                "state": row.state,
+                "reason": row.reason,
+                "round": status.get("round"),
+                "rounds": status.get("rounds"),
+                "diverged_at": status.get("diverged_at"),
+            }
+            measured = _rounds(row)
+            if measured is not None and len(measured):
+                facts.update(measured.drop(columns="round").iloc[-1].to_dict())
+            rows.append(facts)
+        table = pd.DataFrame(rows)
+        whole = [name for name in ("round", "rounds", "diverged_at", "isolated", "active", "bytes") if name in table]
+        return table.astype({name: "Int64" for name in whole})
+
+    @cached_property
+    def rounds(self) -> pd.DataFrame:
+        """Every evaluated round of every run (see `Run.rounds`), with the varied settings and the seed in front.
+
+        Runs that have not finished are there as far as they got. A run that stands for several combinations is
+        there for each.
+        """
+        front = [*self.varied, "seed"]
+        pieces = []
+        for row in self.runs:
+            measured = _rounds(row)
+            if measured is not None:
+                keys = {**row.keys, "seed": row.seed}
+                pieces.append(measured.assign(**{name: keys.get(name) for name in front}))
+        if not pieces:
+            return pd.DataFrame(columns=[*front, "round"])
+        whole = pd.concat(pieces, ignore_index=True)
+        return whole[[*front, *(name for name in whole.columns if name not in front)]]
+
+
+def _rounds(row: SweptRun) -> pd.DataFrame | None:
+    """The measured rounds of a run, None before the first."""
+    if row.run is None:
+        return None
+    try:
+        return row.run.rounds
+    except InputError:
+        if row.state == "done":
+            raise
+        return None
+
+
+def open_sweep(folder: str | Path) -> Sweep:
+    """A sweep by its folder. Raises InputError where it is not one."""
+    sweep = Sweep(Path(folder))
+    if not sweep.folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    if not (sweep.folder / FILE).exists():
+        raise InputError(f"{folder}: no sweep here ({FILE} is missing); fedroam sweep makes one")
+    if sweep.info.get("format") != 1 or not sweep.info.keys() >= {"name", "varied", "runs", "records"}:
+        raise InputError(f"{sweep.folder / FILE}: damaged, or written by another version of fedroam")
+    return sweep

@@ -1,0 +1,97 @@
+"""What a run costs, from a few of its rounds."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from fedroam import simulation
+from fedroam.errors import FedroamError
+from fedroam.experiment import Experiment
+from fedroam.sweep.limits import peak_memory
+
+FEW = 2  # rounds of the first, short run, which tells how many more the time allows
+
+
+@dataclass(frozen=True)
+class UnitCosts:
+    """Seconds of a run's pieces: start (up to the first measurement), a plain round, what an evaluation and a
+    checkpoint add to it, and the end, for each checkpoint. memory: bytes at the peak, shared data not counted, or
+    None where the system does not tell."""
+
+    start: float
+    round: float
+    evaluation: float
+    checkpoint: float
+    end: float
+    memory: int | None = None
+
+    def seconds(self, experiment: Experiment) -> float:
+        """A whole run."""
+        checkpoints = _count(experiment.rounds, experiment.checkpoint_every)
+        return (
+            self.start
+            + experiment.rounds * self.round
+            + _count(experiment.rounds, experiment.evaluate_every) * self.evaluation
+            + (checkpoints + 1) * (self.checkpoint + self.end)
+        )
+
+
+def _count(rounds: int, every: int) -> int:
+    """How many of the rounds 1 .. rounds are multiples of `every` or the last."""
+    return -(-rounds // every)
+
+
+def measure(task: Mapping[str, Any]) -> dict[str, Any]:
+    """For a worker: {"is": "measured", ...unit costs}, or failed with a reason.
+
+    task: toml (the experiment), budget (seconds that its rounds may take), folder (where to write, below it).
+    """
+    try:
+        experiment = Experiment(**tomllib.loads(task["toml"]))
+        costs = unit_costs(experiment, task["budget"], Path(task["folder"]))
+    except Exception as error:
+        told = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
+        return {"is": "failed", "reason": " ".join(told.split())[:500]}
+    return {"is": "measured", **asdict(costs)}
+
+
+def unit_costs(experiment: Experiment, budget: float, below: Path) -> UnitCosts:
+    """Run `FEW` rounds, then as many as `budget` seconds allow, in folders that are thrown away; fit the pieces."""
+    short = _timed(experiment.replace(rounds=min(FEW, experiment.rounds)), below)
+    pace = (short[-1] - short[1]) / (len(short) - 2)
+    rounds = int(np.clip(budget / max(pace, 1e-6), min(2 * FEW, experiment.rounds), experiment.rounds))
+    return fit(_timed(experiment.replace(rounds=rounds), below), experiment)
+
+
+def _timed(experiment: Experiment, below: Path) -> list[float]:
+    """The moments (s) at which a run began, had come to each round from 0 on, and was over."""
+    moments = [time.perf_counter()]
+    with TemporaryDirectory(dir=below, prefix="measure-") as folder:
+        simulation.run(experiment, folder, observer=lambda *_: moments.append(time.perf_counter()))
+        moments.append(time.perf_counter())
+    return moments
+
+
+def fit(moments: list[float], experiment: Experiment) -> UnitCosts:
+    """Unit costs by non-negative least squares over the rounds; `moments` as `_timed` gives them."""
+    steps, rounds = np.diff(moments), len(moments) - 3
+    t = np.arange(1, rounds + 1)
+    evaluated = (t % experiment.evaluate_every == 0) | (t == rounds)
+    # A checkpoint comes after a round was reported: it falls into the time of the next round.
+    after_checkpoint = (t - 1) % experiment.checkpoint_every == 0
+    facts = np.stack([np.ones(rounds), evaluated, after_checkpoint], axis=1).astype(np.float64)
+    (plain, evaluation, checkpoint), _ = nnls(facts, steps[1 : rounds + 1])
+    pieces = _count(rounds, experiment.checkpoint_every) + 1
+    end = max(float(steps[-1]) - checkpoint, 0.0) / pieces
+    return UnitCosts(
+        float(steps[0]), float(plain), float(evaluation), float(checkpoint), end, peak_memory()
+    )

@@ -1,0 +1,244 @@
+"""`run_sweep`: every run of a sweep, on this machine or over a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from fedroam.data import forget
+from fedroam.errors import InputError
+from fedroam.interrupts import Interrupted, interrupts
+from fedroam.learning.workers import cores
+from fedroam.recording import read_json, write_text
+from fedroam.sweep.estimate import Rough, rough_costs, single_worker
+from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
+from fedroam.sweep.limits import GIB, SPARE, available_memory
+from fedroam.sweep.local import Crew, warm_up
+from fedroam.sweep.planning import SweepPlan, SweepRun, modules_of
+from fedroam.sweep.progress import Observer, Progress
+from fedroam.sweep.sharing import offer_shared, write_shared
+from fedroam.sweep.worker import Message
+
+try:
+    import fcntl
+except ImportError:  # not on Windows: two sweeps in one folder go unnoticed there
+    fcntl = None  # type: ignore[assignment]
+
+SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
+
+
+def run_sweep(
+    plan: SweepPlan,
+    out: str | Path | None = None,
+    *,
+    workers: int = 0,
+    memory_gib: float | None = None,
+    ray: str | None = None,
+    observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+) -> Sweep:
+    """Compute every run of a sweep that is not finished, and return the sweep, whatever became of its runs.
+
+    out: its folder (default `plan.folder`). Finished runs there are not run again, unfinished ones go on from their
+    checkpoint, failed ones stay as they are unless `retry_failed`; `fresh` begins all anew. workers: runs at a time,
+    one core each (0: one a core of this machine, fewer where memory is short). memory_gib: what all workers may take
+    together (default nine tenths of what is free), an equal share for each; a run that needs more fails alone. ray: the
+    address of a Ray cluster, or "local" for one on this machine (workers 0: all its cores). observer(progress, event)
+    is called in this process, see `sweep.progress`.
+
+    A run that raises is recorded as failed with its reason and does not stop the others; one whose worker dies is
+    tried three times. Raises Interrupted after Ctrl-C (workers write checkpoints first; a second one stops at once,
+    KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
+    that calls this must do so below `if __name__ == "__main__":`.
+    """
+    if workers < 0:
+        raise InputError(f"workers = {workers}: allowed is 0 (one a core) or more")
+    if memory_gib is not None and not memory_gib > 0:
+        raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
+    root = Path(out) if out is not None else plan.folder
+    with _taken(root, plan, fresh) as ledger:
+        todo = unfinished(plan, root, ledger, retry_failed)
+        ledger.write()
+        if todo:
+            _work(plan, root, ledger, todo, workers, memory_gib, ray, observer, on_interrupt)
+    return open_sweep(root)
+
+
+def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) -> dict[str, SweepRun]:
+    """The distinct runs of a plan that are to be computed, by digest. Those tried again lose their old failure."""
+    records = ledger.content["records"]
+    todo = {}
+    for digest, run in plan.distinct.items():
+        record = records.get(digest, {})
+        if record.get("anew"):
+            todo[digest] = run
+            continue
+        folder = run_folder(root, digest)
+        if (folder / "run.json").exists() and read_json(folder / "run.json").get("state") == "done":
+            records[digest] = {**record, "state": "done", "reason": ""}
+        elif record.get("state") == "failed" and not retry_failed:
+            continue
+        else:
+            records[digest] = {}
+            todo[digest] = run
+    return todo
+
+
+def _work(
+    plan: SweepPlan,
+    root: Path,
+    ledger: Ledger,
+    todo: dict[str, SweepRun],
+    workers: int,
+    memory_gib: float | None,
+    ray: str | None,
+    observer: Observer | None,
+    on_interrupt: Callable[[], None] | None,
+) -> None:
+    parts = [run.experiment.data for run in todo.values()]
+    shutil.rmtree(root / SHARED, ignore_errors=True)  # a killed sweep may have left it
+    if ray is None:
+        warm_up()
+        write_shared(root / SHARED, parts)
+        offer_shared(root / SHARED)
+    costs = rough_costs(todo)
+    progress = Progress(
+        total=len(plan.distinct),
+        reused=sum(record.get("state") == "done" for record in ledger.content["records"].values()),
+        costs={digest: cost.seconds for digest, cost in costs.items()},
+    )
+    order = {digest: k for k, digest in enumerate(plan.distinct)}
+    # Longest first: a long run begun last would leave the other workers idle at the end.
+    tasks = [
+        task_of(todo[digest], digest, root, order[digest], bool(ledger.content["records"][digest].get("anew")))
+        for digest in sorted(todo, key=lambda digest: (-costs[digest].seconds, order[digest]))
+    ]
+    hear = _listener(ledger, progress, observer or (lambda *_: None))
+    setting = {"use": list(plan.use), "modules": modules_of(todo.values())}
+    try:
+        with interrupts(on_interrupt or (lambda: None)) as interrupted:
+            if ray is not None:
+                from fedroam.sweep.cluster import work_on_ray
+
+                share = None if memory_gib is None else memory_gib * GIB
+                work_on_ray(tasks, hear, interrupted, parts, setting, root, ray, workers, share, progress)
+            else:
+                count, budget = crew_size(workers, memory_gib, len(tasks), costs.values())
+                progress.workers = count
+                crew = Crew(count, {**setting, "data": str(root / SHARED), "memory": budget})
+                crew.work(tasks, hear, interrupted)
+            if interrupted():
+                left = sum(ledger.content["records"].get(d, {}).get("state") not in ("done", "failed") for d in todo)
+                raise Interrupted(f"stopped with {left} of {len(plan.distinct)} runs unfinished; {root} holds the rest")
+    finally:
+        forget()
+        shutil.rmtree(root / SHARED, ignore_errors=True)
+        ledger.write()
+
+
+def task_of(run: SweepRun, digest: str, root: Path, order: int, anew: bool) -> Message:
+    """What a worker is told of a run."""
+    experiment = single_worker(run.experiment)
+    return {
+        "do": "run",
+        "digest": digest,
+        "toml": experiment.toml(),
+        "folder": str(run_folder(root, digest)),
+        "existing": "replace" if anew else "resume",
+        "title": run.title,
+        "order": order,
+        "rounds": experiment.rounds,
+        "seed": experiment.seed,
+    }
+
+
+def _listener(ledger: Ledger, progress: Progress, observer: Observer) -> Callable[[Message, Message], None]:
+    """Keeps the ledger and the progress up to date with what workers say."""
+
+    def hear(task: Message, message: Message) -> None:
+        digest, what = task["digest"], message["is"]
+        if what == "begun":
+            name = f"{task['title']}, seed {task['seed']}" if task["title"] else f"seed {task['seed']}"
+            observer(progress, progress.begin(digest, name, task["rounds"]))
+        elif what == "round":
+            if task["existing"] == "replace":  # it has been; from here on a new worker goes on with it
+                task["existing"] = "resume"
+                ledger.note(digest, now=True, anew=False)
+            observer(progress, progress.advance(digest, message["round"], message["accuracy"]))
+        elif what == "done":
+            facts = {k: round(message[k], 3) for k in ("seconds", "cpu_seconds")}
+            ledger.note(digest, state="done", reason="", anew=False, **facts)
+            observer(progress, progress.end(digest, "done"))
+        elif what == "failed":
+            ledger.note(digest, now=True, state="failed", reason=message["reason"], anew=False)
+            observer(progress, progress.end(digest, "failed", message["reason"]))
+        else:
+            observer(progress, progress.end(digest, what, message.get("reason", "")))
+
+    return hear
+
+
+def crew_size(
+    workers: int, memory_gib: float | None, tasks: int, costs: Iterable[Rough]
+) -> tuple[int, int | None]:
+    """How many workers, and the bytes that each may take (None: unknown, so unlimited).
+
+    Unless told how many, fewer than cores where the largest run's models would not fit into an equal share.
+    """
+    memory = None if memory_gib is None else memory_gib * GIB
+    if memory is None:
+        free = available_memory()
+        memory = None if free is None else SPARE * free
+    count = min(workers or cores(), tasks)
+    largest = max((cost.memory for cost in costs), default=0.0)
+    if memory is not None and not workers and largest > 0:
+        count = min(count, max(int(memory / largest), 1))
+    return count, None if memory is None else int(memory / count)
+
+
+@contextlib.contextmanager
+def _taken(root: Path, plan: SweepPlan, fresh: bool) -> Iterator[Ledger]:
+    """The sweep's folder, made if need be and locked, with its ledger."""
+    records = check_folder(root, plan, fresh)
+    try:
+        (root / RUNS).mkdir(parents=True, exist_ok=True)
+        lock = (root / ".lock").open("w")
+    except OSError as error:
+        raise InputError(f"{root}: cannot be written ({error.strerror or error}); choose another --out") from None
+    with lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"{root}: another process is working on this sweep; wait for it") from None
+        if plan.source:
+            write_text(root / "sweep.toml", plan.source)
+        if fresh:
+            records = {digest: {"anew": True} for digest in plan.distinct}
+        yield Ledger(root, plan, records)
+
+
+def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str, object]]:
+    """What the ledger of a folder says of runs; refuses a folder that is not for this sweep. Writes nothing."""
+    if not os.path.lexists(root):
+        return {}
+    if not root.is_dir():
+        raise InputError(f"{root}: is a file; --out needs a folder")
+    if not (root / FILE).exists():
+        strange = [path.name for path in root.iterdir() if path.name not in (RUNS, "sweep.toml", ".lock", SHARED)]
+        if any(not name.endswith(".tmp") for name in strange) or (root / "run.json").exists():
+            raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
+        return {}
+    there = open_sweep(root)
+    digests = {row["digest"] for row in there.info["runs"]}
+    if not fresh and digests.isdisjoint(plan.distinct) and there.info["runs"]:
+        raise InputError(
+            f"{root}: holds another sweep ({there.name}, {len(digests)} runs, none of which is asked for here); choose "
+            "another --out, or --fresh to replace it"
+        )
+    return dict(there.info["records"])

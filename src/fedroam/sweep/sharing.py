@@ -1,0 +1,123 @@
+"""Data sets in memory once, however many processes learn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedroam.components import Part
+from fedroam.data import Dataset, forget, load_dataset, name_of, offer
+from fedroam.errors import InputError
+from fedroam.recording import read_json, write_json
+
+PARTS = ("x_train", "y_train", "x_test", "y_test")
+COLUMN = "column "  # before the name of a column among the arrays
+
+
+def describe(part: Part, dataset: Dataset) -> dict[str, Any]:
+    """All of a data set but its arrays, as JSON values."""
+    return {
+        "part": name_of(part),
+        "name": dataset.name,
+        "class_names": list(dataset.class_names),
+        "notes": list(dataset.notes),
+        "fingerprint": dataset.fingerprint,
+    }
+
+
+def arrays_of(dataset: Dataset) -> dict[str, np.ndarray]:
+    """The arrays of a data set by name."""
+    columns = {f"{COLUMN}{name}": values for name, values in dataset.columns.items()}
+    return {**{name: getattr(dataset, name) for name in PARTS}, **columns}
+
+
+def rebuild(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Dataset:
+    """The data set of `describe` and `arrays_of`; it shares the arrays' memory."""
+    dataset = Dataset(
+        facts["name"],
+        *(arrays[name] for name in PARTS),
+        tuple(facts["class_names"]),
+        {k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
+        tuple(facts["notes"]),
+    )
+    dataset.__dict__["fingerprint"] = facts["fingerprint"]  # what the cached property would find by reading all
+    return dataset
+
+
+def load_all(parts: Iterable[Part], take: Callable[[Part, Dataset], None]) -> list[str]:
+    """Load each distinct data part once and hand it to `take(part, dataset)`, holding one at a time.
+
+    Gives a note for each that cannot be loaded or shared: its runs will say why, or load it themselves. Raises
+    InputError where not a single one can be loaded.
+    """
+    notes, loaded, failure = [], 0, None
+    for name, part in {name_of(part): part for part in parts}.items():
+        try:
+            dataset = load_dataset(part)
+            loaded += 1
+            take(part, dataset)
+        except InputError as error:
+            failure = failure or error
+            notes.append(str(error))
+        except (ValueError, TypeError) as error:  # e.g. columns of Python objects, which no plain file can hold
+            notes.append(f"data {name}: not shared between processes, each loads its own: {error}")
+        dataset = None  # type: ignore[assignment]  # let go before the next one is read
+        forget()
+    if failure is not None and not loaded:
+        raise failure
+    return notes
+
+
+def write_shared(folder: Path, parts: Iterable[Part]) -> tuple[int, list[str]]:
+    """Write the parts' data sets as .npy files into `folder`, for `offer_shared`; bytes in all, and notes."""
+    total, listing = 0, []
+
+    def take(part: Part, dataset: Dataset) -> None:
+        nonlocal total
+        home = f"data-{len(listing)}"
+        (folder / home).mkdir(parents=True, exist_ok=True)
+        files = {}
+        for k, (name, array) in enumerate(arrays_of(dataset).items()):
+            files[name] = f"{home}/{k}.npy"
+            np.save(folder / files[name], array, allow_pickle=False)
+            total += array.nbytes
+        listing.append({**describe(part, dataset), "files": files})
+
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = load_all(parts, take)
+    write_json(folder / "data.json", {"bytes": total, "sets": listing})
+    return total, notes
+
+
+def offer_shared(folder: Path) -> int:
+    """Offer this process the data sets that `write_shared` wrote; bytes in all.
+
+    The files are mapped, not read: every process sees the same pages of memory. Copy-on-write, so that a process
+    that did write into them would harm nobody but itself.
+    """
+    listing = read_json(folder / "data.json")
+    for facts in listing["sets"]:
+        offer(facts["part"], partial(_open, folder, facts))
+    return int(listing["bytes"])
+
+
+def _open(folder: Path, facts: Mapping[str, Any]) -> Dataset:
+    return rebuild(facts, {name: _map(folder / file) for name, file in facts["files"].items()})
+
+
+def _map(path: Path) -> np.ndarray:
+    array: np.ndarray = np.load(path, mmap_mode="c", allow_pickle=False) if _filled(path) else np.load(path)
+    return array.view(np.ndarray)
+
+
+def _filled(path: Path) -> bool:
+    """Whether a .npy file holds any element: nothing cannot be mapped."""
+    with path.open("rb") as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, _ = read(file)
+    return bool(np.prod(shape))
