@@ -37,9 +37,14 @@ def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]
     # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
     metadata = {"fedroam": json.dumps(facts, sort_keys=True)}
     write_aside(path, lambda aside: save_file(whole, aside, metadata=metadata))
+    prune(folder)
+    return path
+
+
+def prune(folder: Path) -> None:
+    """Delete all checkpoints but the newest ones."""
     for old in sorted(folder.glob("round-*.safetensors"))[:-KEEP]:
         old.unlink()
-    return path
 
 
 def newest(folder: Path) -> Path | None:

@@ -90,13 +90,14 @@ class Recorder:
                 path.unlink()
 
     def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
-        """The newest checkpoint, or None; pieces of tables beyond it are dropped."""
+        """The newest checkpoint, or None; what a kill left behind is dropped: pieces beyond it, half files."""
         newest = checkpoint.newest(self.folder / "checkpoints")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
         reached = -1 if found is None else found[0]
         for piece in (self.folder / "unfinished").glob("*.parquet"):
             if int(piece.stem.rpartition("-")[2]) > reached:
                 piece.unlink()
+        checkpoint.prune(self.folder / "checkpoints")  # a kill may have come before the last one did
         for half_written in self.folder.rglob("*.tmp"):
             half_written.unlink()
         return found
