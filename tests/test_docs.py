@@ -24,7 +24,6 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,67 +32,13 @@ import typer
 
 import fedroam
 from fedroam import components
+from fedroam.analysis import compare_table
 from fedroam.cli import app, main
 from fedroam.experiment import named_experiments, plan
+from pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
 
-ROOT = Path(__file__).parents[1]
-PAGES = {
-    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-}
 WRITTEN = [name for name in PAGES if name != "CONTRIBUTING.md"]  # whose blocks are run
 DATA = bool(os.environ.get("FEDROAM_DATA"))
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: where it begins, its language, its text, and what its comment asks for."""
-
-    where: str
-    language: str
-    text: str
-    action: str
-    words: str
-
-    @property
-    def file(self) -> str:
-        """The name that its first line gives it, or ''."""
-        first = re.match(r"# (\w[\w.-]*\.(?:py|toml))\n", self.text)
-        return first[1] if first else ""
-
-
-def blocks(page: str) -> list[Block]:
-    """The fenced blocks of a page, in order."""
-    found = []
-    lines = PAGES[page].splitlines()
-    at = 0
-    while at < len(lines):
-        fence = re.match(r"(\s*)```(\S*)", lines[at])
-        if fence is None:
-            at += 1
-            continue
-        end = next(k for k in range(at + 1, len(lines)) if lines[k].strip() == "```")
-        marker = re.fullmatch(r"\s*<!-- test: (\w+) ?(.*?) -->", lines[at - 1]) if at else None
-        action, words = marker.groups() if marker else ("", "")
-        text = "\n".join(line.removeprefix(fence[1]) for line in lines[at + 1 : end]) + "\n"
-        found.append(Block(f"{page}:{at + 1}", fence[2], text, action, words))
-        at = end + 1
-    return found
-
-
-def command_lines(text: str) -> list[str]:
-    """The command lines of a bash block: continuations joined, comments and blank lines left out."""
-    lines = text.replace("\\\n", " ").splitlines()
-    stripped = (re.sub(r"(^|\s)#.*", "", line).strip() for line in lines)
-    return [line for line in stripped if line]
-
-
-def words_of(line: str) -> list[str]:
-    """A command line as words, without the variables set before it."""
-    words = shlex.split(line)
-    while words and re.match(r"[A-Z_]+=", words[0]):
-        words = words[1:]
-    return words
 
 
 class Page:
@@ -206,8 +151,7 @@ def commands() -> set[str]:
 
 def code_of(page: str) -> list[str]:
     """What a page says in code: the lines of its bash blocks and its inline code."""
-    text = re.sub(r"^\s*```.*?^\s*```$", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
-    inline = re.findall(r"`([^`\n]+)`", text)
+    inline = re.findall(r"`([^`\n]+)`", prose(page))
     return [*inline, *(line for b in blocks(page) if b.language == "bash" for line in command_lines(b.text))]
 
 
@@ -241,8 +185,7 @@ def slug(heading: str) -> str:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_and_pictures_resolve(page: str) -> None:
-    text = re.sub(r"^\s*```.*?^\s*```$", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
-    for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text):
+    for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", prose(page)):
         link = "".join(target)
         if link.startswith("https://"):
             continue
@@ -311,6 +254,22 @@ def test_generated_pages_are_up_to_date() -> None:
     for name, make in module.GENERATED.items():
         page = PAGES.get(f"docs/{name}", "")
         assert make(page) == page, f"docs/{name} is out of date: run `make docs`"
+
+
+@pytest.mark.slow
+def test_the_readme_tells_what_the_quickstart_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a point and a half: other processors round differently, and training magnifies that."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    table = compare_table(fedroam.run_plan(plan("quickstart"), tmp_path / "quickstart")).set_index("variant")
+    for variant in ("static", "random"):
+        told = re.search(rf"^\| {variant} \| ([\d.]+) ± ([\d.]+) \|", PAGES["README.md"], re.MULTILINE)
+        assert told, f"README.md tells nothing of {variant}: run `python docs/quickstart.py`"
+        assert [float(v) for v in told.groups()] == pytest.approx(
+            [100 * table["final"][variant], 100 * table["final_error"][variant]], abs=1.5
+        ), "run `python docs/quickstart.py`"
+    assert (
+        table["difference"]["random"] > 4.3 * table["difference_error"]["random"]
+    )  # t, 2 degrees of freedom, 95 %
 
 
 def test_the_picture_is_small_and_shown() -> None:
