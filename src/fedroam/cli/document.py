@@ -65,8 +65,8 @@ def _options(command: Any) -> list[str]:
         text = " ".join((parameter.help or "").split())
         default = parameter.default
         if (
-            default not in (None, False, True, [], (), "")
-            and not callable(default)
+            isinstance(default, int | float | str)
+            and not isinstance(default, bool)
             and not parameter.required
         ):
             text += f" Default: `{default}`."

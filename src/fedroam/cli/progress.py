@@ -223,4 +223,5 @@ def progress(plan: Plan, quiet: bool) -> Progress:
     """The way to show progress that fits where stderr goes."""
     if quiet:
         return Progress(plan)
-    return Bar(plan) if sys.stderr.isatty() else Lines(plan)
+    live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return Bar(plan) if live else Lines(plan)
