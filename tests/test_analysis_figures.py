@@ -15,6 +15,7 @@ from matplotlib.patches import Circle
 from fedroam.analysis import variants
 from fedroam.analysis.accuracy import accuracy_figure
 from fedroam.analysis.consensus import consensus_figure
+from fedroam.analysis.curves import power
 from fedroam.analysis.degree import degree_figure
 from fedroam.analysis.drawing import inline, save, short
 from fedroam.analysis.figures import all_figures, class_counts
@@ -90,9 +91,12 @@ def test_one_seed_has_no_band(tmp_path: Path) -> None:
 def test_consensus_is_logarithmic_over_a_wide_range_only(tmp_path: Path) -> None:
     wide = made_run(tmp_path, "wide", 0, [0.1] * 3, consensus=[0.0, 1.0, 100.0])
     near = made_run(tmp_path, "near", 0, [0.1] * 3, consensus=[1.0, 2.0, 3.0])
-    (ax,) = consensus_figure(variants([wide])).axes
+    (ax,) = (figure := consensus_figure(variants([wide]))).axes
     assert ax.get_yscale() == "log"
-    assert "zeros not drawn" in ax.get_ylabel()
+    assert "zeros not drawn" in legend_texts(figure)[-1]
+    figure.canvas.draw()
+    assert {"1", "10", "100"} <= {label.get_text() for label in ax.get_yticklabels()}
+    assert [power(v) for v in (1e-5, 0.01, 1000, 2e4, 1e12)] == ["10⁻⁵", "0.01", "1000", "2·10⁴", "10¹²"]
     assert np.isnan(ax.lines[0].get_ydata()[0])
     assert consensus_figure(variants([near])).axes[0].get_yscale() == "linear"
 
@@ -145,7 +149,7 @@ def test_places_show_groups_range_and_contacts(tmp_path: Path) -> None:
     assert legend_texts(figure) == [
         "walker (1)",
         "stander (3)",
-        "line: contact at the start; circle: radio range, 2 m",
+        "line: contact at the start; circle: radio range 2 m",
     ]
     assert [text.get_text() for text in ax.texts] == ["0", "1", "2", "3"]
 
@@ -194,3 +198,17 @@ def test_same_data_is_drawn_once(tmp_path: Path) -> None:
 def test_short() -> None:
     assert short("abc", 5) == "abc"
     assert short("abcdefgh", 5) == "ab…gh"
+
+
+def test_many_variants_leave_room_for_the_curves(tmp_path: Path) -> None:
+    names = [f"variant-{k}-with-quite-a-long-name" for k in range(12)]
+    runs = [made_run(tmp_path, name, 0, [0.1, 0.2]) for name in names]
+    figure = accuracy_figure(variants(runs))
+    figure.canvas.draw()
+    (ax,) = figure.axes
+    box, legend = ax.get_window_extent(), figure.legends[0].get_window_extent()
+    assert box.height > 2.2 * figure.dpi  # inches
+    assert box.y1 <= legend.y0
+    assert legend.x1 <= figure.bbox.x1
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
+    assert len(looks) == 12

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.analysis.drawing import colour_of, dash_of, legend, new_figure, seeds_title, short, style
 from fedroam.analysis.variants import Variant, over_seeds
@@ -43,11 +43,14 @@ def curves_figure(
             )
         if log:
             ax.set_yscale("log")
+            ax.yaxis.set_major_formatter(FuncFormatter(power))
+            ax.yaxis.set_minor_formatter(NullFormatter())
         ax.set_xlabel("Communication round")
-        ax.set_ylabel(f"{label}, zeros not drawn" if log and len(positive) < len(means) else label)
+        ax.set_ylabel(label)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8, steps=[1, 2, 5, 10]))
         ax.margins(x=0.01)
-        legend(figure, ax, seeds_title([_n(table) for table in found if len(table)]))
+        zeros = "; zeros not drawn" if log and len(positive) < len(means) else ""
+        legend(figure, ax, seeds_title([_n(table) for table in found if len(table)]) + zeros)
     return figure
 
 
@@ -69,6 +72,15 @@ def draw(
     lower = y - error if floor is None else np.maximum(y - error, floor / 2)
     if np.isfinite(error).any():
         ax.fill_between(x, lower, y + error, color=colour_of(k), alpha=0.2, linewidth=0)
+
+
+def power(value: float, _: object = None) -> str:
+    """A tick of a logarithmic axis: 0.01 to 1000 as they are, others as a power of ten."""
+    if 0.01 <= value <= 1000:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    text = f"10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return text if mantissa == "1" else f"{mantissa}·{text}"
 
 
 def _n(table: pd.DataFrame) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -61,23 +62,26 @@ def new_figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
-def short(text: str, limit: int = 44) -> str:
+def short(text: str, limit: int = 27) -> str:
     """A label cut in its middle where it is too long for a figure."""
     half = (limit - 1) // 2
     return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
 
 
-def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 76) -> None:
-    """A legend above the axes, where it hides no data; in as many columns as fit."""
+def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 82) -> None:
+    """A legend above the axes, where it hides no data; in as many columns as fit, and the figure grows with it."""
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
-    widest = max(len(label) for label in labels) + 7
+    widest = max(len(label) for label in labels) + 6
+    ncols = max(1, min(len(labels), limit // widest))
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(width, height + 0.2 * (math.ceil(len(labels) / ncols) - 1))
     drawn = figure.legend(
         handles,
         labels,
         loc="outside upper left",
-        ncols=max(1, min(len(labels), limit // widest)),
+        ncols=ncols,
         title=title or None,
         alignment="left",
         handlelength=2.2,

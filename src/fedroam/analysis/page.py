@@ -52,12 +52,23 @@ def result(table: pd.DataFrame) -> tuple[str, str, str]:
     """Headline, table and remarks of a table of `compare_table`."""
     first, *more = headline(table)
     words = f'<p class="headline"><strong>{_kept(first)}</strong></p>'
-    words += "".join(f'<p class="headline">{_kept(sentence)}</p>' for sentence in more)
+    if len(more) > 2:
+        words += (
+            '<ul class="differences">' + "".join(f"<li>{_kept(sentence)}</li>" for sentence in more) + "</ul>"
+        )
+    else:
+        words += "".join(f'<p class="headline">{_kept(sentence)}</p>' for sentence in more)
     rows = cells(table)
     for k, row in enumerate(rows):
-        row[0] = f'<span class="key" style="background: var(--c{k % len(COLOURS)})"></span>{escape(row[0])}'
+        line = ("solid", "dashed", "dotted", "double")[k // len(COLOURS) % 4]
+        key = f'<span class="key" style="border-top: 3px {line} var(--c{k % len(COLOURS)})"></span>'
+        row[0] = key + escape(row[0])
         row[1:] = [escape(text) for text in row[1:]]
-    return words, _table(columns(table), rows), f'<ul class="remarks">{_items(remarks(table))}</ul>'
+    return (
+        words,
+        _table(columns(table), rows, "numbers"),
+        f'<ul class="remarks">{_items(remarks(table))}</ul>',
+    )
 
 
 def figure(svg: str, title: str, caption: str, name: str, large: bool = False) -> str:

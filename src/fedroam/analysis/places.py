@@ -14,7 +14,7 @@ from fedroam.analysis.drawing import GRID, INK, MARKERS, MUTED, colour_of, legen
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
-_NUMBERED = 60  # clients; with more, the map carries no numbers
+_NUMBERED, _RINGED = 60, 200  # clients; with more, the map carries no numbers, no circles
 
 
 def places_figure(run: Run) -> Figure:
@@ -33,18 +33,26 @@ def places_figure(run: Run) -> Figure:
     pad = 0.06 * max(float((high - low).max()), 1e-9)
     with style():
         figure, ax = new_figure((5.8, 5.4))
-        if math.isfinite(reach):
+        ringed = math.isfinite(reach) and len(here) <= _RINGED
+        if ringed:
             for x, y in np.unique(here, axis=0):
                 ax.add_patch(Circle((x, y), reach, facecolor=MUTED, alpha=0.05, edgecolor="none"))
                 ax.add_patch(
                     Circle((x, y), reach, facecolor="none", alpha=0.35, edgecolor=MUTED, linewidth=0.6)
                 )
-        ax.add_collection(LineCollection(list(_lines(run, here)), colors=MUTED, linewidths=1.0, zorder=2))
+        lines = _lines(run, here)
+        ax.add_collection(LineCollection(list(lines), colors=MUTED, linewidths=1.0, zorder=2))
         for k, group in enumerate(dict.fromkeys(groups)):
             mine = here[groups == group]
             label = f"{short(group, 30)} ({len(mine)})"
             ax.scatter(
-                mine[:, 0], mine[:, 1], s=46, color=colour_of(k), marker=MARKERS[k % 6], zorder=3, label=label
+                mine[:, 0],
+                mine[:, 1],
+                s=46 if len(here) <= _RINGED else 12,
+                color=colour_of(k),
+                marker=MARKERS[k % 6],
+                zorder=3,
+                label=label,
             )
         if len(here) <= _NUMBERED:
             for x, y in np.unique(here, axis=0):
@@ -62,10 +70,9 @@ def places_figure(run: Run) -> Figure:
         ax.set_xlabel(f"x ({unit})")
         ax.set_ylabel(f"y ({unit})")
         ax.grid(color=GRID)
-        circles = (
-            f"circle: radio range, {reach:g} {unit}" if math.isfinite(reach) else "unlimited radio range"
-        )
-        legend(figure, ax, f"line: contact at the start; {circles}")
+        known = f"radio range {reach:g} {unit}" if math.isfinite(reach) else "unlimited radio range"
+        words = "line: contact at the start; " if len(lines) else ""
+        legend(figure, ax, words + ("circle: " if ringed else "") + known)
     return figure
 
 

@@ -99,6 +99,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
     lines = [
         MEANING,
         "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model.",
+        "Best: the highest of all evaluated rounds, picked on the test samples themselves, so it flatters.",
         "Means ± standard error over seeds (no error where there is one seed).",
     ]
     if math.isfinite(threshold):

@@ -216,13 +216,17 @@
     }
     if ($("contacts").checked && shift >= 1) {  // contacts hold where the models are exchanged: at the round's place
       pen.strokeStyle = theme.ink;
+      const count = data.first[frame + 1] - data.first[frame], faint = Math.min(1, Math.max(0.1, 250 / count));
       for (let k = data.first[frame]; k < data.first[frame + 1]; k++) {
         const i = data.pairs[2 * k], j = data.pairs[2 * k + 1], a = where(i), b = where(j);
         if (!a || !b) continue;
-        pen.lineWidth = i === chosen || j === chosen ? 3 : 1.3;
+        const mine = i === chosen || j === chosen;
+        pen.lineWidth = mine ? 3 : 1.3;
+        pen.globalAlpha = mine ? 1 : faint;
         segment(place.x(a[0]), place.y(a[1]), place.x(b[0]), place.y(b[1]));
       }
     }
+    pen.globalAlpha = 1;
     for (let i = 0; i < n; i++) {
       const p = where(i);
       if (!p) continue;
