@@ -124,6 +124,18 @@ def test_a_jump_takes_no_time() -> None:
     assert not met(1, a, [(0, 100, 0), (0.25, 100, 0), (0.4, 100, 9), (1, 100, 9)])
 
 
+def test_jumps_that_overlap_for_a_moment_or_miss_each_other_by_one() -> None:
+    """One comes to a place by a jump at the given time, the other one leaves it by a jump at 1/2."""
+
+    def coming(moment: float) -> Way:
+        return [(0, 100, 0), (moment, 100, 0), (moment, 0, 0), (1, 0, 0)]
+
+    leaving: Way = [(0, 0, 1), (0.5, 0, 1), (0.5, 100, 90), (1, 100, 90)]
+    assert met(1, coming(0.5 - 1e-4), leaving)
+    assert met(1, coming(0.5), leaving)
+    assert not met(1, coming(0.5 + 5e-10), leaving)
+
+
 def test_absent_clients_meet_nobody() -> None:
     ways = [straight((k, 0), (k, 0)) for k in range(3)]
     for kind in ("closest_approach", "sampled"):

@@ -19,6 +19,8 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
     who graze at exactly the radius count wherever the numbers are exact. The result for a pair depends on its two
     paths alone.
     """
+    if np.isinf(radius):
+        return np.ones(len(i), dtype=bool)
     legs = _Legs(paths)
     met = np.zeros(len(i), dtype=bool)
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
