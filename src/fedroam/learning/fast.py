@@ -48,7 +48,7 @@ class CpuLearner:
     def __init__(self, task: Task, workers: int) -> None:
         self.task = task
         self.samples = Samples(task.x, task.y)
-        self.nature = probe(task)
+        self.nature = probe(task, self.samples)
         self.notes: tuple[str, ...] = ()
         if self.nature.foreign:
             self.notes = ("the network draws from torch's global generator: clients are trained one by one",)

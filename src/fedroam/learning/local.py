@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fedroam.learning.engine import Job, Task, rate
+from fedroam.learning.layers import quicken
 from fedroam.learning.matrix import Layout, Models
 from fedroam.models import draws, noise
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -23,34 +24,75 @@ class Nature:
 
     apart: each sample's output depends on that sample alone, and nothing is drawn: a large batch may be computed
     in pieces. foreign: training draws from torch's global generator, so that only one may train at a time.
+    plain: the network cannot work with channels-last images (it calls `view` on them, for instance).
     """
 
-    apart: bool
-    foreign: bool
+    apart: bool = False
+    foreign: bool = False
+    plain: bool = False
 
 
-def probe(task: Task) -> Nature:
+def replica(task: Task, nature: Nature) -> nn.Module:
+    """A network of a worker's own, with quicker layers."""
+    with torch_default_stream(task.seed, "worker's network"):
+        module = task.network()
+    if not nature.plain:
+        return quicken(module)
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.register_forward_hook(lambda _layer, _inputs, output: _contiguous(output))
+    return module
+
+
+def _contiguous(x: torch.Tensor) -> torch.Tensor:
+    """A copy in torch's usual order; `contiguous` alone leaves images of one channel as they are."""
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def attach(module: nn.Module, layout: Layout, row: torch.Tensor) -> None:
+    """Make the network's parameters views into a row."""
+    parameters = dict(module.named_parameters())
+    for entry in layout.parameters:
+        # `.data` gives each view a version counter of its own; views of one base share theirs, and autograd would
+        # take another worker's update for a change of this row.
+        parameters[entry.name].data = entry.view(row.data)
+
+
+def probe(task: Task, samples: Samples) -> Nature:
     """Find out by training-mode forward passes on up to four samples of the task.
 
     Not every dependence between samples can be seen so; batch norms, and whatever acts like one, are.
     """
-    with torch_default_stream(task.seed, "probe"):
-        module = task.network().train()
-        own_draws = draws(module)
-        few = task.x[:4]
-        before = torch.random.get_rng_state()
-        with torch.no_grad(), noise(torch_stream(task.seed, "probe")):
-            try:
-                whole = module(few)
-                foreign = not torch.equal(before, torch.random.get_rng_state())
-                if own_draws or foreign or len(few) < 2:
-                    return Nature(apart=False, foreign=foreign)
-                pieces = torch.cat([module(few[k : k + 1]) for k in range(len(few))])
+    x, _ = samples.pick(torch.arange(min(4, len(samples.y))))
+    before = torch.random.get_rng_state()
+    try:
+        for plain in (False, True):
+            nature, works = _probe(task, x, plain)
+            if works:
+                return nature
+        return Nature(foreign=nature.foreign)
+    finally:
+        torch.random.set_rng_state(before)
+
+
+@torch.no_grad()
+def _probe(task: Task, x: torch.Tensor, plain: bool) -> tuple[Nature, bool]:
+    module = replica(task, Nature(plain=plain)).train()
+    row = torch.empty(task.layout.size)
+    for entry, parameter in zip(task.layout.parameters, module.parameters(), strict=True):
+        entry.view(row).copy_(parameter)
+    attach(module, task.layout, row)
+    before, works, apart = torch.random.get_rng_state(), False, False
+    with noise(torch_stream(task.seed, "probe")):
+        try:
+            whole, works = module(x), True
+            if not draws(module) and len(x) > 1:
+                pieces = torch.cat([module(x[k : k + 1]) for k in range(len(x))])
                 apart = pieces.shape == whole.shape and torch.allclose(pieces, whole, rtol=1e-3, atol=1e-4)
-            except (RuntimeError, ValueError):  # a batch norm refuses a batch of one sample, for instance
-                foreign = not torch.equal(before, torch.random.get_rng_state())
-                apart = False
-    return Nature(apart, foreign)
+        except (RuntimeError, ValueError):  # a batch norm refuses a batch of one sample, for instance
+            pass
+    foreign = not torch.equal(before, torch.random.get_rng_state())
+    return Nature(apart and not foreign, foreign, plain), works
 
 
 class Samples:
@@ -78,22 +120,19 @@ class Trainer:
     def __init__(self, task: Task, samples: Samples, nature: Nature, check: Callable[[], None]) -> None:
         self.task, self.samples, self.nature, self.check = task, samples, nature, check
         self.layout: Layout = task.layout
-        with torch_default_stream(task.seed, "worker's network"):
-            self.module: nn.Module = task.network().train()
-        self.parameters = list(self.module.parameters())
+        self.module = replica(task, nature).train()
         self.gradient = torch.zeros(self.layout.size)
-        for entry, parameter in zip(self.layout.parameters, self.parameters, strict=True):
-            parameter.grad = entry.view(self.gradient) if parameter.requires_grad else None
+        parameters = dict(self.module.named_parameters())
+        for entry in self.layout.parameters:
+            if parameters[entry.name].requires_grad:
+                parameters[entry.name].grad = entry.view(self.gradient)
         self.step_momentum = torch.zeros(self.layout.size) if task.training.momentum else None
 
     def train(self, models: Models, job: Job) -> float:
         """Train the job's row in place; mean training loss."""
         task, training = self.task, self.task.training
         row = models.parameters[job.row].data
-        for entry, parameter in zip(self.layout.parameters, self.parameters, strict=True):
-            # `.data` gives each view a version counter of its own; views of one base share theirs, and autograd
-            # would take another worker's update for a change of this row.
-            parameter.data = entry.view(row)
+        attach(self.module, self.layout, row)
         if self.layout.buffers:
             self._buffers(models.buffers[job.row], to_row=False)
         momentum = None if models.momentum is None else models.momentum[job.row].data

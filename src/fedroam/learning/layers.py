@@ -1,0 +1,171 @@
+"""Layers that compute the same as torch's, faster on a CPU, put in place of those of a worker's own network.
+
+All of it is about where values lie: with the channels of one pixel side by side (channels-last), a processor
+works on 16 channels at a time. Values and gradients are torch's own to rounding. A replaced layer keeps its
+parameter objects under their names; a layer of another class, with hooks or with unusual settings is left alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+NARROW = 16  # inputs of one output value: below, a convolution is slower than copying its windows into a matrix
+aten = torch.ops.aten
+
+
+def quicken(module: nn.Module) -> nn.Module:
+    """Replace what can be replaced below `module`, in place; returns it."""
+    for owner in list(module.modules()):
+        before: nn.Module | None = None
+        for name, layer in owner._modules.items():
+            if layer is None or _hooked(layer):
+                before = None
+                continue
+            if type(layer) is nn.Conv1d and layer.padding_mode == "zeros" and layer.groups == 1:
+                owner._modules[name] = Convolution1d(layer)
+            elif type(layer) is nn.MaxPool2d and _halves(layer):
+                owner._modules[name] = Halve2d()
+            elif type(layer) is nn.ReLU and type(owner) is nn.Sequential and type(before) in _REPLACEABLE_OUTPUT:
+                owner._modules[name] = nn.ReLU(inplace=True)
+            before = layer
+    return module
+
+
+# Layers whose backward pass does not need their own output, so that a ReLU may overwrite it.
+_REPLACEABLE_OUTPUT = (nn.Conv1d, nn.Conv2d, nn.Linear, nn.MaxPool2d, nn.GroupNorm, nn.BatchNorm2d)
+
+
+def _hooked(layer: nn.Module) -> bool:
+    """Whether someone watches the layer, or its parameters are computed from others (weight norm and the like)."""
+    return bool(
+        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    ) or hasattr(layer, "parametrizations")
+
+
+def _halves(layer: nn.MaxPool2d) -> bool:
+    def both(value: Any) -> tuple[Any, Any]:
+        return value if isinstance(value, tuple) else (value, value)
+
+    plain = not (layer.ceil_mode or layer.return_indices)
+    shape = (both(layer.kernel_size), both(layer.stride), both(layer.padding), both(layer.dilation))
+    return plain and shape == ((2, 2), (2, 2), (0, 0), (1, 1))
+
+
+class Halve2d(nn.Module):
+    """Max-pool 2x2 with stride 2. torch's own keeps an index for each output, which costs more than it saves."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, channels, h, w] -> [n, channels, h // 2, w // 2]."""
+        if x.dim() != 4 or not x.permute(0, 2, 3, 1).is_contiguous() or min(x.shape[2:]) < 2:
+            return functional.max_pool2d(x, 2)
+        y: torch.Tensor = _Halve.apply(x)  # type: ignore[no-untyped-call]
+        return y
+
+
+class _Halve(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        top, bottom = _rows(x.permute(0, 2, 3, 1))
+        taller = torch.maximum(top, bottom)
+        left, right = taller[:, :, 0::2], taller[:, :, 1::2]
+        ctx.save_for_backward(x, taller)
+        # Not a view of anything, or no later layer could overwrite it.
+        size = (x.shape[0], x.shape[1], x.shape[2] // 2, x.shape[3] // 2)
+        result = torch.empty(size, memory_format=torch.channels_last, dtype=x.dtype)
+        torch.maximum(left, right, out=result.permute(0, 2, 3, 1))
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        (gradient,) = gradients
+        x, taller = ctx.saved_tensors
+        gradient, x = gradient.permute(0, 2, 3, 1), x.permute(0, 2, 3, 1)
+        odd = x.shape[1] % 2 or x.shape[2] % 2
+        result = torch.zeros_like(x) if odd else torch.empty_like(x)
+        # Among equal values the first one gets the gradient. threshold_backward(g, d, 0) is g where d > 0, else 0:
+        # the one masking operation that runs without a detour over booleans.
+        between = torch.empty_like(taller)
+        left, right = between[:, :, 0::2], between[:, :, 1::2]
+        aten.threshold_backward.grad_input(
+            gradient, taller[:, :, 1::2] - taller[:, :, 0::2], 0, grad_input=right
+        )
+        torch.sub(gradient, right, out=left)
+        top, bottom = _rows(x)
+        to_top, to_bottom = _rows(result)
+        aten.threshold_backward.grad_input(between, bottom - top, 0, grad_input=to_bottom)
+        torch.sub(between, to_bottom, out=to_top)
+        return result.permute(0, 3, 1, 2)
+
+
+def _rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The upper and the lower row of each pair; x is [n, h, w, channels]. An odd last row or column is left out."""
+    height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
+    return x[:, 0:height:2, :width], x[:, 1:height:2, :width]
+
+
+class Convolution1d(nn.Module):
+    """A 1-D convolution whose result lies channels-last."""
+
+    def __init__(self, layer: nn.Conv1d) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
+        plain = layer.stride == (1,) and layer.padding in ((0,), "valid") and layer.dilation == (1,)
+        self.narrow = plain and layer.in_channels * layer.kernel_size[0] < NARROW
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, inputs, length] -> [n, outputs, length after]."""
+        if x.dim() != 3:
+            return functional.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation)
+        if self.narrow and not x.requires_grad:
+            y: torch.Tensor = _Windows.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            return y
+        flat = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        padding = self.padding if isinstance(self.padding, str) else (0, *self.padding)
+        return functional.conv2d(
+            flat, self.weight.unsqueeze(2), self.bias, (1, *self.stride), padding, (1, *self.dilation)
+        ).squeeze(2)
+
+
+class _Windows(torch.autograd.Function):
+    """A narrow convolution of samples (which need no gradient) as one matrix product over all windows."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        outputs, inputs, width = weight.shape
+        windows = x.unfold(2, width, 1).transpose(1, 2).reshape(-1, inputs * width)
+        matrix = weight.reshape(outputs, inputs * width).t()
+        length = x.shape[2] - width + 1
+        # Not a view of anything, or no later layer could overwrite it.
+        result = x.new_empty_strided((len(x), outputs, length), (length * outputs, 1, outputs))
+        flat = result.transpose(1, 2).view(-1, outputs)
+        if bias is None:
+            torch.mm(windows, matrix, out=flat)
+        else:
+            torch.addmm(bias, windows, matrix, out=flat)
+        ctx.save_for_backward(x, weight)
+        ctx.bias = bias is not None
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+        (gradient,) = gradients
+        x, weight = ctx.saved_tensors
+        for_weight = aten.convolution_backward(
+            gradient.unsqueeze(2),
+            x.unsqueeze(2),
+            weight.unsqueeze(2),
+            None,
+            [1, 1],
+            [0, 0],
+            [1, 1],
+            False,
+            [0, 0],
+            1,
+            [False, True, False],
+        )[1]
+        return None, for_weight.squeeze(2), gradient.sum((0, 2)) if ctx.bias else None
