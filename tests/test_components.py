@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from fedroam import components
+from fedroam.components import (
+    FAMILIES,
+    Part,
+    build,
+    field,
+    identity_settings,
+    jsonable,
+    kinds,
+    lookup,
+    plain,
+    register,
+    unit_of,
+    use,
+)
+from fedroam.errors import FedroamError, InputError, MissingExtraError, unknown
+
+
+@pytest.fixture(autouse=True)
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parts registered in a test are forgotten after it."""
+    monkeypatch.setattr(
+        components, "_registry", {f: dict(known) for f, known in components._registry.items()}
+    )
+    return
+
+
+class Halve(Part):
+    """Halves."""
+
+    factor: float = field(0.5, "what to multiply with", unit="m/s", gt=0, le=1)
+    names: tuple[str, ...] = field((), "some names")
+    steps: int | None = field(None, "how many", ge=1)
+    threads: int = field(0, "how fast", identity=False, ge=0)
+
+    def loss(self, module: Any, x: Any, y: Any) -> Any:
+        """See `Objective.loss`."""
+
+
+def halve(**settings: Any) -> Part:
+    register("objective", "halve", source="nobody")(Halve)
+    return build("objective", {"kind": "halve", **settings})
+
+
+def test_register_names_a_class() -> None:
+    part = halve(factor=0.25)
+    assert isinstance(part, Halve)
+    assert (Halve.kind, Halve.family, Halve.source) == ("halve", "objective", "nobody")
+    assert lookup("objective", "halve") is Halve
+    assert "halve" in kinds("objective")
+    assert list(kinds("objective")) == sorted(kinds("objective"))
+    assert unit_of(Halve.model_fields["factor"]) == "m/s"
+
+
+def test_a_kind_is_taken_once_but_a_file_may_be_loaded_again() -> None:
+    register("objective", "halve")(Halve)
+    register("objective", "halve")(Halve)
+
+    class Other(Halve):
+        """Another."""
+
+    with pytest.raises(InputError, match=r"objective kind 'halve' is already taken by .*Halve"):
+        register("objective", "halve")(Other)
+
+
+def test_register_checks_family_and_methods() -> None:
+    with pytest.raises(InputError, match=r"unknown family of parts 'objectiv': .*did you mean 'objective'\?"):
+        register("objectiv", "x")
+    with pytest.raises(InputError, match=r"mixing 'x' \(Halve\) lacks the method\(s\) weights"):
+        register("mixing", "x")(Halve)
+
+
+def test_build_takes_a_part_a_name_or_a_table() -> None:
+    part = halve(names=["a", "b"])
+    assert build("objective", part) is part
+    assert (
+        build("objective", "cross_entropy")
+        == build("objective", {})
+        == build("objective", {"kind": "cross_entropy"})
+    )
+    assert part.settings() == {"kind": "halve", "factor": 0.5, "names": ("a", "b"), "threads": 0}
+    assert build("objective", part.settings()) == part
+    assert halve(factor=1).settings()["factor"] == 1.0  # a whole number where a fraction is wanted
+    assert isinstance(halve(factor=1).settings()["factor"], float)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            {"kind": "halv"},
+            "unknown objective kind 'halv': allowed are cross_entropy, halve; did you mean 'halve'?",
+        ),
+        ({"kind": 3}, "objective.kind = 3: allowed is the name of a kind"),
+        (7, "[objective]: found 7, allowed is the name of a kind or a table of settings"),
+        (
+            {"kind": "halve", "factr": 1.0},
+            "objective.factr: unknown key of objective kind 'halve' 'factr': allowed are",
+        ),
+        ({"kind": "halve", "factr": 1.0}, "did you mean 'factor'?"),
+        ({"kind": "halve", "factor": 2.0}, "objective.factor = 2.0: input should be less than or equal to 1"),
+        ({"kind": "halve", "factor": 0}, "objective.factor = 0: input should be greater than 0"),
+        (
+            {"kind": "halve", "factor": math.nan},
+            "objective.factor = nan: input should be less than or equal to 1",
+        ),
+        ({"kind": "halve", "factor": "0.5"}, "objective.factor = '0.5': input should be a valid number"),
+        ({"kind": "halve", "factor": True}, "objective.factor = True: input should be a valid number"),
+        ({"kind": "halve", "steps": 1.5}, "objective.steps = 1.5"),
+        ({"kind": "halve", "steps": True}, "objective.steps = True"),
+        ({"kind": "halve", "factor": 2.0}, "(what to multiply with, m/s)"),
+        ({"kind": "halve", "names": "ab"}, "objective.names = 'ab'"),
+        ({"kind": "halve", "names": [1]}, "objective.names.0 = 1"),
+    ],
+)
+def test_wrong_settings_are_one_clear_line(value: Any, message: str) -> None:
+    halve()
+    with pytest.raises(InputError) as caught:
+        build("objective", value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_part_of_another_family_cannot_stand_here() -> None:
+    with pytest.raises(InputError, match=r"\[mixing\]: a objective part cannot stand here"):
+        build("mixing", halve())
+
+
+def test_a_required_field_is_asked_for() -> None:
+    class Needs(Halve):
+        """Needs a path."""
+
+        path: str = field(..., "the file")
+
+    register("objective", "needs")(Needs)
+    with pytest.raises(
+        InputError, match=r"objective.path: missing; objective kind 'needs' needs it \(the file\)"
+    ):
+        build("objective", "needs")
+
+
+def test_parts_are_frozen() -> None:
+    part = halve()
+    with pytest.raises(ValidationError):
+        part.factor = 0.3  # type: ignore[attr-defined]
+
+
+def test_identity_leaves_out_what_cannot_change_results() -> None:
+    assert identity_settings(halve(threads=4)) == identity_settings(halve(threads=1))
+    assert identity_settings(halve(factor=0.25)) != identity_settings(halve())
+    assert "threads" not in identity_settings(halve())
+
+
+def test_plain_and_jsonable() -> None:
+    assert plain([1, [2, [3]]]) == (1, (2, (3,)))
+    assert jsonable({"a": (1, math.inf), "b": {"c": -math.inf}}) == {"a": [1, "inf"], "b": {"c": "-inf"}}
+
+
+def test_every_family_has_a_place_in_an_experiment() -> None:
+    from fedroam.experiment import Experiment
+
+    assert set(FAMILIES) <= set(Experiment.model_fields)
+    with pytest.raises(InputError, match="unknown family of parts 'mobilty'"):
+        kinds("mobilty")
+
+
+# --- a user's own file --------------------------------------------------------------------------------------------
+
+OWN = """
+from fedroam.components import Part, field, register
+
+@register("objective", "own")
+class Own(Part):
+    "A user's own."
+    weight: float = field(1.0, "a weight", ge=0)
+
+    def loss(self, module, x, y):
+        "See `Objective.loss`."
+        return self.weight * module(x).mean()
+"""
+
+
+def test_use_loads_a_file_once_and_again(tmp_path: Path) -> None:
+    file = tmp_path / "own_part.py"
+    file.write_text(OWN)
+    use(file)
+    assert build("objective", {"kind": "own", "weight": 2.0}).settings()["weight"] == 2.0
+    file.write_text(OWN.replace("1.0", "3.0"))
+    use(str(file))
+    assert build("objective", "own").settings()["weight"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n1 / 0", "line 2: ZeroDivisionError: division by zero"),
+        ("def f(:\n", "line 1: SyntaxError"),
+        ("import nothing_of_this_name", "line 1: ModuleNotFoundError"),
+        (OWN.replace("objective", "objektive"), "unknown family of parts 'objektive'"),
+        (OWN.replace("def loss", "def lass"), "lacks the method(s) loss"),
+        (OWN.replace('"own"', '"cross_entropy"'), "objective kind 'cross_entropy' is already taken"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "own_part.py"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        use(file)
+    assert message in str(caught.value)
+
+
+def test_use_needs_a_python_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        use(tmp_path / "none.py")
+    (tmp_path / "part.txt").write_text("")
+    with pytest.raises(InputError, match=r"not a Python file \(its name must end in .py\)"):
+        use(tmp_path / "part.txt")
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+def test_unknown_names_list_the_known_and_the_nearest() -> None:
+    assert str(unknown("colour", "gren", ["red", "green"])) == (
+        "unknown colour 'gren': allowed are green, red; did you mean 'green'?"
+    )
+    assert str(unknown("colour", "xyz", ["red"])) == "unknown colour 'xyz': allowed are red"
+    assert str(unknown("colour", "x", [])) == "unknown colour 'x': allowed are (none)"
+
+
+def test_the_tree_of_errors() -> None:
+    missing = MissingExtraError("Ray", "ray")
+    assert isinstance(missing, InputError)
+    assert isinstance(missing, FedroamError)
+    assert str(missing) == "Ray needs an optional package: pip install 'fedroam[ray]'"
