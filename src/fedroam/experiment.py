@@ -287,6 +287,8 @@ def plan(
     for file in [files] if isinstance(files, str) else files:
         use(base / str(file))
     try:
+        if "sweep" in settings:
+            raise InputError("sweep: this file describes a sweep; use fedroam sweep")
         variants = settings.pop("variants", {})
         count = settings.pop("seeds", 1)
         for text in assignments:
@@ -311,6 +313,10 @@ def plan(
                 keys, value = parse_assignment(text)
                 if keys[0] in changes and not _is_the_variants(keys, settings, varied):
                     varied = overlay(varied, nest(keys, value), notes)
+                elif keys[0] in changes and keys[1:] in ([], ["kind"]) and isinstance(value, str):
+                    own = varied[keys[0]].get("kind", value)
+                    if own != value:  # nothing is ignored silently
+                        notes.append(f"--set {text}: variant {variant!r} keeps its own kind {own!r}")
             first = Experiment(**varied)
             runs += [PlannedRun(variant, first.replace(seed=first.seed + k)) for k in range(count)]
     except InputError as error:
