@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fedroam.experiment import Experiment, Plan, plan
     from fedroam.recording import Run, open_run, open_runs
     from fedroam.simulation import Interrupted, run, run_plan
+    from fedroam.sweep import Sweep, SweepPlan, open_sweep, run_sweep, sweep_plan
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
 _HOMES = {
@@ -21,13 +22,18 @@ _HOMES = {
     "Part": "components",
     "Plan": "experiment",
     "Run": "recording",
+    "Sweep": "sweep",
+    "SweepPlan": "sweep",
     "field": "components",
     "open_run": "recording",
     "open_runs": "recording",
+    "open_sweep": "sweep",
     "plan": "experiment",
     "register": "components",
     "run": "simulation",
     "run_plan": "simulation",
+    "run_sweep": "sweep",
+    "sweep_plan": "sweep",
     "use": "components",
 }
 __version__ = "0.1.0"
@@ -39,14 +45,19 @@ __all__ = [
     "Part",
     "Plan",
     "Run",
+    "Sweep",
+    "SweepPlan",
     "__version__",
     "field",
     "open_run",
     "open_runs",
+    "open_sweep",
     "plan",
     "register",
     "run",
     "run_plan",
+    "run_sweep",
+    "sweep_plan",
     "use",
 ]
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import fedroam
-from fedroam.cli import catalogue, data, options, results, running
+from fedroam.cli import catalogue, data, options, results, running, sweeping
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 
@@ -48,6 +48,7 @@ def _fedroam(
 
 
 app.command("run")(running.run)
+app.command("sweep", cls=sweeping.SweepCommand)(sweeping.sweep)
 app.command("init")(catalogue.init)
 app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)

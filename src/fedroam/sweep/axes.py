@@ -113,7 +113,7 @@ def parse_over(text: str) -> tuple[str, tuple[Any, ...]]:
 
 def _pieces(text: str) -> list[str]:
     """Text cut at its commas, but not within brackets or quotes."""
-    return [p for p in re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|\"[^\"]*\"|'[^']*'|[^,])+|(?<=,)(?=,|$)", text)]
+    return re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|\"[^\"]*\"|'[^']*'|[^,])+|(?<=,)(?=,|$)", text)
 
 
 def _value(piece: str) -> Any:

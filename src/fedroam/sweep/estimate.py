@@ -31,7 +31,9 @@ MOST = 8  # variants that are measured; the others are placed between them by th
 # Rough speeds of one core, for the order of runs only: operations per second, seconds per optimiser step and client.
 SPEED, STEP = 5e9, 2e-4
 BACKWARD = 3.0  # a training step costs about three forward passes
-COPIES = 6  # vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing)
+COPIES = (
+    6  # vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing)
+)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def rough(experiment: Experiment) -> Rough:
     try:
         dataset = load_dataset(experiment.data)
         part: Any = experiment.model
-        network = make_network(partial(part.build, dataset.input_shape, dataset.classes), experiment.seed).eval()
+        network = make_network(
+            partial(part.build, dataset.input_shape, dataset.classes), experiment.seed
+        ).eval()
         layout = Layout.of(network)
         with torch.no_grad(), FlopCounterMode(display=False) as counter:
             network(as_batch(torch.from_numpy(dataset.x_train[:1])))
@@ -132,7 +136,11 @@ def estimate(
         chosen = [ordered[k] for k in picks]
         found: dict[str, list[UnitCosts]] = {family: [] for family in chosen}
         failed: dict[str, str] = {}
-        tasks = [_task(runs, families[f], k, folder, budget) for k in range(_copies(len(chosen), workers)) for f in chosen]
+        tasks = [
+            _task(runs, families[f], k, folder, budget)
+            for k in range(_copies(len(chosen), workers))
+            for f in chosen
+        ]
 
         def hear(task: Message, message: Message) -> None:
             if message["is"] == "measured":
@@ -171,7 +179,9 @@ def _copies(variants: int, workers: int) -> int:
     return max(1, math.ceil(workers / variants)) if variants else 0
 
 
-def _task(runs: Mapping[str, SweepRun], digests: Sequence[str], copy: int, folder: Path, budget: float) -> Message:
+def _task(
+    runs: Mapping[str, SweepRun], digests: Sequence[str], copy: int, folder: Path, budget: float
+) -> Message:
     """Measure one run of a family, another seed for each copy as far as there are."""
     digest = digests[copy % len(digests)]
     experiment = single_worker(runs[digest].experiment)

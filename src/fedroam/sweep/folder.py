@@ -142,22 +142,28 @@ class Sweep:
         for row in self.runs:
             status = {} if row.run is None else row.run.status
             facts: dict[str, Any] = {
+                **dict.fromkeys(self.varied),
                 **row.keys,
                 "seed": row.seed,
                 "digest": row.digest,
                 "state": row.state,
                 "reason": row.reason,
                 "round": status.get("round"),
-                "rounds": status.get("rounds"),
+                "rounds": status.get("rounds", row.keys.get("rounds")),
                 "diverged_at": status.get("diverged_at"),
             }
             measured = _rounds(row)
             if measured is not None and len(measured):
-                facts.update(measured.drop(columns="round").iloc[-1].to_dict())
+                last = measured.drop(columns="round").iloc[-1]
+                facts.update({str(name): value for name, value in last.items()})
             rows.append(facts)
         table = pd.DataFrame(rows)
-        whole = [name for name in ("round", "rounds", "diverged_at", "isolated", "active", "bytes") if name in table]
-        return table.astype({name: "Int64" for name in whole})
+        whole = [
+            name
+            for name in ("round", "rounds", "diverged_at", "isolated", "active", "bytes")
+            if name in table
+        ]
+        return table.astype(dict.fromkeys(whole, "Int64"))
 
     @cached_property
     def rounds(self) -> pd.DataFrame:

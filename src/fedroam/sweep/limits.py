@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -63,10 +64,8 @@ def restore(former: tuple[int, int] | None) -> None:
 
 def first_to_die() -> None:
     """Ask the system to end this process rather than another when memory runs out: it can be started again."""
-    try:
+    with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
-    except OSError:
-        pass
 
 
 def peak_memory() -> int | None:

@@ -92,6 +92,4 @@ def fit(moments: list[float], experiment: Experiment) -> UnitCosts:
     (plain, evaluation, checkpoint), _ = nnls(facts, steps[1 : rounds + 1])
     pieces = _count(rounds, experiment.checkpoint_every) + 1
     end = max(float(steps[-1]) - checkpoint, 0.0) / pieces
-    return UnitCosts(
-        float(steps[0]), float(plain), float(evaluation), float(checkpoint), end, peak_memory()
-    )
+    return UnitCosts(float(steps[0]), float(plain), float(evaluation), float(checkpoint), end, peak_memory())

@@ -172,7 +172,7 @@ def _use(given: Any, home: Path, more: Iterable[str | Path]) -> tuple[str, ...]:
 def _files_of(runs: Iterable[SweepRun]) -> list[str]:
     """Files of own parts that were loaded before, by `fr.use`, and that these runs are made of."""
     load_rooms()
-    found = {}
+    found: dict[str, None] = {}
     for run in runs:
         for family in FAMILIES:
             module = type(getattr(run.experiment, family)).__module__
@@ -201,7 +201,7 @@ def _variants(given: Any, axes: Axes, notes: list[str]) -> dict[str, Mapping[str
         for family, change in changes.items():
             short = {"kind": change} if family in FAMILIES and isinstance(change, str) else change
             inner = [f"{family}.{k}" for k in short] if isinstance(short, Mapping) else [family]
-            set_by_variants.update({name: variant for name in inner})
+            set_by_variants.update(dict.fromkeys(inner, variant))
     covered = [n for n in set_by_variants if n in axes.names or n.partition(".")[0] in axes.names]
     if covered and len(covered) == len(set_by_variants):
         notes.append(f"variants {', '.join(given)} left out: the sweep varies what they set")
@@ -235,17 +235,17 @@ def _runs(
     runs: list[SweepRun] = []
     refused: list[Refused] = []
     for (variant, _, combination), base in zip(cells, laid, strict=True):
-        keys = {"variant": variant} if variant else {}
-        keys.update({name: label(value) for name, value in combination.items()})
+        own: dict[str, Any] = {"variant": variant} if variant else {}
+        own.update({name: label(value) for name, value in combination.items()})
         seed = base.get("seed", 0)
         try:
             first = Experiment(**_details(base, combination, known, notes))
             # Seeds are paired: every combination runs the same ones.
-            each = [SweepRun(first.replace(seed=first.seed + k), keys) for k in range(count)]
+            each = [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:
             each = []
             numbers = range(seed, seed + count) if isinstance(seed, int) else range(count)
-            refused += [Refused(keys, number, str(error)) for number in numbers]
+            refused += [Refused(own, number, str(error)) for number in numbers]
         runs += each
     if not runs:
         raise InputError(refused[0].reason)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from fedroam.data import forget
+from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning.workers import cores
 from fedroam.recording import read_json, write_text
-from fedroam.sweep.estimate import Rough, rough_costs, single_worker
+from fedroam.sweep.estimate import Estimate, Rough, estimate, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import Crew, warm_up
@@ -102,26 +102,29 @@ def _work(
 ) -> None:
     parts = [run.experiment.data for run in todo.values()]
     shutil.rmtree(root / SHARED, ignore_errors=True)  # a killed sweep may have left it
-    if ray is None:
-        warm_up()
-        write_shared(root / SHARED, parts)
-        offer_shared(root / SHARED)
-    costs = rough_costs(todo)
-    progress = Progress(
-        total=len(plan.distinct),
-        reused=sum(record.get("state") == "done" for record in ledger.content["records"].values()),
-        costs={digest: cost.seconds for digest, cost in costs.items()},
-    )
-    order = {digest: k for k, digest in enumerate(plan.distinct)}
-    # Longest first: a long run begun last would leave the other workers idle at the end.
-    tasks = [
-        task_of(todo[digest], digest, root, order[digest], bool(ledger.content["records"][digest].get("anew")))
-        for digest in sorted(todo, key=lambda digest: (-costs[digest].seconds, order[digest]))
-    ]
-    hear = _listener(ledger, progress, observer or (lambda *_: None))
-    setting = {"use": list(plan.use), "modules": modules_of(todo.values())}
     try:
         with interrupts(on_interrupt or (lambda: None)) as interrupted:
+            if ray is None:
+                warm_up()
+                write_shared(root / SHARED, parts)
+                offer_shared(root / SHARED)
+            costs = rough_costs(todo)
+            order = {digest: k for k, digest in enumerate(plan.distinct)}
+            anew = {digest for digest, record in ledger.content["records"].items() if record.get("anew")}
+            # Longest first: a long run begun last would leave the other workers idle at the end.
+            tasks = [
+                task_of(todo[digest], digest, root, order[digest], digest in anew)
+                for digest in sorted(todo, key=lambda digest: (-costs[digest].seconds, order[digest]))
+            ]
+            progress = Progress(
+                total=len(plan.distinct),
+                reused=sum(
+                    ledger.content["records"][digest].get("state") == "done" for digest in plan.distinct
+                ),
+                costs={digest: cost.seconds for digest, cost in costs.items()},
+            )
+            hear = _listener(ledger, progress, observer or (lambda *_: None))
+            setting = {"use": list(plan.use), "modules": modules_of(todo.values())}
             if ray is not None:
                 from fedroam.sweep.cluster import work_on_ray
 
@@ -132,9 +135,13 @@ def _work(
                 progress.workers = count
                 crew = Crew(count, {**setting, "data": str(root / SHARED), "memory": budget})
                 crew.work(tasks, hear, interrupted)
-            if interrupted():
-                left = sum(ledger.content["records"].get(d, {}).get("state") not in ("done", "failed") for d in todo)
-                raise Interrupted(f"stopped with {left} of {len(plan.distinct)} runs unfinished; {root} holds the rest")
+            left = sum(
+                ledger.content["records"].get(d, {}).get("state") not in ("done", "failed") for d in todo
+            )
+            if interrupted() and left:
+                raise Interrupted(
+                    f"stopped with {left} of {len(plan.distinct)} runs unfinished; {root} holds the rest"
+                )
     finally:
         forget()
         shutil.rmtree(root / SHARED, ignore_errors=True)
@@ -148,12 +155,13 @@ def task_of(run: SweepRun, digest: str, root: Path, order: int, anew: bool) -> M
         "do": "run",
         "digest": digest,
         "toml": experiment.toml(),
-        "folder": str(run_folder(root, digest)),
+        "folder": str(run_folder(root, digest).resolve()),
         "existing": "replace" if anew else "resume",
         "title": run.title,
         "order": order,
         "rounds": experiment.rounds,
         "seed": experiment.seed,
+        "data": name_of(experiment.data),
     }
 
 
@@ -209,7 +217,9 @@ def _taken(root: Path, plan: SweepPlan, fresh: bool) -> Iterator[Ledger]:
         (root / RUNS).mkdir(parents=True, exist_ok=True)
         lock = (root / ".lock").open("w")
     except OSError as error:
-        raise InputError(f"{root}: cannot be written ({error.strerror or error}); choose another --out") from None
+        raise InputError(
+            f"{root}: cannot be written ({error.strerror or error}); choose another --out"
+        ) from None
     with lock:
         if fcntl is not None:
             try:
@@ -230,7 +240,11 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
     if not root.is_dir():
         raise InputError(f"{root}: is a file; --out needs a folder")
     if not (root / FILE).exists():
-        strange = [path.name for path in root.iterdir() if path.name not in (RUNS, "sweep.toml", ".lock", SHARED)]
+        strange = [
+            path.name
+            for path in root.iterdir()
+            if path.name not in (RUNS, "sweep.toml", ".lock", ".token", SHARED)
+        ]
         if any(not name.endswith(".tmp") for name in strange) or (root / "run.json").exists():
             raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
         return {}
@@ -242,3 +256,37 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
             "another --out, or --fresh to replace it"
         )
     return dict(there.info["records"])
+
+
+Rows = list[tuple[Mapping[str, object], int, str, str]]
+
+
+def rehearse(
+    plan: SweepPlan, root: Path, *, fresh: bool = False, retry_failed: bool = False
+) -> tuple[Rows, dict[str, SweepRun]]:
+    """What `run_sweep` would do, without doing it: (keys, seed, short digest, state) of each row of the plan, and
+    the runs to be computed by digest. Writes nothing; raises InputError where the folder would be refused."""
+    records = check_folder(root, plan, fresh)
+    if fresh:
+        records = {digest: {"anew": True} for digest in plan.distinct}
+    ledger = Ledger(root, plan, records)
+    todo = unfinished(plan, root, ledger, retry_failed)
+    states = {
+        digest: "to be computed" if digest in todo else str(ledger.content["records"][digest]["state"])
+        for digest in plan.distinct
+    }
+    rows: Rows = []
+    seen: set[str] = set()
+    for run in plan.runs:
+        digest = run.experiment.digest
+        state = "same run as above" if digest in seen else states[digest]
+        seen.add(digest)
+        rows.append((run.keys, run.experiment.seed, digest[:16], state))
+    rows += [(row.keys, row.seed, "", "refused") for row in plan.refused]
+    return rows, todo
+
+
+def expect(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int = 0) -> Estimate:
+    """Measure what these runs of a plan will cost with so many workers (0: one a core)."""
+    count = min(workers or cores(), len(todo))
+    return estimate(todo, count, use=plan.use, modules=modules_of(todo.values()))

@@ -38,13 +38,15 @@ def arrays_of(dataset: Dataset) -> dict[str, np.ndarray]:
 def rebuild(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Dataset:
     """The data set of `describe` and `arrays_of`; it shares the arrays' memory."""
     dataset = Dataset(
-        facts["name"],
-        *(arrays[name] for name in PARTS),
-        tuple(facts["class_names"]),
-        {k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
-        tuple(facts["notes"]),
+        name=facts["name"],
+        class_names=tuple(facts["class_names"]),
+        columns={k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
+        notes=tuple(facts["notes"]),
+        **{name: arrays[name] for name in PARTS},
     )
-    dataset.__dict__["fingerprint"] = facts["fingerprint"]  # what the cached property would find by reading all
+    dataset.__dict__["fingerprint"] = facts[
+        "fingerprint"
+    ]  # what the cached property would find by reading all
     return dataset
 
 
@@ -63,7 +65,10 @@ def load_all(parts: Iterable[Part], take: Callable[[Part, Dataset], None]) -> li
         except InputError as error:
             failure = failure or error
             notes.append(str(error))
-        except (ValueError, TypeError) as error:  # e.g. columns of Python objects, which no plain file can hold
+        except (
+            ValueError,
+            TypeError,
+        ) as error:  # e.g. columns of Python objects, which no plain file can hold
             notes.append(f"data {name}: not shared between processes, each loads its own: {error}")
         dataset = None  # type: ignore[assignment]  # let go before the next one is read
         forget()
@@ -74,7 +79,8 @@ def load_all(parts: Iterable[Part], take: Callable[[Part, Dataset], None]) -> li
 
 def write_shared(folder: Path, parts: Iterable[Part]) -> tuple[int, list[str]]:
     """Write the parts' data sets as .npy files into `folder`, for `offer_shared`; bytes in all, and notes."""
-    total, listing = 0, []
+    total = 0
+    listing: list[dict[str, Any]] = []
 
     def take(part: Part, dataset: Dataset) -> None:
         nonlocal total
@@ -118,6 +124,8 @@ def _filled(path: Path) -> bool:
     """Whether a .npy file holds any element: nothing cannot be mapped."""
     with path.open("rb") as file:
         version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
         shape, _, _ = read(file)
     return bool(np.prod(shape))

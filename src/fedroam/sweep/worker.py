@@ -7,6 +7,7 @@ run after its round, with a checkpoint), {"do": "close"}. From it: {"is": "ready
 
 from __future__ import annotations
 
+import _thread
 import importlib
 import json
 import os
@@ -132,13 +133,15 @@ def perform(
             tell({"is": "round", "round": round, "accuracy": accuracy})
         if stopping() and not asked:
             asked = True
-            signal.raise_signal(signal.SIGINT)  # as Ctrl-C would: a checkpoint after this round
+            _thread.interrupt_main()  # as Ctrl-C would: a checkpoint after this round
 
     wall, cpu = time.perf_counter(), time.process_time()
     try:
         experiment = Experiment(**tomllib.loads(task["toml"]))
         if experiment.digest != task["digest"]:
-            raise FedroamError("the worker understands the settings differently; is it another version of fedroam?")
+            raise FedroamError(
+                "the worker understands the settings differently; is it another version of fedroam?"
+            )
         folder = Path(task["folder"])
         _wait_for(folder)
         simulation.run(
@@ -154,10 +157,10 @@ def perform(
     except Exception as error:
         full = out_of_memory(error)
         reason = reason_of(error)
-        if full and memory is not None:
-            reason = f"out of memory, a worker may take {memory / GIB:.3g} GiB: fewer --workers or more --memory ({reason})"
-        elif full:
-            reason = f"out of memory: fewer --workers ({reason})"
+        if full:
+            most = "" if memory is None else f", a worker may take {memory / GIB:.3g} GiB"
+            way_out = "fewer --workers" + ("" if memory is None else " or more --memory")
+            reason = f"out of memory{most}: {way_out} ({reason})"
         return {"is": "failed", "reason": reason[:500], "memory": full}
     return {"is": "done", "seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
 

@@ -1,0 +1,279 @@
+"""The runs of a sweep as tasks of a Ray cluster (https://docs.ray.io), one core each.
+
+Every node needs the same version of fedroam, and best a view of the sweep's folder: then runs go on from their
+checkpoints wherever they are taken up again. A node that does not see it works in a folder of its own and sends the
+finished run back. Data travel through Ray's object store: one copy a node, mapped by all its workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fedroam.components import Part, use
+from fedroam.data import Dataset, forget, name_of, offer
+from fedroam.errors import FedroamError, InputError, MissingExtraError
+from fedroam.learning.workers import cores
+from fedroam.sweep.limits import limit_memory, restore
+from fedroam.sweep.local import TRIES, Hear
+from fedroam.sweep.progress import Progress
+from fedroam.sweep.sharing import arrays_of, describe, load_all, rebuild
+from fedroam.sweep.worker import Message, one_thread, perform, reason_of
+
+LOCAL = "local"  # the address that means: a cluster of this machine alone, for this sweep alone
+TOKEN = ".token"  # in the sweep's folder while it runs: a node that can read it sees the folder
+POLL = 0.3  # seconds between two looks at what has happened
+PING = 0.5  # seconds between two questions of a task whether to stop
+_loaded: set[str] = set()  # own parts that this process has loaded, by the digest of their text
+
+
+class Board:
+    """An actor that tasks tell how far they are, and ask whether to stop."""
+
+    def __init__(self) -> None:
+        self._notes: dict[str, Message] = {}
+        self._stop = False
+
+    def note(self, digest: str, message: Message | None) -> bool:
+        """Take down a task's last word (if any); whether it is to stop."""
+        if message is not None:
+            old = self._notes.get(digest, {})
+            if message.get("accuracy") is None:
+                message = {**message, "accuracy": old.get("accuracy")}
+            self._notes[digest] = message
+        return self._stop
+
+    def take(self, stop: bool) -> dict[str, Message]:
+        """All words since the last call; with `stop`, all tasks are to stop."""
+        self._stop = self._stop or stop
+        notes, self._notes = self._notes, {}
+        return notes
+
+
+def work_on_ray(
+    tasks: Iterable[Message],
+    hear: Hear,
+    stop: Callable[[], bool],
+    parts: Iterable[Part],
+    setting: Mapping[str, Any],
+    root: Path,
+    address: str,
+    workers: int,
+    memory: float | None,
+    progress: Progress,
+) -> None:
+    """Like `local.Crew.work`, on a Ray cluster. memory: bytes for all runs in hand together.
+
+    A worker process or a node that dies is Ray's business: the task is tried again, at most `TRIES` times in all.
+    """
+    ray = _ray()
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(ray, address, workers)
+    token = root / TOKEN
+    try:
+        capacity = max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        limit = min(workers, capacity) if workers else capacity
+        progress.workers = limit
+        stored: dict[str, Any] = {}
+
+        def put(part: Part, dataset: Dataset) -> None:
+            stored[name_of(part)] = ray.put({"facts": describe(part, dataset), "arrays": arrays_of(dataset)})
+
+        load_all(parts, put)
+        token.write_text(secrets.token_hex(16))
+        common = {
+            "sources": [(Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setting["use"]],
+            "modules": list(setting["modules"]),
+            "root": str(root.resolve()),
+            "token": token.read_text(),
+            "memory": None if memory is None else int(memory / limit),
+        }
+        board = ray.remote(Board).options(num_cpus=0, max_restarts=-1).remote()
+        remote = ray.remote(_task).options(num_cpus=1, max_retries=TRIES - 1)
+
+        def submit(task: Message) -> Any:
+            return remote.remote(task, common, stored.get(task["data"]), board)
+
+        _follow(ray, deque(tasks), submit, board, hear, stop, limit if workers else 2 * limit)
+    finally:
+        token.unlink(missing_ok=True)
+        if ours:
+            ray.shutdown()
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError("--ray", "ray") from None
+    return ray
+
+
+def _connect(ray: Any, address: str, workers: int) -> None:
+    """Reach the cluster, or start one of this machine alone."""
+    os.environ.setdefault(
+        "RAY_USAGE_STATS_ENABLED", "0"
+    )  # nothing is sent anywhere unless the user asked for it
+    own = {"num_cpus": workers or cores(), "include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        raise InputError(f"--ray {address}: no Ray cluster there ({reason_of(error)})") from None
+
+
+def _follow(
+    ray: Any,
+    waiting: deque[Message],
+    submit: Callable[[Message], Any],
+    board: Any,
+    hear: Hear,
+    stop: Callable[[], bool],
+    window: int,
+) -> None:
+    """Keep up to `window` tasks submitted, and pass on what is heard of them."""
+    flying: dict[Any, Message] = {}
+    begun: set[str] = set()
+    stopped = False
+
+    def begin(task: Message) -> None:
+        if task["digest"] not in begun:
+            begun.add(task["digest"])
+            hear(task, {"is": "begun"})
+
+    try:
+        while waiting or flying:
+            if stop() and not stopped:
+                stopped = True
+                waiting.clear()
+            while waiting and len(flying) < window:
+                task = waiting.popleft()
+                flying[submit(task)] = task
+            with contextlib.suppress(
+                ray.exceptions.RayError
+            ):  # its node died: it will be back, without memory
+                words = ray.get(board.take.remote(stopped))
+                for task in flying.values():
+                    if task["digest"] in words:
+                        begin(task)
+                        hear(task, words[task["digest"]])
+            ready, _ = ray.wait(list(flying), timeout=POLL)
+            for reference in ready:
+                task = flying.pop(reference)
+                message = _result(ray, reference, task)
+                if message["is"] == "interrupted" and task["digest"] not in begun:
+                    continue
+                begin(task)
+                hear(task, message)
+    finally:
+        for reference in flying:  # only where something went wrong here
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.cancel(reference, force=True)
+
+
+def _result(ray: Any, reference: Any, task: Message) -> Message:
+    """How a task ended; files that it sent are put into place."""
+    try:
+        message: Message = ray.get(reference)
+    except ray.exceptions.WorkerCrashedError:
+        return {"is": "failed", "reason": f"its worker died, {TRIES} times"}
+    except ray.exceptions.RayError as error:
+        return {"is": "failed", "reason": (reason_of(error.__cause__ or error))[:500]}
+    files = message.pop("files", None)
+    if files is not None:
+        _store(Path(task["folder"]), files)
+    return message
+
+
+def _store(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Make a run folder of what a node sent; a kill leaves the old one, none, or the new one."""
+    incoming, old = (folder.with_name(f".{kind}-{folder.name}") for kind in ("new", "old"))
+    for left in (incoming, old):
+        shutil.rmtree(left, ignore_errors=True)
+    for name, content in files.items():
+        (incoming / name).parent.mkdir(parents=True, exist_ok=True)
+        (incoming / name).write_bytes(content)
+    if folder.exists():
+        folder.rename(old)
+    incoming.rename(folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _task(task: Message, common: Mapping[str, Any], data: Mapping[str, Any] | None, board: Any) -> Message:
+    """Do a run on some node, in a worker process of Ray's."""
+    import ray
+
+    if ray.get(board.note.remote(task["digest"], None)):
+        return {"is": "interrupted"}
+    try:
+        one_thread()
+        _load_parts(common["sources"], common["modules"])
+    except Exception as error:
+        return {"is": "failed", "reason": reason_of(error)}
+    if data is not None:
+        facts, arrays = data["facts"], data["arrays"]
+        offer(facts["part"], lambda: rebuild(facts, arrays))
+    asked, answer, wanted = 0.0, None, False
+
+    def stopping() -> bool:
+        nonlocal asked, answer, wanted
+        if answer is not None and ray.wait([answer], timeout=0)[0]:
+            with contextlib.suppress(ray.exceptions.RayError):
+                wanted = wanted or bool(ray.get(answer))
+            answer = None
+        if answer is None and time.monotonic() - asked > PING:
+            asked, answer = time.monotonic(), board.note.remote(task["digest"], None)
+        return wanted
+
+    def tell(message: Message) -> None:
+        board.note.remote(task["digest"], message)
+
+    there = Path(common["root"]) / TOKEN
+    seen = there.exists() and there.read_text() == common["token"]
+    folder = Path(task["folder"]) if seen else _own_folder(common["token"], task["digest"])
+    former = limit_memory(common["memory"]) if common["memory"] is not None else None
+    try:
+        result = perform({**task, "folder": str(folder)}, tell, stopping, common["memory"])
+    finally:
+        restore(former)
+        forget()
+    if not seen and result["is"] != "interrupted":
+        files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+        result["files"] = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+        shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def _own_folder(token: str, digest: str) -> Path:
+    """This node's folder for a run: the same if the run is taken up here again."""
+    return Path(tempfile.gettempdir()) / f"fedroam-{token[:16]}" / digest[:16]
+
+
+def _load_parts(sources: Iterable[tuple[str, str]], modules: Iterable[str]) -> None:
+    """The user's own parts, from their text: the node may not see the files."""
+    import importlib
+
+    for name, text in sources:
+        known = hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()
+        if known not in _loaded:
+            with tempfile.TemporaryDirectory() as home:
+                file = Path(home) / name
+                file.write_text(text, encoding="utf-8")
+                use(file)
+            _loaded.add(known)
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise FedroamError(
+                f"module {module} with own parts is not installed on this node: {error}"
+            ) from None
