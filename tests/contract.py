@@ -457,7 +457,7 @@ def check_objective(part: Any) -> None:
             assert loss.shape == ()
             share = len(y[piece]) / len(y)
             (loss * share).backward()
-            total += float(loss) * share
+            total += float(loss.detach()) * share
         return total, torch.cat([p.grad.reshape(-1) for p in module.parameters()])
 
     with GlobalDraws():

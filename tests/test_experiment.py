@@ -81,6 +81,12 @@ def test_parts_may_be_given_in_three_ways() -> None:
     assert as_part.replace(seed=3).mobility is part
 
 
+def test_an_experiment_has_no_kind() -> None:
+    with pytest.raises(InputError) as caught:
+        Experiment(knd=1)
+    assert "kind" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from contract import world
-from fedroam.components import build
+from fedroam.components import build, kinds
 from fedroam.errors import InputError
 from fedroam.mobility import Paths, World, checked
 from fedroam.mobility.grid import Random, Static, grid_places, pick, within
@@ -65,7 +65,9 @@ def test_start_places_are_uniform_over_the_grid_points() -> None:
 def test_every_pattern_starts_from_the_same_places() -> None:
     facts = world(20, seed=7)
     expected = Static(grid=18).start(facts)["position"]
-    for kind in ("static", "random"):
+    on_grids = [kind for kind, cls in kinds("mobility").items() if "grid" in cls.model_fields]
+    assert {"static", "random"} <= set(on_grids)
+    for kind in on_grids:
         part = build("mobility", {"kind": kind, "grid": 18})
         np.testing.assert_array_equal(part.start(facts)["position"], expected)  # type: ignore[attr-defined]
     assert not np.array_equal(Static(grid=18).start(world(20, seed=8))["position"], expected)

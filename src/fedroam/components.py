@@ -223,7 +223,8 @@ def explain(error: ValidationError, prefix: str, cls: type[BaseModel], owner: st
     where = prefix + ".".join(str(step) for step in problem["loc"])
     if problem["type"] == "extra_forbidden":
         bad = str(problem["loc"][-1])
-        return f"{where}: {unknown(f'key of {owner}', bad, [*cls.model_fields, 'kind'])}"
+        known = [*cls.model_fields, *(["kind"] if issubclass(cls, Part) else [])]
+        return f"{where}: {unknown(f'key of {owner}', bad, known)}"
     if problem["type"] == "missing":
         return f"{where}: missing; {owner} needs it{_about(cls, problem)}"
     message = problem["msg"].removeprefix("Value error, ")
