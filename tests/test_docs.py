@@ -96,7 +96,8 @@ class Page:
         """Resolve it as an experiment file, and save it if it has a name."""
         if block.file:
             (self.folder / block.file).write_text(block.text, encoding="utf-8")
-        plan(tomllib.loads(block.text))
+        settings = tomllib.loads(block.text)
+        (fedroam.sweep_plan if "sweep" in settings else plan)(settings)
 
     def text(self, block: Block) -> None:
         """Every line of an output block was printed (however it was folded)."""
