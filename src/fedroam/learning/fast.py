@@ -9,10 +9,12 @@ import torch
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
+from fedroam.learning.dense import DenseTrainer, groups, recognise
 from fedroam.learning.engine import Job, Learner, Scores, Task
-from fedroam.learning.local import Samples, Trainer, probe
+from fedroam.learning.local import Trainer, probe, replica
 from fedroam.learning.matrix import Models
 from fedroam.learning.reference import Reference, ReferenceLearner
+from fedroam.learning.samples import Samples
 from fedroam.learning.workers import Workers
 
 
@@ -42,6 +44,20 @@ class Auto(Part):
         return Reference().build(task)
 
 
+class _Trainers:
+    """What one worker trains with."""
+
+    def __init__(self, learner: CpuLearner) -> None:
+        task, samples, check = learner.task, learner.samples, learner.workers.check
+        self.any = Trainer(task, samples, learner.nature, check)
+        self.dense = None if learner.layers is None else DenseTrainer(task, samples, learner.layers, check)
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
+        if self.dense is not None:
+            return self.dense.train(models, jobs, self.any.train)
+        return [self.any.train(models, job) for job in jobs]
+
+
 class CpuLearner:
     """See `Learner`. notes: what is worth telling the user about how the work is done."""
 
@@ -53,23 +69,26 @@ class CpuLearner:
         if self.nature.foreign:
             self.notes = ("the network draws from torch's global generator: clients are trained one by one",)
         self.workers = Workers(workers)
-        self._trainers: dict[int, Trainer] = {}
+        self.layers = recognise(replica(task, self.nature), task)
+        self._trainers: dict[int, _Trainers] = {}
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         """See `Learner.train`."""
         losses = np.full(len(jobs), np.nan)
+        units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
 
-        def do(worker: int, k: int) -> None:
-            if worker not in self._trainers:
-                self._trainers[worker] = Trainer(self.task, self.samples, self.nature, self.workers.check)
-            losses[k] = self._trainers[worker].train(models, jobs[k])
+        def do(worker: int, unit: int) -> None:
+            own = self._trainers.get(worker)
+            if own is None:
+                own = self._trainers[worker] = _Trainers(self)
+            losses[units[unit]] = own.train(models, [jobs[k] for k in units[unit]])
 
-        self.workers.run(
-            [len(job.samples) for job in jobs],
-            do,
-            lambda k: f"client {jobs[k].client}, round {jobs[k].round}",
-            serial=self.nature.foreign,
-        )
+        def name(unit: int) -> str:
+            clients = ", ".join(str(jobs[k].client) for k in units[unit])
+            return f"client {clients}, round {jobs[units[unit][0]].round}"
+
+        sizes = [sum(len(jobs[k].samples) for k in unit) for unit in units]
+        self.workers.run(sizes, do, name, serial=self.nature.foreign)
         return losses
 
     def evaluate(

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-NARROW = 16  # inputs of one output value: below, a convolution is slower than copying its windows into a matrix
+NARROW = (
+    16  # inputs of one output value: below, a convolution is slower than copying its windows into a matrix
+)
 aten = torch.ops.aten
 
 
@@ -29,7 +31,11 @@ def quicken(module: nn.Module) -> nn.Module:
                 owner._modules[name] = Convolution1d(layer)
             elif type(layer) is nn.MaxPool2d and _halves(layer):
                 owner._modules[name] = Halve2d()
-            elif type(layer) is nn.ReLU and type(owner) is nn.Sequential and type(before) in _REPLACEABLE_OUTPUT:
+            elif (
+                type(layer) is nn.ReLU
+                and type(owner) is nn.Sequential
+                and type(before) in _REPLACEABLE_OUTPUT
+            ):
                 owner._modules[name] = nn.ReLU(inplace=True)
             before = layer
     return module

@@ -12,6 +12,7 @@ from torch import nn
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.layers import quicken
 from fedroam.learning.matrix import Layout, Models
+from fedroam.learning.samples import Samples
 from fedroam.models import draws, noise
 from fedroam.randomness import torch_default_stream, torch_stream
 
@@ -93,21 +94,6 @@ def _probe(task: Task, x: torch.Tensor, plain: bool) -> tuple[Nature, bool]:
             pass
     foreign = not torch.equal(before, torch.random.get_rng_state())
     return Nature(apart and not foreign, foreign, plain), works
-
-
-class Samples:
-    """The samples of a task, and how to pick some of them so that images stay channels-last."""
-
-    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        images = x.dim() == 4
-        self.base = x.permute(0, 2, 3, 1).contiguous() if images else x.contiguous()
-        self.images = images
-        self.y = y
-
-    def pick(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The samples with these indices, a copy."""
-        x = self.base.index_select(0, index)
-        return (x.permute(0, 3, 1, 2) if self.images else x), self.y.index_select(0, index)
 
 
 class Trainer:

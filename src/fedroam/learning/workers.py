@@ -54,7 +54,7 @@ def keep_memory() -> bool:
         return False
 
 
-class Cancelled(Exception):  # noqa: N818  (not an error: the caller already knows why)
+class Cancelled(Exception):
     """Raised inside a job to leave it early, because another failed or the user pressed Ctrl-C."""
 
 
