@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fedroam.data import forget, name_of
@@ -41,6 +42,7 @@ def run_sweep(
     on_interrupt: Callable[[], None] | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    only: Collection[str] | None = None,
 ) -> Sweep:
     """Compute every run of a sweep that is not finished, and return the sweep, whatever became of its runs.
 
@@ -49,7 +51,8 @@ def run_sweep(
     one core each (0: one a core of this machine, fewer where memory is short). memory_gib: what all workers may take
     together (default nine tenths of what is free), an equal share for each; a run that needs more fails alone. ray: the
     address of a Ray cluster, or "local" for one on this machine (workers 0: all its cores). observer(progress, event)
-    is called in this process, see `sweep.progress`.
+    is called in this process, see `sweep.progress`. only: digests of the runs to compute now, the others wait; the
+    folder may then hold any other runs, too, as that of a study does whose items are run one by one.
 
     A run that raises is recorded as failed with its reason and does not stop the others; one whose worker dies is
     tried three times. Raises Interrupted after Ctrl-C (workers write checkpoints first; a second one stops at once,
@@ -61,11 +64,14 @@ def run_sweep(
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     root = Path(out) if out is not None else plan.folder
-    with _taken(root, plan, fresh) as ledger:
-        todo = unfinished(plan, root, ledger, retry_failed)
+    chosen = plan
+    if only is not None:
+        chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
+    with _taken(root, plan, fresh, of_any=only is not None) as ledger:
+        todo = unfinished(chosen, root, ledger, retry_failed)
         ledger.write()
         if todo:
-            _work(plan, root, ledger, todo, workers, memory_gib, ray, observer, on_interrupt)
+            _work(chosen, root, ledger, todo, workers, memory_gib, ray, observer, on_interrupt)
     return open_sweep(root)
 
 
@@ -210,9 +216,9 @@ def crew_size(
 
 
 @contextlib.contextmanager
-def _taken(root: Path, plan: SweepPlan, fresh: bool) -> Iterator[Ledger]:
-    """The sweep's folder, made if need be and locked, with its ledger."""
-    records = check_folder(root, plan, fresh)
+def _taken(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> Iterator[Ledger]:
+    """The sweep's folder, made if need be and locked, with its ledger; of_any: whatever sweep it holds."""
+    records = check_folder(root, plan, fresh or of_any)
     try:
         (root / RUNS).mkdir(parents=True, exist_ok=True)
         lock = (root / ".lock").open("w")

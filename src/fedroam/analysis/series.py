@@ -1,0 +1,86 @@
+"""Lines over rounds from any function of a run, in one panel or in several (small multiples)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+
+from fedroam.analysis.curves import draw
+from fedroam.analysis.drawing import legend, seeds_title, short, style
+from fedroam.analysis.variants import mean_and_error
+
+_MOST_COLUMNS = 3
+
+
+@dataclass(frozen=True)
+class Line:
+    """A label and, for each seed, its values by round (index: round)."""
+
+    label: str
+    seeds: tuple[pd.Series, ...]
+
+    def table(self) -> pd.DataFrame:
+        """round, mean, error over the rounds that every seed has."""
+        if not self.seeds:
+            return pd.DataFrame({"round": [], "mean": [], "error": []})
+        rounds = sorted(set.intersection(*(set(one.index) for one in self.seeds)))
+        values = np.stack([one.reindex(rounds).to_numpy(np.float64) for one in self.seeds], axis=1)
+        pairs = [mean_and_error(row) for row in values]
+        return pd.DataFrame(
+            {"round": rounds, "mean": [mean for mean, _ in pairs], "error": [error for _, error in pairs]}
+        )
+
+
+def series_figure(
+    panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str, *, xlabel: str = "Communication round"
+) -> Figure | None:
+    """One panel for each (title, lines), all with the same axes; a line and an error band for each label.
+
+    The same label has the same colour in every panel. Panels without any number are left out; None if all are.
+    """
+    tables = [(title, [(line, line.table()) for line in lines]) for title, lines in panels]
+    tables = [(title, rows) for title, rows in tables if any(t["mean"].notna().any() for _, t in rows)]
+    if not tables:
+        return None
+    labels = list(dict.fromkeys(line.label for _, rows in tables for line, _ in rows))
+    columns = min(len(tables), _MOST_COLUMNS)
+    rows_of_panels = -(-len(tables) // columns)
+    size = (5.8, 3.6) if len(tables) == 1 else (1.0 + 2.9 * columns, 0.9 + 2.3 * rows_of_panels)
+    with style():
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(rows_of_panels, columns, sharex=True, sharey=True, squeeze=False)
+        for place, (title, rows) in enumerate(tables):
+            ax = grid.flat[place]
+            for line, table in rows:
+                x, y, error = (table[name].to_numpy(np.float64) for name in ("round", "mean", "error"))
+                draw(ax, labels.index(line.label), short(line.label), x, y, error)
+            if title and len(tables) > 1:
+                ax.set_title(short(title, 40), loc="left", fontsize=10)
+            ax.margins(x=0.01)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+        for ax in grid.flat[len(tables) :]:
+            ax.set_visible(False)
+        figure.supxlabel(xlabel, fontsize=10)
+        figure.supylabel(ylabel, fontsize=10)
+        numbers = [len(line.seeds) for _, rows in tables for line, _ in rows if line.seeds]
+        legend(
+            figure,
+            _fullest(list(grid.flat)[: len(tables)]),
+            seeds_title(numbers),
+            limit=int(76 * size[0] / 5.8),
+        )
+    return figure
+
+
+def _fullest(axes: Sequence[Axes]) -> Axes:
+    """The axes with most labels, for the one legend of all panels."""
+    return max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1]))

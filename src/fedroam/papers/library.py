@@ -1,0 +1,45 @@
+"""The studies that come with fedroam, and studies in a user's own file."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from fedroam.components import use
+from fedroam.errors import InputError, unknown
+from fedroam.papers.study import Study
+
+# Modules of this room that hold a STUDY, by the study's name.
+NAMES = {"quickstart": "fedroam.papers.quickstart"}
+
+
+def studies() -> dict[str, Study]:
+    """Every study that comes with fedroam, by name."""
+    return {name: find_study(name)[0] for name in NAMES}
+
+
+def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
+    """A study by its name or by a Python file that defines STUDY, and the files that workers must load for it.
+
+    Raises InputError where there is none.
+    """
+    if source in NAMES:
+        study: Study = importlib.import_module(NAMES[source]).STUDY
+        return study, ()
+    path = Path(source)
+    if path.suffix != ".py":
+        raise (
+            unknown("study", source, NAMES)
+            if path.name == source
+            else InputError(f"{source}: allowed are {', '.join(NAMES)}, or a Python file that defines STUDY")
+        )
+    use(path)
+    found = getattr(sys.modules[f"fedroam_use_{path.stem}"], "STUDY", None)
+    if not isinstance(found, Study):
+        raise InputError(
+            f"{source}: must define STUDY, a fedroam.papers.Study; it holds {type(found).__name__}"
+        )
+    if found.name in NAMES:
+        raise InputError(f"{source}: the name {found.name!r} is taken by a study of fedroam; choose another")
+    return found, (str(path.resolve()),)

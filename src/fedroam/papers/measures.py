@@ -1,0 +1,132 @@
+"""Measures that papers of this field report; any function of a run is one, too: `Measure("name", "%", function)`.
+
+Accuracies are in percent: the mean over clients of the accuracy of each one's own model (see `analysis.summary`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from fedroam.errors import InputError, unknown
+from fedroam.papers.values import Measure
+from fedroam.recording import Run
+
+
+def column(run: Run, name: str = "accuracy") -> pd.Series:
+    """A column of `rounds`, by round."""
+    table = run.rounds.drop_duplicates("round", keep="last").set_index("round").sort_index()
+    if name not in table:
+        raise InputError(
+            f"{run.folder}: rounds have no column {name!r}; they have {', '.join(table.columns)}"
+        )
+    return table[name].astype(float)
+
+
+def by_group(run: Run, group: str, name: str = "accuracy") -> pd.Series:
+    """A column of `clients`, by round: the mean over the clients of a group."""
+    clients = run.clients
+    chosen = clients[clients["group"] == group]
+    if chosen.empty:
+        raise unknown(f"group of clients in {run.folder}", group, {str(g) for g in clients["group"].unique()})
+    return chosen.groupby("round")[name].mean().astype(float)
+
+
+def _after_start(series: pd.Series) -> pd.Series:
+    """Without round 0, in which nothing has been learnt."""
+    return series[series.index > 0]
+
+
+def _final(run: Run) -> float:
+    return 100 * float(column(run).iloc[-1])
+
+
+def _best(run: Run) -> float:
+    return 100 * float(np.nanmax(column(run)))
+
+
+def _over_run(run: Run) -> float:
+    return 100 * float(_after_start(column(run)).mean(skipna=False))
+
+
+def _mean_model(run: Run) -> float:
+    return 100 * float(column(run, "accuracy_mean_model").iloc[-1])
+
+
+final = Measure("final accuracy", "%", _final)
+best = Measure("highest accuracy", "%", _best)
+over_run = Measure("accuracy averaged over the run", "%", _over_run)
+mean_model = Measure("final accuracy of the averaged model", "%", _mean_model)
+
+
+def last(k: int) -> Measure:
+    """Accuracy averaged over the last k evaluated rounds."""
+    return Measure(
+        f"accuracy averaged over the last {k} evaluations",
+        "%",
+        lambda run: 100 * float(column(run).iloc[-k:].mean(skipna=False)),
+    )
+
+
+def group_over_run(group: str, name: str = "accuracy") -> Measure:
+    """The accuracy of a group of clients, averaged over the evaluated rounds after the start."""
+    return Measure(
+        f"accuracy of group {group} averaged over the run",
+        "%",
+        lambda run: 100 * float(_after_start(by_group(run, group, name)).mean(skipna=False)),
+    )
+
+
+def gap_over_run(ahead: str, behind: str) -> Measure:
+    """Accuracy of one group minus that of another, averaged over the evaluated rounds after the start (points)."""
+
+    def number(run: Run) -> float:
+        gap = by_group(run, ahead) - by_group(run, behind)
+        return 100 * float(_after_start(gap).mean(skipna=False))
+
+    return Measure(f"advantage of group {ahead} over {behind}, averaged over the run", "points", number)
+
+
+def rounds_to(accuracy: float) -> Measure:
+    """The first evaluated round with at least this accuracy (%); infinity where it is never reached."""
+    return Measure(f"rounds to {accuracy:g} %", "rounds", lambda run: _first_round(run, accuracy))
+
+
+def spent_to(accuracy: float, name: str, unit: str, factor: float = 1.0) -> Measure:
+    """What a cumulative column of `rounds` (bytes, energy) has come to, times a factor, in the first evaluated round
+    with at least this accuracy (%); infinity where it is never reached."""
+
+    def number(run: Run) -> float:
+        at = _first_round(run, accuracy)
+        return math.inf if math.isinf(at) else factor * float(column(run, name).loc[at])
+
+    return Measure(f"{name} to {accuracy:g} %", unit, number)
+
+
+def _first_round(run: Run, accuracy: float) -> float:
+    if not 0 < accuracy <= 100:
+        raise InputError(f"accuracy to reach = {accuracy:g}: allowed is a percentage above 0, up to 100")
+    series = column(run)
+    hits = series.index[100 * series.to_numpy() >= accuracy]
+    return float(hits[0]) if len(hits) else math.inf
+
+
+BY_NAME: dict[str, Measure] = {"final": final, "best": best, "mean": over_run, "mean_model": mean_model}
+_WITH_NUMBER: dict[str, Callable[[float], Measure]] = {
+    "last": lambda k: last(max(int(k), 1)),
+    "rounds_to": rounds_to,
+}
+
+
+def measure(name: str) -> Measure:
+    """A measure by its name: final, best, mean, mean_model, last:K, rounds_to:PERCENT."""
+    word, colon, number = name.partition(":")
+    if word in BY_NAME and not colon:
+        return BY_NAME[word]
+    if word in _WITH_NUMBER and re.fullmatch(r"\d+(\.\d+)?", number):
+        return _WITH_NUMBER[word](float(number))
+    raise unknown("statistic", name, [*BY_NAME, "last:5", "rounds_to:80"])
