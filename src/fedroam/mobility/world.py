@@ -11,7 +11,7 @@ import numpy as np
 State = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """The facts of a run that a mobility pattern may use.
 
