@@ -57,7 +57,7 @@ def sweep(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the sweep goes. [default: sweeps/NAME-DIGEST]"),
+        typer.Option("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
