@@ -310,6 +310,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_works(
     assert differences(whole, folder) == []
 
 
+@pytest.mark.parametrize("piece", ["rounds-00000000", "contacts-00000001", "clients-00000001"])
+def test_a_lost_piece_of_a_table_is_noticed(piece: str, tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    (folder / "unfinished" / f"{piece}.parquet").unlink()
+    with pytest.raises(InputError) as caught:
+        run(small(), folder)
+    one_line(caught, f"rows of {piece.partition('-')[0]}, the checkpoint says", "--fresh")
+
+
 def test_a_checkpoint_of_another_experiment(tmp_path: Path) -> None:
     folder = half_done(tmp_path / "run")
     foreign = half_done(tmp_path / "foreign", small(seed=5))

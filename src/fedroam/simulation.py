@@ -203,7 +203,7 @@ def _play(
             recorder.add("contacts", contacts)
 
     with interrupts(on_interrupt) as interrupted:
-        if state.round == 0:
+        if found is None:
             nobody = np.zeros(0, dtype=np.int64)
             moved(state.meeting, evaluated=True)
             observer(0, rounds, take(state.meeting, nobody, nobody.astype(np.float64)))

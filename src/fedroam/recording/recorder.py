@@ -22,6 +22,7 @@ except ImportError:  # not on Windows: two writers of one folder go unnoticed th
     fcntl = None  # type: ignore[assignment]
 
 Existing = Literal["refuse", "resume", "replace"]
+RECORDED = "recorded.rows"  # in a checkpoint: rows recorded so far, by table
 CLEARING = "clearing"  # state of a folder whose old run is being deleted
 
 
@@ -36,6 +37,7 @@ class Recorder:
         self.folder = folder
         self.status = status
         self._pending: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
+        self._recorded = dict.fromkeys(TABLES, 0)  # rows in pieces, by table
         self._lock: IO[str] | None = None
 
     @property
@@ -100,7 +102,21 @@ class Recorder:
         checkpoint.prune(self.folder / "checkpoints")  # a kill may have come before the last one did
         for half_written in self.folder.rglob("*.tmp"):
             half_written.unlink()
+        if found is not None:
+            self._recorded = self._count(dict(zip(TABLES, found[1].pop(RECORDED).tolist(), strict=True)))
         return found
+
+    def _count(self, expected: dict[str, int]) -> dict[str, int]:
+        """The rows that the pieces of each table hold; InputError where they are not those of the checkpoint."""
+        for name, rows in expected.items():
+            pieces = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
+            found = sum(len(read_table(piece)) for piece in pieces)
+            if found != rows:
+                raise InputError(
+                    f"{self.folder / 'unfinished'}: holds {found} rows of {name}, the checkpoint says {rows}; "
+                    "begin anew with --fresh"
+                )
+        return expected
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
         """Gather rows of a table."""
@@ -112,8 +128,12 @@ class Recorder:
             if rows:
                 (self.folder / "unfinished").mkdir(exist_ok=True)
                 piece = self.folder / "unfinished" / f"{name}-{round:08d}.parquet"
-                write_table(piece, pd.concat(rows, ignore_index=True))
+                table = pd.concat(rows, ignore_index=True)
+                write_table(piece, table)
+                self._recorded[name] += len(table)
                 rows.clear()
+        recorded = np.array([self._recorded[name] for name in TABLES], dtype=np.int64)
+        arrays = {**arrays, RECORDED: recorded}
         checkpoint.save(self.folder / "checkpoints", round, self.status["digest"], arrays)
         self.note(round=round)
 
