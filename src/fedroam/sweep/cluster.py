@@ -91,13 +91,7 @@ def work_on_ray(
 
         load_all(parts, put)
         token.write_text(secrets.token_hex(16))
-        common = {
-            "sources": [(Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setting["use"]],
-            "modules": list(setting["modules"]),
-            "root": str(root.resolve()),
-            "token": token.read_text(),
-            "memory": None if memory is None else int(memory / limit),
-        }
+        common = _common(setting, root, None if memory is None else int(memory / limit))
         board = ray.remote(Board).options(num_cpus=0, max_restarts=-1).remote()
         remote = ray.remote(_task).options(num_cpus=1, max_retries=TRIES - 1)
 
@@ -109,6 +103,17 @@ def work_on_ray(
         token.unlink(missing_ok=True)
         if ours:
             ray.shutdown()
+
+
+def _common(setting: Mapping[str, Any], root: Path, memory: int | None) -> dict[str, Any]:
+    """What every task needs to know besides its run."""
+    return {
+        "sources": [(Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setting["use"]],
+        "modules": list(setting["modules"]),
+        "root": str(root.resolve()),
+        "token": (root / TOKEN).read_text(),
+        "memory": memory,
+    }
 
 
 def _ray() -> Any:

@@ -35,7 +35,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB
 Hear = Callable[[Message, Message], None]
 
 
-def _context() -> BaseContext:
+def start_context() -> BaseContext:
     """How processes are started. Never by plain fork: this process has threads, and a fork would copy their locks
     but not them. On Linux a fork server loads the libraries once for all workers."""
     context = multiprocessing.get_context("forkserver" if FORKSERVER else "spawn")
@@ -49,7 +49,7 @@ def warm_up() -> None:
     if FORKSERVER:
         from multiprocessing.forkserver import ensure_running
 
-        _context()
+        start_context()
         with _single_threads():
             ensure_running()
 
@@ -74,7 +74,7 @@ class Crew:
     def __init__(self, count: int, setting: Mapping[str, Any]) -> None:
         self.count = count
         self.setting = dict(setting)
-        self._context = _context()
+        self._context = start_context()
         self._hands: list[_Hand] = []
         self._deaths: dict[str, int] = {}
         self._stillborn = 0
