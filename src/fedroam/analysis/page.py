@@ -45,7 +45,7 @@ def notes_box(notes: Sequence[str]) -> str:
     """What a reader must know before the numbers: unfinished and diverged runs; nothing where there are none."""
     if not notes:
         return ""
-    return f'<aside class="notes" id="notes"><strong>Note</strong><ul>{_items(notes)}</ul></aside>'
+    return f'<aside class="notes" id="notes"><strong>Note</strong><ul>{bullets(notes)}</ul></aside>'
 
 
 def result(table: pd.DataFrame) -> tuple[str, str, str]:
@@ -66,8 +66,8 @@ def result(table: pd.DataFrame) -> tuple[str, str, str]:
         row[1:] = [escape(text) for text in row[1:]]
     return (
         words,
-        _table(columns(table), rows, "numbers"),
-        f'<ul class="remarks">{_items(remarks(table))}</ul>',
+        table_html(columns(table), rows, "numbers"),
+        f'<ul class="remarks">{bullets(remarks(table))}</ul>',
     )
 
 
@@ -90,7 +90,7 @@ def settings(groups: Sequence[Variant]) -> str:
             for name, values in differing(firsts).items()
         ]
         heads = ["Setting", *(group.label for group in groups)]
-        parts.append("<h3>What differs between the variants</h3>" + _table(heads, rows, "texts"))
+        parts.append("<h3>What differs between the variants</h3>" + table_html(heads, rows, "texts"))
         parts.append("<p></p>")
     for group, run in zip(groups, firsts, strict=True):
         seeds = ", ".join(str(run.status["seed"]) for run in group.runs)
@@ -103,7 +103,7 @@ def settings(groups: Sequence[Variant]) -> str:
         )
     rows = [[escape(text) for text in _run(group, run)] for group in groups for run in group.runs]
     heads = ["Variant", "Seed", "State", "Rounds", "Time (s)", "Digest"]
-    parts.append(f"<details><summary>All runs ({len(rows)})</summary>{_table(heads, rows)}</details>")
+    parts.append(f"<details><summary>All runs ({len(rows)})</summary>{table_html(heads, rows)}</details>")
     return "".join(parts)
 
 
@@ -121,7 +121,8 @@ def environment(groups: Sequence[Variant]) -> str:
     if not found:
         return "<p>Not recorded.</p>"
     rows = [[escape(name), escape("; ".join(values))] for name, values in found.items()]
-    return f"<details><summary>Versions, machine and data</summary>{_table(['Fact', 'Value'], rows, 'texts')}</details>"
+    table = table_html(["Fact", "Value"], rows, "texts")
+    return f"<details><summary>Versions, machine and data</summary>{table}</details>"
 
 
 def _run(group: Variant, run: Run) -> list[str]:
@@ -143,11 +144,12 @@ def _kept(sentence: str) -> str:
     return escape(sentence).replace(" ± ", "\u00a0±\u00a0")
 
 
-def _items(lines: Iterable[str]) -> str:
+def bullets(lines: Iterable[str]) -> str:
+    """The entries of a list, escaped."""
     return "".join(f"<li>{escape(line)}</li>" for line in lines)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+def table_html(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
     """A table that scrolls sideways on its own where the page is narrow; cells are HTML, heads are text."""
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)

@@ -1,0 +1,277 @@
+"""A judgement as files: study.html, cells.csv, claims.csv, study.json and figures/."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pandas as pd
+
+from fedroam.analysis.drawing import inline, save
+from fedroam.analysis.page import bullets, figure, notes_box, table_html
+from fedroam.analysis.statistics import Evidence
+from fedroam.analysis.variants import flat, plain_text
+from fedroam.papers.judging import Judged, Judgement, evidence_words
+from fedroam.papers.printing import HEADS, MARKS, NOT_HERE, facts, search_words
+from fedroam.recording import write_json, write_text
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<title>$title</title>
+<style>$css</style>
+</head>
+<body>
+<header><div class="wide"><h1>$name</h1><p class="facts">$facts</p>
+<nav aria-label="Sections">$links</nav></div></header>
+<main class="wide">
+$notes
+$sections
+</main>
+<footer class="wide">Made by fedroam. Beside this file lie cells.csv, claims.csv, study.json and figures/.</footer>
+</body>
+</html>
+"""
+_STYLE = """
+.claim { background: var(--paper); border: 1px solid var(--grid); border-left: 6px solid var(--line);
+  border-radius: 8px; padding: .7rem 1rem; margin: .7rem 0; }
+.claim p { margin: .2rem 0; max-width: 62rem; }
+.claim .said { font-size: 1.05rem; }
+.verdict { font-weight: 650; }
+.claim.yes { border-left-color: var(--c2); } .claim.no { border-left-color: var(--c1); }
+.claim.open { border-left-color: var(--c4); }
+"""
+_CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}
+
+
+def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> Path:
+    """Write everything there is of a study into `folder`; returns the path of the HTML page.
+
+    The page needs no other file and no network. states: what became of the runs of each item. Items whose runs are
+    missing stand there, marked so.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    cells_table(judgement).to_csv(folder / "cells.csv", index=False)
+    claims_table(judgement).to_csv(folder / "claims.csv", index=False)
+    write_json(folder / "study.json", as_json(judgement))
+    study = judgement.study
+    sections = {
+        "claims": ("Claims", _claims(judgement)),
+        "tables": ("Tables", _tables(judgement, states)),
+        "figures": ("Figures", _figures(judgement, folder, states)),
+        "settings": ("Settings", _settings(judgement)),
+    }
+    shown = {key: pair for key, pair in sections.items() if pair[1]}
+    cut = [f"Cut at scale {judgement.scale}: {line}" for line in study.scale(judgement.scale).cut]
+    if judgement.missing:
+        cut.append(
+            f"{len(judgement.missing)} runs of this scale are missing; what needs them is judged without them."
+        )
+    css = (resources.files("fedroam.analysis") / "assets" / "report.css").read_text(encoding="utf-8")
+    content = {
+        "title": escape(f"{study.title} – fedroam study"),
+        "name": escape(study.title),
+        "facts": escape(
+            f"{study.paper} Scale {judgement.scale}, {len(judgement.seeds)} seeds. {study.about}"
+        ),
+        "css": css + _STYLE,
+        "links": "".join(f'<a href="#{key}">{title}</a>' for key, (title, _) in shown.items()),
+        "notes": notes_box([*cut, *judgement.diverged]),
+        "sections": "".join(
+            f'<section id="{key}"><h2>{title}</h2>{html}</section>' for key, (title, html) in shown.items()
+        ),
+    }
+    path = folder / "study.html"
+    write_text(path, Template(_PAGE).substitute(content))
+    return path
+
+
+def _claims(judgement: Judgement) -> str:
+    parts = []
+    for claim, verdict in judgement.claims():
+        source = f' <span class="small">({escape(claim.source)})</span>' if claim.source else ""
+        word, kind, lines = NOT_HERE, "", [f"Tested: {claim.test.words}"]
+        if verdict is not None:
+            word, kind = f"{MARKS[verdict.word]} {verdict.word}", _CLASSES[verdict.word]
+            word += f": {verdict.reason}"
+            lines.append(evidence_words(verdict.evidence, claim.test.unit))
+        told = "".join(f'<p class="small">{escape(line)}</p>' for line in lines)
+        parts.append(
+            f'<div class="claim {kind}" id="claim-{escape(claim.name)}"><p class="said">{escape(claim.text)}{source}'
+            f'</p><p class="verdict">{escape(word)}</p>{told}</div>'
+        )
+    if not parts:
+        return ""
+    rule = (
+        f"Holds: the test rejects the opposite at level {judgement.study.alpha:g}. Does not hold: it rejects the "
+        f"claim. Both are corrected by Holm's method over the {len(judgement.verdicts)} claims judged here. Undecided: "
+        "neither. Estimates are means ± standard error over seeds; intervals are for each claim alone."
+    )
+    return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
+
+
+def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
+    parts = []
+    for table in judgement.study.tables:
+        source = f", {table.source}" if table.source else ""
+        rows = [[escape(text) for text in facts(judged)] for judged in judgement.tables[table.name]]
+        parts.append(f"<h3>{escape(table.title)}</h3>{table_html(HEADS, rows)}")
+        told = f"{states[table.name]}{source}. Ours: mean ± standard error over seeds. {table.caption}"
+        parts.append(f'<p class="small">{escape(told)}</p>')
+    for name, found in judgement.searches.items():
+        parts.append(f"<h3>{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>")
+        told = (
+            f"{states[name]}. “Established” and “ruled out”: one-sided t tests over seeds, from the largest and from "
+            "the smallest value, each until the first that does not reject, at level 0.05."
+        )
+        parts.append(f'<p class="small">{escape(told)}</p>')
+    return "".join(parts)
+
+
+def _figures(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> str:
+    parts = []
+    for declared in judgement.study.figures:
+        drawn = declared.draw(judgement.reader) if judgement.study.can(declared, judgement.scale) else None
+        if drawn is None:
+            parts.append(f"<p>{escape(declared.title)}: {escape(states[declared.name])}.</p>")
+            continue
+        _, svg = save(drawn, folder / "figures", declared.name)
+        text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
+        caption = f"{declared.caption} {states[declared.name]}.".strip()
+        parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))
+    return f'<div class="cards">{"".join(parts)}</div>' if parts else ""
+
+
+def _settings(judgement: Judgement) -> str:
+    study, scale = judgement.study, judgement.scale
+    parts = []
+    for variant in study.needs(scale):
+        settings = flat(study.experiment(variant, scale).settings())
+        text = "\n".join(
+            f"{name} = {plain_text(value)}" for name, value in settings.items() if name != "seed"
+        )
+        parts.append(f"<details><summary>{escape(variant)}</summary><pre>{escape(text)}</pre></details>")
+    notes = study.notes(scale)
+    return "".join(parts) + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
+
+
+def cells_table(judgement: Judgement) -> pd.DataFrame:
+    """One row a cell: table, row, column, unit, ours, error, seeds, paper, paper_error, difference."""
+    return pd.DataFrame(
+        [
+            {
+                "table": name,
+                "row": each.cell.row,
+                "column": each.cell.column,
+                "unit": each.cell.value.unit,
+                "ours": each.mean,
+                "error": each.error,
+                "seeds": each.n,
+                "paper": each.cell.paper,
+                "paper_error": each.cell.paper_error,
+                "difference": each.distance,
+            }
+            for name, cells in judgement.tables.items()
+            for each in cells
+        ],
+    )
+
+
+def claims_table(judgement: Judgement) -> pd.DataFrame:
+    """One row a claim: its text, verdict, reason, numbers of its test, corrected p-values, seeds that would decide."""
+    rows = []
+    for claim, verdict in judgement.claims():
+        row: dict[str, Any] = {"claim": claim.name, "text": claim.text, "source": claim.source}
+        row["tested"] = claim.test.words
+        if verdict is None:
+            row |= {"verdict": NOT_HERE}
+        else:
+            row |= {"verdict": verdict.word, "reason": verdict.reason, **_numbers(verdict.evidence)}
+            row |= {
+                "p_holds_holm": verdict.p_holds,
+                "p_fails_holm": verdict.p_fails,
+                "seeds_needed": verdict.seeds,
+            }
+        rows.append({**row, "unit": claim.test.unit})
+    return pd.DataFrame(rows)
+
+
+def _numbers(evidence: Evidence) -> dict[str, Any]:
+    names = (
+        "test",
+        "n",
+        "estimate",
+        "error",
+        "low",
+        "high",
+        "bound",
+        "statistic",
+        "df",
+        "p_holds",
+        "p_fails",
+        "note",
+    )
+    return {name: getattr(evidence, name) for name in names}
+
+
+def as_json(judgement: Judgement) -> dict[str, Any]:
+    """Everything as plain values; numbers that are none, or infinite, as null or as text."""
+    study = judgement.study
+    whole = {
+        "format": 1,
+        "study": study.name,
+        "title": study.title,
+        "paper": study.paper,
+        "scale": judgement.scale,
+        "seeds": list(judgement.seeds),
+        "cut": list(study.scale(judgement.scale).cut),
+        "missing_runs": [list(key) for key in judgement.missing],
+        "tables": {name: [_cell(each) for each in cells] for name, cells in judgement.tables.items()},
+        "searches": {
+            name: None
+            if found.threshold is None
+            else {
+                key: getattr(found.threshold, key)
+                for key in ("keys", "first", "sure", "ruled_out", "by_seed")
+            }
+            for name, found in judgement.searches.items()
+        },
+        "claims": claims_table(judgement).to_dict("records"),
+        "alpha": study.alpha,
+    }
+    plain: dict[str, Any] = _plain(whole)
+    return plain
+
+
+def _cell(judged: Judged) -> dict[str, Any]:
+    cell = judged.cell
+    return {
+        "row": cell.row,
+        "column": cell.column,
+        "value": cell.value.words,
+        "unit": cell.value.unit,
+        "mean": judged.mean,
+        "error": judged.error,
+        "by_seed": {str(seed): value for seed, value in judged.by_seed.items()},
+        "paper": cell.paper,
+        "paper_error": cell.paper_error,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
