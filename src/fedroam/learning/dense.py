@@ -44,16 +44,11 @@ def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return None
     chain = _chain("", module)
-    if chain is None:
+    if not chain:
         return None
-    while (
-        chain and type(chain[0][1]) is nn.Flatten and (chain[0][1].start_dim, chain[0][1].end_dim) == (1, -1)
-    ):
-        chain = chain[1:]
-        flattened = True
-        break
-    else:
-        flattened = False
+    first = chain[0][1]
+    flattened = type(first) is nn.Flatten and (first.start_dim, first.end_dim) == (1, -1)
+    chain = chain[1:] if flattened else chain
     if task.x.dim() > 2 and not flattened:
         return None
     kinds = [type(layer) for _, layer in chain]
@@ -112,29 +107,29 @@ class DenseTrainer:
     """One worker's way to train a few clients side by side."""
 
     def __init__(
-        self, task: Task, samples: Samples, layers: tuple[Layer, ...], check: Callable[[], None]
+        self,
+        task: Task,
+        samples: Samples,
+        layers: tuple[Layer, ...],
+        check: Callable[[], None],
+        alone: Callable[[Models, Job], float],
     ) -> None:
-        self.task, self.samples, self.layers, self.check = task, samples, layers, check
+        """`alone(models, job)` trains a client whose batches are too large to gain anything here."""
+        self.task, self.samples, self.layers, self.check, self.alone = task, samples, layers, check, alone
         classes = layers[-1].weight.shape[0]
         smoothing = getattr(task.objective, "label_smoothing", 0.0)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     @torch.no_grad()
-    def train(
-        self, models: Models, jobs: Sequence[Job], alone: Callable[[Models, Job], float]
-    ) -> list[float]:
-        """Train the jobs' rows in place; mean training loss of each. What does not fit here goes to `alone`."""
+    def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
+        """Train the jobs' rows in place; mean training loss of each."""
         schedules = [list(job.batches(self.task)) for job in jobs]
         lengths = [[len(batch) for batch in schedule] for schedule in schedules]
-        if max((max(some, default=0) for some in lengths), default=0) > BATCH:
+        if max(max(some, default=0) for some in lengths) > BATCH:
             with torch.enable_grad():
-                return [alone(models, job) for job in jobs]
+                return [self.alone(models, job) for job in jobs]
         if any(some != lengths[0] for some in lengths):
-            return [
-                loss
-                for k, job in enumerate(jobs)
-                for loss in self._side_by_side(models, [job], [schedules[k]])
-            ]
+            return [self._side_by_side(models, [job], [schedules[k]])[0] for k, job in enumerate(jobs)]
         return self._side_by_side(models, jobs, schedules)
 
     def _side_by_side(

@@ -11,16 +11,23 @@ from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.learning.dense import DenseTrainer, groups, recognise
 from fedroam.learning.engine import Job, Learner, Scores, Task
-from fedroam.learning.local import Trainer, probe, replica
+from fedroam.learning.evaluation import Judge, blocks, scores
+from fedroam.learning.local import Trainer
 from fedroam.learning.matrix import Models
-from fedroam.learning.reference import Reference, ReferenceLearner
+from fedroam.learning.reference import Reference
+from fedroam.learning.replica import probe, replica
 from fedroam.learning.samples import Samples
 from fedroam.learning.workers import Workers
 
 
 @register("engine", "cpu")
 class Cpu(Part):
-    """One single-threaded worker a core; each trains whole clients, the largest first, rows in place."""
+    """One single-threaded worker a core; each trains whole clients, the largest first, rows in place.
+
+    Large batches are computed in pieces where a probe finds that the network treats samples one by one.
+    Multilayer perceptrons train a few clients side by side. A network that draws from torch's global generator
+    is trained one client at a time. Results do not depend on the number of workers.
+    """
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
 
@@ -33,7 +40,7 @@ class Cpu(Part):
 
 @register("engine", "auto")
 class Auto(Part):
-    """`cpu` where the data are on the CPU, `reference` on any other device."""
+    """`cpu` where the device is the CPU, `reference` on any other; the learner's `notes` say which."""
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
 
@@ -44,18 +51,36 @@ class Auto(Part):
         return Reference().build(task)
 
 
-class _Trainers:
-    """What one worker trains with."""
+class _Hands:
+    """What one worker computes with; each is made when first needed."""
 
     def __init__(self, learner: CpuLearner) -> None:
-        task, samples, check = learner.task, learner.samples, learner.workers.check
-        self.any = Trainer(task, samples, learner.nature, check)
-        self.dense = None if learner.layers is None else DenseTrainer(task, samples, learner.layers, check)
+        self.learner = learner
+        self._any: Trainer | None = None
+        self._dense: DenseTrainer | None = None
+        self._judge: Judge | None = None
 
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
-        if self.dense is not None:
-            return self.dense.train(models, jobs, self.any.train)
-        return [self.any.train(models, job) for job in jobs]
+        learner = self.learner
+        if learner.layers is None:
+            return [self._alone(models, job) for job in jobs]
+        if self._dense is None:
+            self._dense = DenseTrainer(
+                learner.task, learner.samples, learner.layers, learner.workers.check, self._alone
+            )
+        return self._dense.train(models, jobs)
+
+    def _alone(self, models: Models, job: Job) -> float:
+        learner = self.learner
+        if self._any is None:
+            self._any = Trainer(learner.task, learner.samples, learner.nature, learner.workers.check)
+        return self._any.train(models, job)
+
+    @property
+    def judge(self) -> Judge:
+        if self._judge is None:
+            self._judge = Judge(self.learner.task, self.learner.nature)
+        return self._judge
 
 
 class CpuLearner:
@@ -63,14 +88,22 @@ class CpuLearner:
 
     def __init__(self, task: Task, workers: int) -> None:
         self.task = task
-        self.samples = Samples(task.x, task.y)
-        self.nature = probe(task, self.samples)
-        self.notes: tuple[str, ...] = ()
-        if self.nature.foreign:
-            self.notes = ("the network draws from torch's global generator: clients are trained one by one",)
-        self.workers = Workers(workers)
+        self.nature = probe(task)
+        self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         self.layers = recognise(replica(task, self.nature), task)
-        self._trainers: dict[int, _Trainers] = {}
+        self.workers = Workers(workers)
+        self._hands: dict[int, _Hands] = {}
+        notes = ["engine: cpu"]
+        if self.nature.foreign:
+            notes.append("the network draws from torch's global generator: clients are trained one by one")
+        if self.nature.plain:
+            notes.append("the network cannot work with channels-last images: it is computed the slower way")
+        self.notes = tuple(notes)
+
+    def _of(self, worker: int) -> _Hands:
+        if worker not in self._hands:
+            self._hands[worker] = _Hands(self)
+        return self._hands[worker]
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         """See `Learner.train`."""
@@ -78,10 +111,7 @@ class CpuLearner:
         units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
 
         def do(worker: int, unit: int) -> None:
-            own = self._trainers.get(worker)
-            if own is None:
-                own = self._trainers[worker] = _Trainers(self)
-            losses[units[unit]] = own.train(models, [jobs[k] for k in units[unit]])
+            losses[units[unit]] = self._of(worker).train(models, [jobs[k] for k in units[unit]])
 
         def name(unit: int) -> str:
             clients = ", ".join(str(jobs[k].client) for k in units[unit])
@@ -100,8 +130,18 @@ class CpuLearner:
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
         """See `Learner.evaluate`."""
-        reference = ReferenceLearner(self.task)
-        return reference.evaluate(models, rows, x, y, parts)
+        samples = Samples(x, y, plain=self.nature.plain)
+        found, case_of = blocks(models, rows, len(y), parts)
+        results = [(0, 0.0)] * len(found)
+
+        def do(worker: int, k: int) -> None:
+            self.workers.check()
+            results[k] = self._of(worker).judge.judge(models, samples, found[k])
+
+        sizes = [block.end - block.begin for block in found]
+        self.workers.run(sizes, do, lambda k: f"evaluation of row {found[k].row}", serial=self.nature.foreign)
+        own = [len(y)] * len(rows) if parts is None else [len(part) for part in parts]
+        return scores(found, results, case_of, np.array(own, np.int64))
 
     def close(self) -> None:
         """See `Learner.close`."""

@@ -68,7 +68,7 @@ class Halve2d(nn.Module):
         """[n, channels, h, w] -> [n, channels, h // 2, w // 2]."""
         if x.dim() != 4 or not x.permute(0, 2, 3, 1).is_contiguous() or min(x.shape[2:]) < 2:
             return functional.max_pool2d(x, 2)
-        y: torch.Tensor = _Halve.apply(x)  # type: ignore[no-untyped-call]
+        y: torch.Tensor = _Halve.apply(x)
         return y
 
 
@@ -86,7 +86,7 @@ class _Halve(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
         (gradient,) = gradients
         x, taller = ctx.saved_tensors
         gradient, x = gradient.permute(0, 2, 3, 1), x.permute(0, 2, 3, 1)
@@ -128,7 +128,7 @@ class Convolution1d(nn.Module):
         if x.dim() != 3:
             return functional.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation)
         if self.narrow and not x.requires_grad:
-            y: torch.Tensor = _Windows.apply(x, self.weight, self.bias)  # type: ignore[no-untyped-call]
+            y: torch.Tensor = _Windows.apply(x, self.weight, self.bias)
             return y
         flat = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
         padding = self.padding if isinstance(self.padding, str) else (0, *self.padding)
@@ -158,7 +158,7 @@ class _Windows(torch.autograd.Function):
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (gradient,) = gradients
         x, weight = ctx.saved_tensors
         for_weight = aten.convolution_backward(

@@ -15,8 +15,9 @@ from torch.nn import functional
 from fedroam.components import Part, register
 from fedroam.learning.engine import Job, Scores, Task, rate
 from fedroam.learning.matrix import Models
+from fedroam.learning.samples import standard
 from fedroam.models import noise
-from fedroam.randomness import torch_stream
+from fedroam.randomness import torch_default_stream, torch_stream
 
 EVALUATION_BATCH = 500
 
@@ -58,11 +59,11 @@ class ReferenceLearner:
                 optimizer.state[parameters[entry.name]]["momentum_buffer"] = kept
         generator = torch_stream(task.seed, "dropout", job.round, job.client, device=task.x.device)
         total, seen = 0.0, 0
-        with noise(generator):
+        with noise(generator), torch_default_stream(task.seed, "foreign draws", job.round, job.client):
             for batch in job.batches(task):
                 index = torch.from_numpy(batch).to(task.x.device)
                 optimizer.zero_grad()
-                loss = task.objective.loss(module, task.x[index], task.y[index])
+                loss = task.objective.loss(module, standard(task.x[index]), task.y[index])
                 loss.backward()
                 optimizer.step()
                 total, seen = total + loss.item() * len(batch), seen + len(batch)
@@ -92,7 +93,7 @@ class ReferenceLearner:
             for some_x, some_y in zip(
                 x[own].split(EVALUATION_BATCH), y[own].split(EVALUATION_BATCH), strict=True
             ):
-                outputs = self.module(some_x)
+                outputs = self.module(standard(some_x))
                 right += int((outputs.argmax(1) == some_y).sum())
                 total += float(functional.cross_entropy(outputs, some_y, reduction="sum"))
             count = len(y[own])

@@ -1,20 +1,39 @@
-"""The samples of a task, held once, and batches of them."""
+"""Samples held once, and batches of them as networks see them."""
 
 from __future__ import annotations
 
 import torch
 
 
-class Samples:
-    """The samples of a task, and how to pick some of them so that images stay channels-last."""
+def standard(x: torch.Tensor) -> torch.Tensor:
+    """A copy in torch's usual order of dimensions. `contiguous` alone leaves images of one channel as they are."""
+    return x.clone(memory_format=torch.contiguous_format)
 
-    def __init__(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        images = x.dim() == 4
-        self.base = x.permute(0, 2, 3, 1).contiguous() if images else x.contiguous()
-        self.images = images
-        self.y = y
+
+class Samples:
+    """Samples and their classes, and how to take some of them so that images stay channels-last.
+
+    x, y: as in `Task`. plain: give images in torch's usual order, [n, channels, height, width], instead.
+    """
+
+    def __init__(self, x: torch.Tensor, y: torch.Tensor, *, plain: bool = False) -> None:
+        self.images = x.dim() == 4
+        self.base = x.permute(0, 2, 3, 1).contiguous() if self.images else x.contiguous()
+        self.y, self.plain = y, plain
+
+    def __len__(self) -> int:
+        return len(self.y)
 
     def pick(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The samples with these indices, a copy."""
-        x = self.base.index_select(0, index)
-        return (x.permute(0, 3, 1, 2) if self.images else x), self.y.index_select(0, index)
+        """The samples with these indices (int64 [n]): a copy."""
+        return self._seen(self.base.index_select(0, index)), self.y.index_select(0, index)
+
+    def cut(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The samples begin .. end - 1: a view, where the order is as it is held."""
+        return self._seen(self.base[begin:end]), self.y[begin:end]
+
+    def _seen(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.images:
+            return x
+        x = x.permute(0, 3, 1, 2)
+        return standard(x) if self.plain else x

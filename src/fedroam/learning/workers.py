@@ -49,7 +49,8 @@ def keep_memory() -> bool:
         libc.gnu_get_libc_version  # noqa: B018  (absent in other C libraries)
         trim, top_pad, mmap_threshold = -1, -2, -3
         settings = ((mmap_threshold, KEPT_BLOCK), (trim, KEPT_MEMORY), (top_pad, MEMORY_STEP))
-        return all([libc.mallopt(name, value) == 1 for name, value in settings])
+        told = [libc.mallopt(name, value) == 1 for name, value in settings]
+        return all(told)
     except (OSError, AttributeError):
         return False
 

@@ -1,0 +1,106 @@
+"""Judging many models by a pool of workers: equal models once, test sets in blocks that keep every core busy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from fedroam.learning.engine import Scores, Task
+from fedroam.learning.matrix import Models
+from fedroam.learning.replica import Nature, attach, read_buffers, replica
+from fedroam.learning.samples import Samples
+
+BATCH = 250  # samples computed at a time
+BLOCK = 8 * BATCH  # samples that one worker takes at a time
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some test samples to be judged by one row: positions begin .. end - 1 of the row's own test samples."""
+
+    case: int
+    row: int
+    part: np.ndarray | None
+    begin: int
+    end: int
+
+
+def blocks(
+    models: Models, rows: Sequence[int], samples: int, parts: Sequence[np.ndarray] | None
+) -> tuple[list[Block], np.ndarray]:
+    """The blocks to compute, and for each of `rows` the number of its case (int64): equal rows share a case.
+
+    Rows are equal if all their values are, bit for bit, and they are judged on the same samples.
+    """
+    cases: list[tuple[int, np.ndarray | None]] = []
+    seen: dict[
+        bytes, list[int]
+    ] = {}  # by the first few values: rows that differ do so there, but for accidents
+    case_of = np.empty(len(rows), np.int64)
+    for k, row in enumerate(rows):
+        part = None if parts is None else parts[k]
+        alike = seen.setdefault(models.parameters[row, :64].cpu().numpy().tobytes(), [])
+        for case in alike:
+            other_row, other_part = cases[case]
+            if _same(models, row, other_row) and _same_samples(part, other_part):
+                case_of[k] = case
+                break
+        else:
+            case_of[k] = len(cases)
+            alike.append(len(cases))
+            cases.append((row, part))
+    found = []
+    for case, (row, part) in enumerate(cases):
+        size = samples if part is None else len(part)
+        for begin in range(0, size, BLOCK):
+            found.append(Block(case, row, part, begin, min(begin + BLOCK, size)))
+    return found, case_of
+
+
+def _same(models: Models, a: int, b: int) -> bool:
+    return a == b or all(torch.equal(matrix[a], matrix[b]) for matrix in (models.parameters, models.buffers))
+
+
+def _same_samples(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+class Judge:
+    """One worker's network for evaluation."""
+
+    def __init__(self, task: Task, nature: Nature) -> None:
+        self.layout, self.module = task.layout, replica(task, nature).eval()
+
+    def judge(self, models: Models, samples: Samples, block: Block) -> tuple[int, float]:
+        """Correct answers in a block, and the sum of its losses."""
+        attach(self.module, self.layout, models.parameters[block.row])
+        read_buffers(self.module, self.layout, models.buffers[block.row])
+        right, total = 0, 0.0
+        with torch.inference_mode():
+            for begin in range(block.begin, block.end, BATCH):
+                end = min(begin + BATCH, block.end)
+                if block.part is None:
+                    x, y = samples.cut(begin, end)
+                else:
+                    x, y = samples.pick(torch.from_numpy(block.part[begin:end]))
+                outputs = self.module(x)
+                right += int((outputs.argmax(1) == y).sum())
+                total += float(functional.cross_entropy(outputs, y, reduction="sum"))
+        return right, total
+
+
+def scores(
+    found: Sequence[Block], results: Sequence[tuple[int, float]], case_of: np.ndarray, sizes: np.ndarray
+) -> Scores:
+    """Each row's scores from its case's blocks, added up in their order; sizes: samples of each row."""
+    cases = int(case_of.max()) + 1 if len(case_of) else 0
+    correct, loss = np.zeros(cases, np.int64), np.zeros(cases, np.float64)
+    for block, (right, total) in zip(found, results, strict=True):
+        correct[block.case] += right
+        loss[block.case] += total
+    with np.errstate(invalid="ignore"):
+        return Scores(correct[case_of], sizes, loss[case_of] / sizes)
