@@ -367,10 +367,10 @@ def test_named_experiments_are_sound(name: str) -> None:
 
 def test_the_quickstart_is_the_one_promised() -> None:
     found = plan("quickstart")
-    assert [(r.variant, r.experiment.seed) for r in found.runs] == [
-        *itertools.product(("static", "random"), (0, 1, 2))
-    ]
-    one = found.runs[-1].experiment
+    variants = dict.fromkeys(r.variant for r in found.runs)  # steered patterns may have joined these two
+    assert {"static", "random"} <= variants.keys()
+    assert [(r.variant, r.experiment.seed) for r in found.runs] == [*itertools.product(variants, (0, 1, 2))]
+    one = next(r.experiment for r in found.runs if r.variant == "random")
     assert one.clients == 20
     assert one.data.kind == "digits"
     assert one.partition.settings()["alpha"] == 0.1
