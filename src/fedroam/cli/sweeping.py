@@ -192,13 +192,17 @@ def _tell_costs(found: Estimate) -> None:
         raise FedroamError("none of the variants could be measured, so there is no estimate")
     many = "one variant" if found.measured == 1 else f"{found.measured} variants"
     say(f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {many}")
-    gib = 1024**3
-    data = f"data {found.data / gib:.2f} GiB once"
+    from fedroam.sweep.limits import GIB, available_memory
+
+    data = f"data {found.data / GIB:.2f} GiB once"
     if found.memory is None:
         say(f"memory: {data}; that of the workers is not told by this system")
     else:
-        each, total = found.memory / gib, (found.memory * found.workers + found.data) / gib
+        each, total = found.memory / GIB, (found.memory * found.workers + found.data) / GIB
         say(f"memory: about {each:.2f} GiB a worker, {data}: {total:.2f} GiB in all")
+        free = available_memory()
+        if free is not None and total * GIB > free:
+            say(f"note: that is more than the {free / GIB:.2f} GiB that are free; choose fewer --workers")
 
 
 def _command(

@@ -232,6 +232,8 @@ def _taken(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> It
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise InputError(f"{root}: another process is working on this sweep; wait for it") from None
+        for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
+            shutil.rmtree(left, ignore_errors=True)
         if plan.source:
             write_text(root / "sweep.toml", plan.source)
         if fresh:
