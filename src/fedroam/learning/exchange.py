@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import torch
 from scipy import sparse
+from torch.nn import functional
 
-from fedroam.learning.matrix import BLOCK, Models
+from fedroam.learning.matrix import Models
+
+# Columns done at a time: on a CPU, as many as let this part of a thousand rows stay in a core's own cache (it is
+# read once for each neighbour); elsewhere, so many that a single call is enough work.
+CPU_COLUMNS = 256
+COLUMNS = 65536
 
 
 def mix(models: Models, weights: sparse.csr_array) -> None:
     """X <- W X in place, for parameters and buffers: row i becomes sum_j w_ij x_j (momentum stays at home).
 
-    weights: float64 CSR [rows, rows]; rows that only keep themselves are not touched.
+    weights: float64 CSR [rows, rows]; rows that only keep themselves are not touched. Sums run in float32, in the
+    order of a row's entries: the same for any number of threads.
     """
     weights = sparse.csr_array(weights)
     keeps = (np.diff(weights.indptr) == 1) & (weights.diagonal() == 1.0)
@@ -24,20 +29,30 @@ def mix(models: Models, weights: sparse.csr_array) -> None:
     some = weights[changed]
     for matrix in (models.parameters, models.buffers):
         if matrix.shape[1]:
-            _mix(matrix, some, torch.from_numpy(changed).to(matrix.device))
+            _mix(matrix, some, changed)
 
 
-def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: torch.Tensor) -> None:
-    with warnings.catch_warnings():  # torch calls its CSR support beta at each program's first use
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support", UserWarning)
-        product = torch.sparse_csr_tensor(
-            torch.from_numpy(weights.indptr.astype(np.int64)),
-            torch.from_numpy(weights.indices.astype(np.int64)),
-            torch.from_numpy(weights.data.astype(np.float32)),
-            size=weights.shape,
-            device=matrix.device,
-            check_invariants=False,
+@torch.no_grad()
+def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -> None:
+    """Rows `changed` of the matrix become `weights` [changed, rows] times the matrix."""
+
+    def tensor(values: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(matrix.device)
+
+    read, own = np.unique(weights.indices, return_inverse=True)
+    entries, begins = tensor(own.astype(np.int64)), tensor(weights.indptr.astype(np.int64))
+    factors = tensor(weights.data.astype(np.float32))
+    everything = len(read) == len(changed) == len(matrix)
+    source, target = tensor(read.astype(np.int64)), tensor(changed.astype(np.int64))
+    step = CPU_COLUMNS if matrix.device.type == "cpu" else COLUMNS
+    for begin in range(0, matrix.shape[1], step):
+        block = matrix[:, begin : begin + step]
+        values = block.contiguous() if everything else block.index_select(0, source)
+        # A weighted sum of rows is a "bag of embeddings": of torch's ways to say it, the one with a fast kernel.
+        sums = functional.embedding_bag(
+            entries, values, begins, mode="sum", per_sample_weights=factors, include_last_offset=True
         )
-    for begin in range(0, matrix.shape[1], BLOCK):
-        block = matrix[:, begin : begin + BLOCK]
-        block[changed] = product @ block.contiguous()
+        if everything:
+            block.copy_(sums)
+        else:
+            block.index_copy_(0, target, sums)
