@@ -1,6 +1,6 @@
 """Run the quickstart and put its figure and its table into the README: `python docs/quickstart.py`.
 
-The runs lie in `runs/`, where finished ones are reused. Takes about half a minute.
+The runs lie in `runs/`, where finished ones are reused. Takes about a minute.
 """
 
 from __future__ import annotations
