@@ -158,7 +158,6 @@ def test_what_is_and_what_is_not_part_of_the_identity() -> None:
     same: list[dict[str, Any]] = [
         {"name": "other"},
         {"checkpoint_every": 7},
-        {"record_movement": "none"},
         {"mobility": {"kind": "random", "grid": 4, "mobile": 2, "max_step": math.inf}},
     ]
     for settings in same:
@@ -169,6 +168,7 @@ def test_what_is_and_what_is_not_part_of_the_identity() -> None:
         {"seed": 1},
         {"rounds": 5},
         {"evaluate_every": 1},
+        {"record_movement": "none"},  # no other numbers, but another run folder
         {"test_share": 0.1},
         {"start_models": "independent"},
         {"mixing": "data_size"},
@@ -187,7 +187,7 @@ def test_every_setting_is_part_of_the_identity_unless_it_says_not() -> None:
         for name, info in Experiment.model_fields.items()
         if isinstance(info.json_schema_extra, dict) and not info.json_schema_extra["identity"]
     }
-    assert left_out == {"name", "checkpoint_every", "record_movement"}
+    assert left_out == {"name", "checkpoint_every"}
 
 
 # --- --set and overlays ---------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ class Experiment(BaseModel):
         10, "rounds between checkpoints: what a kill can lose", ge=1, identity=False
     )
     record_movement: Literal["all", "evaluated", "none"] = field(
-        "all", "which rounds' positions and contacts are kept in the run folder", identity=False
+        "all", "which rounds' positions and contacts are kept in the run folder"
     )
     data: Part = field("digits", FAMILIES["data"].about)
     partition: Part = field("dirichlet", FAMILIES["partition"].about)
