@@ -15,20 +15,30 @@ from fedroam.analysis.drawing import inline, save
 from fedroam.analysis.figures import all_figures
 from fedroam.analysis.movement import playback
 from fedroam.analysis.summary import compare_table
+from fedroam.analysis.swept import Point, sweep_section
 from fedroam.analysis.variants import variants
 from fedroam.recording import Run, write_text
 
 
-def write_report(runs: Sequence[Run], folder: Path, *, last: int = 5, threshold: float | None = None) -> Path:
+def write_report(
+    runs: Sequence[Run],
+    folder: Path,
+    *,
+    last: int = 5,
+    threshold: float | None = None,
+    swept: Sequence[Point] = (),
+) -> Path:
     """Write `report.html` and `figures/NAME.png` and `.svg` into `folder` (made if need be); return its path.
 
     The page needs no other file and no network, and follows the reader's light or dark theme. last and threshold
-    are those of `compare_table`. Raises InputError where there are no runs or nothing has been recorded.
+    are those of `compare_table`; swept: the rows of a sweep, for tables and figures by its varied settings. Raises
+    InputError where there are no runs or nothing has been recorded.
     """
     table = compare_table(runs, last=last, threshold=threshold)
     groups = variants(runs)
-    parts: dict[str, list[str]] = {"curves": [], "data": []}
-    for drawn in all_figures(groups):
+    by_setting, figures = sweep_section(swept) if swept else ("", [])
+    parts: dict[str, list[str]] = {"curves": [], "data": [], "sweep": []}
+    for drawn in [*figures, *all_figures(groups)]:
         _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
         large = drawn.figure.get_figwidth() > 7.5
@@ -44,6 +54,8 @@ def write_report(runs: Sequence[Run], folder: Path, *, last: int = 5, threshold:
         "headline": words,
         "table": numbers,
         "remarks": remarks,
+        "sweep_link": '<a href="#sweep">By setting</a>' if by_setting else "",
+        "sweep": _sweep(by_setting, parts["sweep"]),
         "figures": "".join(parts["curves"]),
         "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
         "map": _asset("map.html") + _map_notes(movement["notes"]),
@@ -58,6 +70,13 @@ def write_report(runs: Sequence[Run], folder: Path, *, last: int = 5, threshold:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, Template(_asset("report.html")).substitute(content))
     return path
+
+
+def _sweep(by_setting: str, figures: Sequence[str]) -> str:
+    """The section on what varies, nothing where it is no sweep."""
+    if not by_setting:
+        return ""
+    return f'<section id="sweep"><h2>By setting</h2>{by_setting}<div class="cards">{"".join(figures)}</div></section>'
 
 
 def _asset(name: str) -> str:

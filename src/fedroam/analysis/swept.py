@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,15 @@ import pandas as pd
 from fedroam.analysis.dose import Response, dose_figure, key_text
 from fedroam.analysis.figures import Drawn
 from fedroam.analysis.heat import heat_figure
+from fedroam.analysis.page import table_html
 from fedroam.analysis.series import Line, series_figure
 from fedroam.analysis.statistics import above, interval
+from fedroam.analysis.summary import scores
 from fedroam.analysis.threshold import Threshold, smallest_reaching
 from fedroam.analysis.variants import mean_and_error
 from fedroam.analysis.verdicts import holm
+from fedroam.analysis.words import NONE
+from fedroam.analysis.words import number as as_text
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 
@@ -46,6 +51,11 @@ class Grouped:
     by: tuple[str, ...]
     groups: dict[tuple[Any, ...], dict[int, float]]
     pooled: str
+
+
+def final_accuracy(run: Run) -> float:
+    """Accuracy (%) at the end: the mean over clients of the accuracy of each one's own model."""
+    return 100 * scores(run, 1).final
 
 
 def group(points: Sequence[Point], by: Sequence[str], number: Number) -> Grouped:
@@ -152,6 +162,29 @@ def sweep_figures(
             yield Drawn(_file("heat", x, y), f"{y} and {x}", caption, figure, part="sweep")
 
 
+def sweep_section(points: Sequence[Point]) -> tuple[str, list[Drawn]]:
+    """What a report tells of a sweep: a table for each varied setting (HTML), and the figures."""
+    label = "Final accuracy (%)"
+    drawn = list(sweep_figures(points, final_accuracy, label))
+    parts = []
+    for name in dict.fromkeys(name for point in points for name in point.keys):
+        if len(_values(points, name)) < 2:
+            continue
+        grouped = group(points, (name,), final_accuracy)
+        rows = []
+        for row in by_table(grouped).to_dict("records"):
+            texts = [key_text(row[name]), str(row["seeds"]), as_text(row["mean"], row["error"])]
+            texts.append(as_text(row["difference"], row["difference_error"], sign=True))
+            texts.append(f"{row['p']:.2g}" if math.isfinite(row["p"]) else NONE)
+            rows.append([escape(text) for text in texts])
+        heads = [name, "Seeds", label, "Difference to first (points)", "p"]
+        parts.append(f"<h3>By {escape(name)}</h3>{table_html(heads, rows)}")
+        told = "Mean ± standard error over seeds; differences are paired by seed; p: two-sided t, Holm's correction."
+        told += f" Averaged within each seed over {grouped.pooled}." if grouped.pooled else ""
+        parts.append(f'<p class="small">{escape(told)}</p>')
+    return "".join(parts), drawn
+
+
 def _ordered(points: Sequence[Point], name: str) -> list[Any]:
     values = _values(points, name)
     return sorted(values) if all(_number(value) for value in values) else values
@@ -166,9 +199,14 @@ def _file(kind: str, *names: str) -> str:
 
 
 def _second(points: Sequence[Point], varied: Sequence[str], first: str) -> str | None:
-    """The setting that is told by colour beside `first`: the one with fewest values."""
+    """The setting that is told by colour beside `first`: one of words, else the one with fewest values."""
     others = [name for name in varied if name != first and len(_values(points, name)) <= _LINES]
-    return min(others, key=lambda name: len(_values(points, name)), default=None)
+
+    def rank(name: str) -> tuple[bool, int]:
+        values = _values(points, name)
+        return all(_number(value) for value in values), len(values)
+
+    return min(others, key=rank, default=None)
 
 
 def _curves(points: Sequence[Point], varied: Sequence[str]) -> Iterator[Drawn]:
@@ -218,7 +256,8 @@ def _dose(
         grouped = group(chosen, (name,), number)
         pooled = _over(grouped)
         dots = tuple((key[0], tuple(seeds.values())) for key, seeds in grouped.groups.items())
-        lines.append(Response("" if colour is None else f"{colour} = {key_text(value)}", dots))
+        named = f"{colour} = {key_text(value)}" if _number(value) else key_text(value)
+        lines.append(Response("" if colour is None else named, dots))
     drawn = None if bound is None else (f"threshold {bound:g}", bound)
     figure = dose_figure(lines, name, label, bound=drawn)
     if figure is not None:

@@ -82,11 +82,9 @@ def _undecided(evidence: Evidence, seeds: int | None) -> str:
     if seeds is None:
         return f"more than {MOST_SEEDS} seeds would be needed if effect and spread are as observed"
     if seeds <= evidence.n:
-        had = f"{evidence.n} seeds had a chance of at least {POWER:.0%} to decide"
+        had = f"{evidence.n} seeds had a chance of at least {POWER * 100:.0f} % to decide"
         return f"{had} if effect and spread are as observed; more would tell"
-    return (
-        f"about {seeds} seeds would decide with a chance of {POWER:.0%} if effect and spread are as observed"
-    )
+    return f"about {seeds} seeds would decide with a chance of {POWER * 100:.0f} % if effect and spread are as observed"
 
 
 def needed(evidence: Evidence, holds: float, fails: float) -> int | None:

@@ -12,6 +12,7 @@ from fedroam.cli.console import out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
+    from fedroam.analysis.swept import Point
     from fedroam.recording import Run
 
 
@@ -30,9 +31,34 @@ def compare(
     csv: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the table to a CSV file too.")
     ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="Of a sweep: a row for each value of this varied setting, averaged over the others (may be repeated).",
+        ),
+    ] = None,
+    statistic: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="With --by: final, best, mean, mean_model, last:K or rounds_to:PERCENT."
+        ),
+    ] = "final",
+    reach: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="With --by: the smallest value of KEY whose statistic reaches X."),
+    ] = None,
     debug: options.Debug = False,
 ) -> None:
-    """Compare runs: final, best and last accuracy, rounds to a threshold, with standard errors over seeds."""
+    """Compare runs: final, best and last accuracy, rounds to a threshold, with standard errors over seeds.
+
+    Of a sweep, --by KEY compares the values of a varied setting, paired by seed.
+    """
+    if by:
+        from fedroam.cli.comparing import compare_by
+
+        compare_by(folders, by, statistic, reach, csv)
+        return
     from fedroam.analysis import compare_table, print_table
 
     table = compare_table(_open(folders), last=last, threshold=threshold)
@@ -63,8 +89,9 @@ def report(
     for run in runs:
         _read(run)  # a damaged table is found before half of a report is written
     home = Path(folder) if folder is not None else Path(folders[0] if len(folders) == 1 else "report")
+    points = _points(folders)
     with writing(home):
-        say(f"report: {write_report(runs, home)}")
+        say(f"report: {write_report(runs, home, swept=points)}")
 
 
 def _open(folders: list[str]) -> list[Run]:
@@ -73,6 +100,15 @@ def _open(folders: list[str]) -> list[Run]:
 
     found = {run.folder.resolve(): run for folder in folders for run in open_runs(folder)}
     return list(found.values())
+
+
+def _points(folders: list[str]) -> list[Point]:
+    """The rows of a sweep, where one is all that is reported on."""
+    if len(folders) != 1 or not (Path(folders[0]) / "sweep.json").exists():
+        return []
+    from fedroam.cli.comparing import points_of
+
+    return points_of(folders[0])
 
 
 def _read(run: Run) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.swept import final_accuracy
 from fedroam.errors import InputError, unknown
 from fedroam.papers.values import Measure
 from fedroam.recording import Run
@@ -41,10 +42,6 @@ def _after_start(series: pd.Series) -> pd.Series:
     return series[series.index > 0]
 
 
-def _final(run: Run) -> float:
-    return 100 * float(column(run).iloc[-1])
-
-
 def _best(run: Run) -> float:
     return 100 * float(np.nanmax(column(run)))
 
@@ -57,7 +54,7 @@ def _mean_model(run: Run) -> float:
     return 100 * float(column(run, "accuracy_mean_model").iloc[-1])
 
 
-final = Measure("final accuracy", "%", _final)
+final = Measure("final accuracy", "%", final_accuracy)
 best = Measure("highest accuracy", "%", _best)
 over_run = Measure("accuracy averaged over the run", "%", _over_run)
 mean_model = Measure("final accuracy of the averaged model", "%", _mean_model)

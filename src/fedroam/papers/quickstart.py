@@ -117,6 +117,7 @@ STUDY = Study(
             "one-is-enough",
             "A single moving client brings the clients above 90 %.",
             over(final.of("one"), 90),
+            source="nobody; a guess that is too bold",
         ),
     ),
 )

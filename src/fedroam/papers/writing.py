@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedroam.analysis.page import bullets, figure, notes_box, table_html
 from fedroam.analysis.statistics import Evidence
 from fedroam.analysis.variants import flat, plain_text
 from fedroam.papers.judging import Judged, Judgement, evidence_words
-from fedroam.papers.printing import HEADS, MARKS, NOT_HERE, facts, search_words
+from fedroam.papers.printing import MARKS, NOT_HERE, ours, papers, search_words
 from fedroam.recording import write_json, write_text
 
 _PAGE = """<!doctype html>
@@ -123,9 +123,9 @@ def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
     parts = []
     for table in judgement.study.tables:
         source = f", {table.source}" if table.source else ""
-        rows = [[escape(text) for text in facts(judged)] for judged in judgement.tables[table.name]]
-        parts.append(f"<h3>{escape(table.title)}</h3>{table_html(HEADS, rows)}")
-        told = f"{states[table.name]}{source}. Ours: mean ± standard error over seeds. {table.caption}"
+        heads, rows = _matrix(judgement.tables[table.name], len(judgement.seeds))
+        parts.append(f"<h3>{escape(table.title)}</h3>{table_html(heads, rows)}")
+        told = f"{states[table.name]}{source}. Mean ± standard error over seeds; below it the paper's. {table.caption}"
         parts.append(f'<p class="small">{escape(told)}</p>')
     for name, found in judgement.searches.items():
         parts.append(f"<h3>{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>")
@@ -135,6 +135,27 @@ def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
         )
         parts.append(f'<p class="small">{escape(told)}</p>')
     return "".join(parts)
+
+
+def _matrix(cells: Sequence[Judged], seeds: int) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
+    heads = list(dict.fromkeys(each.cell.column for each in cells))
+    there = {(each.cell.row, each.cell.column): each for each in cells}
+    rows = []
+    for name in dict.fromkeys(each.cell.row for each in cells):
+        row = [escape(name)]
+        for head in heads:
+            each = there.get((name, head))
+            if each is None:
+                row.append("")
+                continue
+            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
+            told += [f"n = {each.n}"] if 0 < each.n < seeds else []
+            row.append(
+                escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
+            )
+        rows.append(row)
+    return ["", *heads], rows
 
 
 def _figures(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> str:
