@@ -20,7 +20,7 @@ from fedroam.sweep import Progress, open_sweep, run_sweep, sweep_plan
 from fedroam.sweep.estimate import Rough, _like, makespan, rough
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context
-from fedroam.sweep.measuring import fit
+from fedroam.sweep.measuring import UnitCosts, fit
 from fedroam.sweep.running import crew_size
 from fedroam.sweep.sharing import arrays_of, offer_shared, write_shared
 from sweeps import settings
@@ -185,10 +185,18 @@ def test_unit_costs_are_found_exactly_from_exact_times(
         strict=True,
     ):
         assert got == pytest.approx(true, rel=1e-6)
-    saves = len({t for t in range(rounds + 1) if t % checkpoint == 0 or t == rounds})
     evaluations = len({t for t in range(1, rounds + 1) if t % evaluate == 0 or t == rounds})
-    total = start + rounds * plain + evaluations * evaluation + saves * (save + end)
+    # These runs are shorter than the pause between two checkpoints: only the first and the last are written.
+    total = start + rounds * plain + evaluations * evaluation + 2 * (save + end)
     assert found.seconds(experiment) == pytest.approx(total, rel=1e-6)
+
+
+def test_checkpoints_are_counted_as_often_as_due_or_as_the_pause_allows() -> None:
+    costs = UnitCosts(start=0, round=1.0, evaluation=0, checkpoint=0.1, end=0)
+    often = Experiment(rounds=100, checkpoint_every=1)  # due each second, written every five
+    assert costs.seconds(often) == pytest.approx(100 + (2 + 20) * 0.1)
+    rare = Experiment(rounds=100, checkpoint_every=30)  # due at 30, 60, 90 and the end
+    assert costs.seconds(rare) == pytest.approx(100 + (2 + 3) * 0.1)
 
 
 def test_rough_costs_order_runs_sensibly() -> None:

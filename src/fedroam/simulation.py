@@ -118,14 +118,16 @@ def run(
     observer: Observer | None = None,
     on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
+    checkpoint_pause: float = 0.0,
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
     A finished run of the same experiment is returned as it is; an unfinished one is continued (`existing =
     "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
     after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
-    after the round (a second one stops at once). Raises InputError for wrong input, FedroamError where
-    the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
+    after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
+    checkpoints, however short the rounds. Raises InputError for wrong input, FedroamError where the run fails,
+    Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
     status = {
@@ -157,7 +159,8 @@ def run(
         if not recorder.finished:
             scene = scene or prepare(experiment)
             _record_scene(scene, folder, facts or {})
-            _play(scene, recorder, found, observer or (lambda *_: None), on_interrupt or (lambda: None))
+            watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
+            _play(scene, recorder, found, watch, stopping, checkpoint_pause)
     except Interrupted:
         raise
     except Exception as error:
@@ -177,6 +180,7 @@ def _play(
     found: tuple[int, dict[str, np.ndarray]] | None,
     observer: Observer,
     on_interrupt: Callable[[], None],
+    pause: float,
 ) -> None:
     """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
     experiment, rounds = scene.experiment, scene.experiment.rounds
@@ -208,14 +212,17 @@ def _play(
             moved(state.meeting, evaluated=True)
             observer(0, rounds, take(state.meeting, nobody, nobody.astype(np.float64)))
             recorder.checkpoint(0, state.arrays())
+        saved = time.perf_counter()
         while state.round < rounds:
             state, meeting, learners, losses = play_round(scene, state)
             t = state.round
             evaluated = t % experiment.evaluate_every == 0 or t == rounds
             moved(meeting, evaluated)
             observer(t, rounds, take(meeting, learners, losses) if evaluated else None)
-            if t % experiment.checkpoint_every == 0 or t == rounds or interrupted():
+            due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
+            if due or t == rounds or interrupted():
                 recorder.checkpoint(t, state.arrays())
+                saved = time.perf_counter()
             if interrupted() and t < rounds:
                 recorder.note(state="interrupted")
                 raise Interrupted(

@@ -18,6 +18,9 @@ from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.sweep.limits import peak_memory
 
+# Seconds between two checkpoints of a run in a sweep, at least. A checkpoint waits for the disk (about 20 ms), which
+# for runs of few seconds would leave cores idle; a kill loses so much of each run in hand.
+CHECKPOINT_PAUSE = 5.0
 FEW = 2  # rounds of the first, short run, which tells how many more the time allows
 
 
@@ -36,13 +39,12 @@ class UnitCosts:
 
     def seconds(self, experiment: Experiment) -> float:
         """A whole run."""
-        checkpoints = _count(experiment.rounds, experiment.checkpoint_every)
-        return (
-            self.start
-            + experiment.rounds * self.round
-            + _count(experiment.rounds, experiment.evaluate_every) * self.evaluation
-            + (checkpoints + 1) * (self.checkpoint + self.end)
-        )
+        rounds = experiment.rounds * self.round
+        rounds += _count(experiment.rounds, experiment.evaluate_every) * self.evaluation
+        # Besides those of rounds 0 and the last: so many as are due, but no more than the pause between them allows.
+        due = _count(experiment.rounds, experiment.checkpoint_every) - 1
+        between = min(due, int(rounds / CHECKPOINT_PAUSE))
+        return self.start + rounds + (2 + between) * (self.checkpoint + self.end)
 
 
 def _count(rounds: int, every: int) -> int:

@@ -28,7 +28,7 @@ from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.sweep.limits import GIB, first_to_die, limit_memory, out_of_memory
-from fedroam.sweep.measuring import measure
+from fedroam.sweep.measuring import CHECKPOINT_PAUSE, measure
 from fedroam.sweep.sharing import offer_shared
 
 try:
@@ -151,6 +151,7 @@ def perform(
             variant=task["title"],
             order=task["order"],
             observer=observe,
+            checkpoint_pause=CHECKPOINT_PAUSE,
         )
     except (Interrupted, KeyboardInterrupt):
         return {"is": "interrupted"}
