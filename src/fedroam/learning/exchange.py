@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from scipy import sparse
 from torch.nn import functional
 
 from fedroam.learning.matrix import Models
+from fedroam.learning.workers import Workers, cores
 
 # Columns done at a time: on a CPU, as many as let this part of a thousand rows stay in a core's own cache (it is
 # read once for each neighbour); elsewhere, so many that a single call is enough work.
 CPU_COLUMNS = 256
+TASK = 16 * CPU_COLUMNS  # what one worker takes at a time
 COLUMNS = 65536
 
 
@@ -32,7 +36,6 @@ def mix(models: Models, weights: sparse.csr_array) -> None:
             _mix(matrix, some, changed)
 
 
-@torch.no_grad()
 def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -> None:
     """Rows `changed` of the matrix become `weights` [changed, rows] times the matrix."""
 
@@ -44,15 +47,36 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
     factors = tensor(weights.data.astype(np.float32))
     everything = len(read) == len(changed) == len(matrix)
     source, target = tensor(read.astype(np.int64)), tensor(changed.astype(np.int64))
-    step = CPU_COLUMNS if matrix.device.type == "cpu" else COLUMNS
-    for begin in range(0, matrix.shape[1], step):
-        block = matrix[:, begin : begin + step]
-        values = block.contiguous() if everything else block.index_select(0, source)
-        # A weighted sum of rows is a "bag of embeddings": of torch's ways to say it, the one with a fast kernel.
-        sums = functional.embedding_bag(
-            entries, values, begins, mode="sum", per_sample_weights=factors, include_last_offset=True
-        )
-        if everything:
-            block.copy_(sums)
-        else:
-            block.index_copy_(0, target, sums)
+    width = matrix.shape[1]
+
+    @torch.no_grad()
+    def blocks(begin: int, end: int, step: int) -> None:
+        for start in range(begin, end, step):
+            block = matrix[:, start : min(start + step, end)]
+            values = block.contiguous() if everything else block.index_select(0, source)
+            # A weighted sum of rows is a "bag of embeddings": of torch's ways to say it, the one with a fast kernel.
+            sums = functional.embedding_bag(
+                entries, values, begins, mode="sum", per_sample_weights=factors, include_last_offset=True
+            )
+            if everything:
+                block.copy_(sums)
+            else:
+                block.index_copy_(0, target, sums)
+
+    if matrix.device.type != "cpu":
+        blocks(0, width, COLUMNS)
+        return
+    # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
+    # whichever is held up by something else.
+    starts = range(0, width, TASK)
+    _workers().run(
+        [1.0] * len(starts),
+        lambda _, k: blocks(starts[k], min(starts[k] + TASK, width), CPU_COLUMNS),
+        "exchange, part {}".format,
+    )
+
+
+@functools.cache
+def _workers() -> Workers:
+    """As many as torch may use threads in this process, made at the first exchange."""
+    return Workers(max(1, min(cores(), torch.get_num_threads())))

@@ -14,9 +14,17 @@ from fedroam.components import Part, field, register
 class Training(Protocol):
     """The local work of a round. The engines read the optimiser's fields (lr, momentum, weight_decay)."""
 
-    lr: float
-    momentum: float
-    weight_decay: float
+    @property
+    def lr(self) -> float:
+        """Learning rate of the first round."""
+
+    @property
+    def momentum(self) -> float:
+        """Momentum, 0 for none."""
+
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay (L2)."""
 
     def batches(self, samples: int, stream: np.random.Generator) -> Iterator[np.ndarray]:
         """The batches of one client in one round, one optimiser step each: positions in 0 .. samples - 1."""

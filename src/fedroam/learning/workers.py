@@ -101,7 +101,8 @@ def _dismiss(inboxes: list[queue.SimpleQueue[_Batch | None]], threads: list[thre
     for inbox in inboxes:
         inbox.put(None)
     for thread in threads:
-        thread.join()
+        if thread is not threading.current_thread():  # a worker may hold the last reference to the pool
+            thread.join()
 
 
 class Workers:
@@ -116,9 +117,12 @@ class Workers:
         self._inboxes: list[queue.SimpleQueue[_Batch | None]] = []
         self._threads: list[threading.Thread] = []
         self._batch: _Batch | None = None
+        self._process = os.getpid()
+        self._turn = threading.Lock()
         self._finalizer = weakref.finalize(self, _dismiss, self._inboxes, self._threads)
 
     def _start(self) -> None:
+        self._process = os.getpid()
         before, ready = torch.get_num_threads(), threading.Semaphore(0)
         for worker in range(self.count):
             inbox: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
@@ -148,10 +152,23 @@ class Workers:
         """
         if not self._finalizer.alive:
             raise FedroamError("these workers are closed")
+        with self._turn:
+            batch = self._run(sizes, do, 1 if serial else self.count)
+        if batch.failures:
+            first = min(batch.failures)
+            error = batch.failures[first]
+            kind = InputError if isinstance(error, InputError) else FedroamError
+            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
+            raise kind(f"{name(first)}: {shown}") from error
+
+    def _run(self, sizes: Sequence[float], do: Callable[[int, int], None], most: int) -> _Batch:
+        if self._process != os.getpid():  # a forked process has the objects but not the threads
+            self._inboxes.clear()
+            self._threads.clear()
         if not self._threads:
             self._start()
         order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
-        count = 1 if serial else min(self.count, len(order))
+        count = min(most, len(order))
         batch = self._batch = _Batch(order, do, count)
         for inbox in self._inboxes[:count]:
             inbox.put(batch)
@@ -167,12 +184,7 @@ class Workers:
             raise
         finally:
             self._batch = None
-        if batch.failures:
-            first = min(batch.failures)
-            error = batch.failures[first]
-            kind = InputError if isinstance(error, InputError) else FedroamError
-            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
-            raise kind(f"{name(first)}: {shown}") from error
+        return batch
 
     def check(self) -> None:
         """To be called now and then inside a long job: raises Cancelled where the work is to end."""

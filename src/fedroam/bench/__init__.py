@@ -1,0 +1,99 @@
+"""Measured speed: training, mixing, evaluation and overhead, as ratios against a plain loop in the same run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from fedroam.bench.measures import Result, evaluation, mixing, overhead, training
+from fedroam.bench.workloads import WORKLOADS
+from fedroam.errors import InputError, unknown
+from fedroam.learning.workers import cores
+
+__all__ = ["NAMES", "Result", "run"]
+
+# What can be measured, in the order of the table.
+NAMES = (*WORKLOADS, "F", "evaluation", "overhead")
+
+
+def run(
+    workloads: Sequence[str] | None = None,
+    repeats: int = 7,
+    *,
+    workers: int = 0,
+    out: str | Path | None = None,
+    console: Console | None = None,
+) -> list[Result]:
+    """Measure `workloads` (names from NAMES; all by default), print a table, return its lines.
+
+    workers: of the engine, 0 is one a core; the plain loop uses as many of torch's threads. out: a JSON file to
+    write the results to as well, with every single time. Raises InputError for an unknown name, no repeats, or
+    a file that cannot be written.
+    """
+    names = list(NAMES if workloads is None else workloads)
+    for name in names:
+        if name not in NAMES:
+            raise unknown("workload", name, NAMES)
+    if repeats < 1:
+        raise InputError(f"repeats = {repeats}: allowed are whole numbers from 1")
+    console = console or Console(highlight=False)
+    count = workers or cores()
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    results: list[Result] = []
+    try:
+        for name in names:
+            with console.status(f"measuring {name}"):
+                results += _measure(name, repeats, count)
+    finally:
+        torch.set_num_threads(before)
+    console.print(_table(results, count))
+    if out is not None:
+        _write(Path(out), results, count)
+    return results
+
+
+def _measure(name: str, repeats: int, workers: int) -> list[Result]:
+    if name in WORKLOADS:
+        return training(name, repeats, workers)
+    if name == "F":
+        return mixing(repeats)
+    return evaluation(repeats, workers) if name == "evaluation" else overhead(repeats, workers)
+
+
+def _table(results: Sequence[Result], workers: int) -> Table:
+    table = Table(
+        title=f"fedroam bench, {workers} cores, torch {torch.__version__}",
+        caption="x: speed over a plain loop of nn.Module and torch.optim.SGD, measured in turn. Trust ratios, not "
+        "times.",
+    )
+    table.add_column()
+    table.add_column("measured")
+    table.add_column("target", justify="right")
+    table.add_column("reached", justify="right")
+    table.add_column()
+    table.add_column("times", overflow="fold")
+    for result in results:
+        sign = ">=" if result.more_is_better else "<="
+        target = "" if result.target is None else f"{sign} {result.target:g} {result.unit}"
+        verdict = {True: "yes", False: "no", None: ""}[result.reached]
+        table.add_row(
+            *(result.name, result.about, target, f"{result.value:.2f} {result.unit}", verdict, result.detail)
+        )
+    return table
+
+
+def _write(path: Path, results: Sequence[Result], workers: int) -> None:
+    lines = [{**dataclasses.asdict(result), "reached": result.reached} for result in results]
+    facts = {"workers": workers, "torch": torch.__version__, "machine": platform.platform(), "results": lines}
+    try:
+        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None

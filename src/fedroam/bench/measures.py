@@ -1,0 +1,212 @@
+"""What is timed, and how: our engine and the plain loop in turn, so that both meet the same disturbances."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch.nn import functional
+
+from fedroam.bench.workloads import WORKLOADS, Ours, Plain
+from fedroam.data import memory
+from fedroam.experiment import Experiment
+from fedroam.learning import Entry, Job, Layout, Learner, Models, Scores, mix
+from fedroam.learning.training import SGD
+from fedroam.learning.workers import Workers
+from fedroam.randomness import stream
+from fedroam.scene import prepare
+from fedroam.simulation import begin, play_round
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """One line of the table. value and target in `unit`; `more_is_better` says which side of the target is good.
+
+    times: seconds of each repeat, by what was timed.
+    """
+
+    name: str
+    about: str
+    value: float
+    target: float | None
+    unit: str
+    more_is_better: bool = True
+    detail: str = ""
+    times: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the target is reached; None where there is none."""
+        if self.target is None:
+            return None
+        return self.value >= self.target if self.more_is_better else self.value <= self.target
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long a call takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def in_turn(repeats: int, **works: Callable[[], object]) -> dict[str, list[float]]:
+    """Seconds of each call, `repeats` times in turn, after one round to warm up."""
+    for work in works.values():
+        work()
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    return times
+
+
+def ratio(times: dict[str, list[float]], slow: str, fast: str) -> float:
+    """Median of the ratios of neighbours in time."""
+    return statistics.median(a / b for a, b in zip(times[slow], times[fast], strict=True))
+
+
+def peak(workers: int, repeats: int = 3) -> float:
+    """FLOP/s of a large convolution on every core at once: what this machine can do at best, now."""
+    hands = Workers(workers)
+    images, channels, side = 8, 128, 32
+    flops = 2.0 * images * side * side * channels * channels * 9
+
+    def channels_last(*shape: int) -> torch.Tensor:
+        return torch.zeros(shape).normal_(generator=torch.Generator().manual_seed(0)).permute(0, 3, 1, 2)
+
+    x, weight = channels_last(images, side, side, channels), channels_last(channels, 3, 3, channels)
+
+    @torch.no_grad()
+    def do(_worker: int, _k: int) -> None:
+        for _ in range(5):
+            functional.conv2d(x, weight, padding=1)
+
+    calls = [1.0] * (2 * hands.count)
+    best = min(seconds(lambda: hands.run(calls, do)) for _ in range(repeats + 1))
+    hands.close()
+    return 5 * flops * len(calls) / best
+
+
+def training(name: str, repeats: int, workers: int) -> list[Result]:
+    """A workload's speed over the plain loop, and its share of the peak measured just before and after."""
+    workload = WORKLOADS[name]
+    ours = Ours(workload, workers)
+    plain = Plain(workload, ours.x, ours.y)
+    top = peak(workers)
+    times = in_turn(repeats, plain=plain.round, engine=ours.round)
+    top = max(top, peak(workers))
+    ours.learner.close()
+    work = workload.flops * workload.steps * workload.clients
+    median = statistics.median(times["engine"])
+    detail = (
+        f"{workload.clients} clients x {workload.steps} steps of {workload.batch}: "
+        f"plain {statistics.median(times['plain']):.3f} s, engine {median:.3f} s, "
+        f"{work / median / 1e9:.0f} of {top / 1e9:.0f} GFLOP/s ({100 * work / median / top:.0f}%)"
+    )
+    return [
+        Result(
+            name, workload.about, ratio(times, "plain", "engine"), workload.target, "x", True, detail, times
+        )
+    ]
+
+
+def mixing(repeats: int) -> list[Result]:
+    """F: X[1000, 100000] by a sparse W with 7.5 entries a row."""
+    rows, columns, degree = 1000, 100_000, 6.5
+    draws = stream(0, "benchmark")
+    near = np.triu(draws.random((rows, rows)) < degree / rows, 1)
+    graph = near | near.T | np.eye(rows, dtype=bool)
+    weights = sparse.csr_array(graph / graph.sum(1, keepdims=True))
+    matrix = torch.from_numpy(draws.standard_normal((rows, columns), dtype=np.float32))
+    layout = Layout((Entry("all", (columns,), 0, columns),), ())
+    models = Models(layout, matrix, torch.zeros(rows, 0), None)
+    times = in_turn(repeats, mix=lambda: mix(models, weights), copy=lambda: matrix.clone())
+    value = 1e3 * statistics.median(times["mix"])
+    detail = (
+        f"best {1e3 * min(times['mix']):.0f} ms; copying X {1e3 * statistics.median(times['copy']):.0f} ms"
+    )
+    return [Result("F", "mixing, X[1000, 100000], degree 7.5", value, 110.0, "ms", False, detail, times)]
+
+
+def evaluation(repeats: int, workers: int) -> list[Result]:
+    """20 models of workload A on one test set: over the plain loop, and its FLOP/s over those of training."""
+    workload = dataclasses.replace(WORKLOADS["A"], steps=5)
+    ours = Ours(workload, workers)
+    plain = Plain(workload, ours.x, ours.y)
+    times = in_turn(repeats, plain=plain.judge, engine=ours.judge, training=ours.round)
+    ours.learner.close()
+    trained = workload.clients * workload.steps * workload.flops
+    judged = (
+        workload.clients * len(ours.y) * 0.96e6
+    )  # multiplications and additions of one sample's forward pass
+    share = statistics.median(
+        (judged / e) / (trained / t) for e, t in zip(times["engine"], times["training"], strict=True)
+    )
+    detail = f"20 models x {len(ours.y)} samples: {statistics.median(times['engine']):.3f} s"
+    over = ratio(times, "plain", "engine")
+    return [
+        Result("evaluation", "20 models of A, FLOP/s over training's", share, 1.0, "x", True, detail, times),
+        Result("evaluation", "20 models of A, over the plain loop", over, None, "x", True, detail, times),
+    ]
+
+
+class _Clocked:
+    """A learner that notes the time spent in it."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.seconds = learner, 0.0
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        begin = time.perf_counter()
+        losses = self.learner.train(models, jobs)
+        self.seconds += time.perf_counter() - begin
+        return losses
+
+    def evaluate(self, *arguments: Any) -> Scores:
+        begin = time.perf_counter()
+        scores = self.learner.evaluate(*arguments)
+        self.seconds += time.perf_counter() - begin
+        return scores
+
+    def close(self) -> None:
+        self.learner.close()
+
+
+def overhead(repeats: int, workers: int) -> list[Result]:
+    """The share of a round of workload A that goes to movement, contacts, mixing and the rows of what is recorded."""
+    workload = WORKLOADS["A"]
+    draws = stream(0, "benchmark")
+    x = draws.standard_normal((10_000, 28, 28, 1), dtype=np.float32)
+    experiment = Experiment(
+        clients=workload.clients,
+        rounds=repeats + 1,
+        data=memory(x, draws.integers(0, 10, len(x))),
+        partition="iid",
+        model=workload.model,
+        training=SGD(lr=0.01, batch_size=workload.batch, steps=workload.steps),
+        engine={"kind": "auto", "workers": workers},
+    )
+    scene = prepare(experiment)
+    clock = _Clocked(scene.learner)
+    scene = dataclasses.replace(scene, learner=clock)
+    state, shares, rounds = begin(scene), [], []
+    for _ in range(repeats + 1):
+        clock.seconds, began = 0.0, time.perf_counter()
+        state, meeting, _, _ = play_round(scene, state)
+        scene.movement_rows(state.round, meeting)
+        rounds.append(time.perf_counter() - began)
+        shares.append(100 * (1 - clock.seconds / rounds[-1]))
+    clock.close()
+    value = statistics.median(shares[1:])
+    detail = f"of {1e3 * statistics.median(rounds[1:]):.0f} ms"
+    return [
+        Result(
+            "overhead", "all but training, round of A", value, 5.0, "%", False, detail, {"round": rounds[1:]}
+        )
+    ]
