@@ -20,7 +20,7 @@ from fedroam.analysis.figures import Drawn
 from fedroam.analysis.heat import heat_figure
 from fedroam.analysis.page import table_html
 from fedroam.analysis.series import Line, series_figure
-from fedroam.analysis.statistics import above, interval
+from fedroam.analysis.statistics import above
 from fedroam.analysis.summary import scores
 from fedroam.analysis.threshold import Threshold, smallest_reaching
 from fedroam.analysis.variants import mean_and_error
@@ -104,8 +104,8 @@ def by_table(grouped: Grouped) -> pd.DataFrame:
         gaps = [seeds[seed] - first[seed] for seed in seeds if seed in first] if k else []
         row["difference"], row["difference_error"] = mean_and_error(gaps)
         row["n"] = len(gaps)
-        row["low"], row["high"] = interval(gaps)
         evidence = above(gaps)
+        row["low"], row["high"] = evidence.low, evidence.high
         row["p"] = min(1.0, 2 * min(evidence.p_holds, evidence.p_fails)) if len(gaps) > 1 else math.nan
         rows.append(row)
     table = pd.DataFrame(rows)
