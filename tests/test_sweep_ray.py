@@ -70,17 +70,26 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
     plan = sweep_plan(settings(), over=["training.lr=0.1,0.2"])
     common = cluster._common
     monkeypatch.setattr(cluster, "_common", lambda *given: {**common(*given), "token": "of another place"})
-    begun = []
+    heard = set()
 
     def observe(progress: Progress, event: Event) -> None:
-        if event.what == "begun":
-            begun.append(event.digest)
-            assert not list((tmp_path / "ray" / "runs").glob("*/checkpoints"))  # nobody writes there yet
+        if event.what == "round":
+            heard.add(event.digest)
+            # Nothing is there before the whole run is: it is computed elsewhere.
+            assert not (tmp_path / "ray" / "runs" / event.digest[:16]).exists()
 
     far = run_sweep(plan, tmp_path / "ray", ray="auto", observer=observe)
-    assert sorted(begun) == sorted(plan.distinct)
+    assert heard == set(plan.distinct)
     same(far, run_sweep(plan, tmp_path / "local", workers=1))
     assert sorted(path.name for path in (tmp_path / "ray" / "runs").iterdir()) == sorted(
         digest[:16] for digest in plan.distinct
     )
     assert open_sweep(tmp_path / "ray").done
+
+
+def test_errors_of_rays_own_become_one_line() -> None:
+    text = "\x1b[36mray::_task()\x1b[39m (pid=1)\n  File x, line 3\n\nImportError: no module\n"
+    assert (
+        cluster.brief(RuntimeError(text)) == "RuntimeError: ray::_task() (pid=1) ... ImportError: no module"
+    )
+    assert cluster.brief(RuntimeError("plain")) == "RuntimeError: plain"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -192,11 +193,19 @@ def _result(ray: Any, reference: Any, task: Message) -> Message:
     except ray.exceptions.WorkerCrashedError:
         return {"is": "failed", "reason": f"its worker died, {TRIES} times"}
     except ray.exceptions.RayError as error:
-        return {"is": "failed", "reason": (reason_of(error.__cause__ or error))[:500]}
+        return {"is": "failed", "reason": brief(error)}
     files = message.pop("files", None)
     if files is not None:
         _store(Path(task["folder"]), files)
     return message
+
+
+def brief(error: BaseException) -> str:
+    """An error of Ray's own in one line: the first and the last of its many, without colours."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line[:200] for line in (lines[:1] + lines[-1:] if len(lines) > 1 else lines)]
+    return f"{type(error).__name__}: {' ... '.join(told)}"
 
 
 def _store(folder: Path, files: Mapping[str, bytes]) -> None:
