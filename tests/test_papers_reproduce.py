@@ -19,7 +19,7 @@ BASE = {
     "clients": 4, "rounds": 2, "evaluate_every": 1, "checkpoint_every": 1,
     "data": {"kind": "digits", "test_share": 0.9}, "partition": {"kind": "dirichlet", "alpha": 0.3},
     "contacts": {"kind": "radius", "radius": 1.5},
-     "model": "softmax_regression",
+    "model": "softmax_regression",
     "training": {"kind": "sgd", "lr": 0.1}, "engine": "reference",
     "mobility": {"kind": "random", "grid": 4, "mobile": 2},
 }

@@ -46,6 +46,8 @@ class Table:
         return tuple(dict.fromkeys(v for cell in self.cells for v in cell.value.variants))
 
 
+# What a paper printed in a cell: nothing, a number, or a number and its error.
+Printed = float | tuple[float, float] | None
 R = TypeVar("R")
 C = TypeVar("C")
 
@@ -56,20 +58,27 @@ def table(
     rows: Mapping[str, R],
     columns: Mapping[str, C],
     value: Callable[[R, C], Value],
-    paper: Sequence[Sequence[float | None]] | None = None,
+    paper: Sequence[Sequence[Printed]] | None = None,
     *,
     source: str = "",
     caption: str = "",
 ) -> Table:
-    """A table of rows x columns: labels with what `value(row, column)` needs; paper: the printed numbers by row."""
+    """A table of rows x columns: labels with what `value(row, column)` needs.
+
+    paper: the printed numbers by row: None, a number, or (number, error). Raises InputError for another shape.
+    """
     if paper is not None and [len(row) for row in paper] != [len(columns)] * len(rows):
         raise InputError(f"table {name}: the paper's numbers must be {len(rows)} rows of {len(columns)}")
     cells = [
-        Cell(label, head, value(r, c), None if paper is None else paper[i][j])
+        Cell(label, head, value(r, c), *_printed(None if paper is None else paper[i][j]))
         for i, (label, r) in enumerate(rows.items())
         for j, (head, c) in enumerate(columns.items())
     ]
     return Table(name, title, tuple(cells), source, caption)
+
+
+def _printed(given: Printed) -> tuple[float | None, float | None]:
+    return given if isinstance(given, tuple) else (given, None)
 
 
 @dataclass(frozen=True)
