@@ -56,6 +56,12 @@ class Meetings:
             dtype=np.int64,
         )
 
+    def first(self, rounds: int) -> Meetings:
+        """The same, cut after `rounds` rounds."""
+        return Meetings(
+            self.clients, self.graphs[:rounds], None if self.weights is None else self.weights[:rounds]
+        )
+
     def smallest_window(self, *, sliding: bool = False, keep_last: bool = False) -> SmallestWindow:
         """The smallest B for B-strong connectivity; see `smallest_window` of `windows`."""
         return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)

@@ -1,25 +1,17 @@
-"""A convex run beside its bounds: softmax regression by plain SGD, replayed round by round and measured in float64."""
+"""A convex run beside its bounds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import torch
 
 from fedroam.analysis.connectivity import Meetings
 from fedroam.analysis.convergence import corollary_1, descent, lemma_3, product_bound, theorem_1
-from fedroam.analysis.convex import Optimum, SoftmaxProblem, stacked
-from fedroam.analysis.spectral import Weights, doubly_stochastic, mixing_parameters, window_parameters
-from fedroam.errors import InputError
-from fedroam.experiment import Experiment
-from fedroam.learning import Job
-from fedroam.mixing import Facts
-from fedroam.scene import Scene, prepare
-from fedroam.simulation import begin, play_round
+from fedroam.analysis.convex import Optimum, SoftmaxProblem
+from fedroam.analysis.spectral import Weights, mixing_parameters, window_parameters
 
 
 @dataclass(frozen=True)
@@ -162,143 +154,56 @@ class Trajectory:
             best = np.minimum(best, np.fromiter(every, np.float64))
         return best
 
+    def lines(self) -> list[tuple[str, float, str]]:
+        """What was measured and what bounds it, as rows for a reader: name, value, remark.
+
+        Values at the end of the run; a consensus distance as the largest of the run, which Lemma 3 bounds.
+        """
+        disconnected = int((self.graphs.components > 1).sum())
+        reason = (
+            f"{disconnected} of {len(self.weights)} rounds are disconnected, so p = 0" if disconnected else ""
+        )
+        unproven = "not proven: p is that of a window of B rounds" if disconnected else "the same: B = 1"
+        step = "" if self.eta < 0.5 / self.largest else "eta is not below 1 / (2 L): Theorem 1 does not apply"
+        minimum = (
+            ""
+            if self.optimum.attained
+            else "no minimiser: the samples can be separated, f falls to 0 for ever"
+        )
+        many = "estimated: largest of the run" if self.sigma.any() else "full batch"
+        return [
+            ("clients N", float(self.clients), ""),
+            ("learning rate eta", self.eta, step),
+            ("smoothness L", self.largest, "largest of the clients"),
+            ("1 / (2 L)", 0.5 / self.largest, ""),
+            ("variance, mean of sigma_i^2", float(self.sigma.mean()), many),
+            ("heterogeneity, sum of tau_i", float(self.tau.sum()), "largest of the run"),
+            ("heterogeneity, limit for any models", float(self.tau_limits.sum()), ""),
+            ("mixing parameter p of all rounds", self.p, reason),
+            ("smallest B", math.nan if self.window is None else float(self.window), ""),
+            ("mixing parameter of the windows of B rounds", self.window_p, ""),
+            ("f*", self.optimum.infimum, minimum),
+            ("consensus distance, largest measured", float(self.consensus.max()), ""),
+            ("  from measured products, largest", float(self.tight_consensus.max()), ""),
+            ("  Lemma 3", self.consensus_bound(), reason),
+            ("  Lemma 3 with p = window", self.consensus_bound(window=True), unproven),
+            ("mean of f(mean model) - f*, measured", float(self.gap[-1]), ""),
+            ("  from measured products", float(self.tight_gap[-1]), step),
+            ("  Theorem 1", float(self.gap_bound()[-1]), step or minimum or reason),
+            (
+                "  Theorem 1 with p = window",
+                float(self.gap_bound(window=True)[-1]),
+                step or minimum or unproven,
+            ),
+            ("largest ||product - J||_F^2 of a window, measured", float(self.products.max()), ""),
+            (
+                "  Corollary 1",
+                self.corollary(),
+                f"vacuous: no product has more than N - 1 = {self.clients - 1}",
+            ),
+        ]
+
 
 def _running(values: np.ndarray) -> np.ndarray:
     """The mean of the first 1, 2, ... values."""
     return np.asarray(np.cumsum(values) / np.arange(1, len(values) + 1))
-
-
-def check_convex(experiment: Experiment) -> None:
-    """Refuse an experiment that the theory does not speak of. Raises InputError that names what must be different."""
-    model, training = experiment.model.kind, experiment.training
-    sgd = {name: getattr(training, name, None) for name in ("momentum", "lr_decay", "batch_size")}
-    several = (getattr(training, "steps", None) or 1) > 1 or (getattr(training, "epochs", None) or 1) > 1
-    part = sgd["batch_size"] and getattr(training, "steps", None) != 1
-    smoothing = getattr(experiment.objective, "label_smoothing", 0.0)
-    for wrong, found, allowed in (
-        (model != "softmax_regression", f"model.kind = {model!r}", "'softmax_regression', which is convex"),
-        (training.kind != "sgd", f"training.kind = {training.kind!r}", "'sgd'"),
-        (sgd["momentum"], f"training.momentum = {sgd['momentum']}", "0: the theory is that of plain SGD"),
-        (sgd["lr_decay"] != 1.0, f"training.lr_decay = {sgd['lr_decay']}", "1"),
-        (several or part, "training: more than one step in a round", "the full batch, or steps = 1"),
-        (
-            experiment.objective.kind != "cross_entropy" or smoothing,
-            f"objective.kind = {experiment.objective.kind!r}",
-            "'cross_entropy' without label smoothing",
-        ),
-        (
-            experiment.federation.kind != "decentralized",
-            f"federation.kind = {experiment.federation.kind!r}",
-            "'decentralized'",
-        ),
-        (
-            experiment.start_models != "equal",
-            f"start_models = {experiment.start_models!r}",
-            "'equal': Lemma 3 starts from it",
-        ),
-    ):
-        if wrong:
-            raise InputError(f"{found}: for the bounds of convex learning allowed is {allowed}")
-
-
-def problem_of(scene: Scene) -> SoftmaxProblem:
-    """The convex problem of a scene's clients."""
-    x = scene.task.x.cpu().numpy()
-    x = x.reshape(len(x), -1)
-    y = scene.dataset.y_train
-    held = scene.split.train
-    decay = float(getattr(scene.experiment.training, "weight_decay", 0.0))
-    return SoftmaxProblem(tuple(x[i] for i in held), tuple(y[i] for i in held), scene.dataset.classes, decay)
-
-
-def follow(
-    experiment: Experiment,
-    rounds: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Trajectory:
-    """Run an experiment's first rounds (default: all) and measure what the bounds are about, in float64.
-
-    progress(round, rounds) is called after each round. Raises InputError where the theory does not speak of the
-    experiment, or its mixing weights are not doubly stochastic (then the mean moves, and Theorem 1's proof fails).
-    """
-    check_convex(experiment)
-    scene = prepare(experiment)
-    try:
-        return _follow(scene, experiment.rounds if rounds is None else rounds, progress or (lambda *_: None))
-    finally:
-        scene.learner.close()
-
-
-def _follow(scene: Scene, rounds: int, progress: Callable[[int, int], None]) -> Trajectory:
-    problem, state = problem_of(scene), begin(scene)
-    training, clients = scene.experiment.training, problem.clients
-    eta, batch_size = float(training.lr), int(training.batch_size)  # type: ignore[attr-defined]
-    graphs, weights, gradients = [], [], []
-    consensus, values = np.zeros(rounds + 1), np.zeros(rounds + 1)
-    tau, sigma = np.zeros(clients), np.zeros(clients)
-    models = _rows(state.models.parameters)
-    first = models.mean(axis=0)
-    consensus[0], values[0] = _spread(models), problem.value(first)
-    for t in range(1, rounds + 1):
-        batches = [
-            _positions(Job(i, i, scene.split.train[i], t), scene) if batch_size else None
-            for i in range(clients)
-        ]
-        gradient = stacked(problem, models, batches)
-        off = ((gradient - gradient.mean(axis=0)) ** 2).sum(axis=1)
-        gradients.append(math.sqrt(off.sum()))
-        tau = np.maximum(tau, off)
-        if batch_size:
-            found = [problem.variance(i, models[i], batch_size) for i in range(clients)]
-            sigma = np.maximum(sigma, found)
-        state, meeting, learners, _ = play_round(scene, state)
-        if len(learners) != int((scene.split.sizes > 0).sum()):
-            raise InputError(
-                f"round {t}: only {len(learners)} clients take part; the bounds of convex learning need all of them"
-            )
-        facts = Facts(samples=scene.setting.samples, speed=meeting.paths.length)
-        one = scene.setting.mixing.weights(meeting.graph, facts)
-        if not doubly_stochastic(one):
-            kind = scene.experiment.mixing.kind
-            raise InputError(
-                f"mixing.kind = {kind!r}: its weights are not doubly stochastic in round {t}; for the bounds of convex "
-                "learning allowed are rules that are, such as 'metropolis'"
-            )
-        graphs.append(meeting.graph)
-        weights.append(one)
-        models = _rows(state.models.parameters)
-        consensus[t], values[t] = _spread(models), problem.value(models.mean(axis=0))
-        progress(t, rounds)
-    limits = problem.gradient_limits()
-    return Trajectory(
-        eta=eta,
-        problem=problem,
-        graphs=Meetings(clients, tuple(graphs), tuple(weights)),
-        consensus=consensus,
-        values=values,
-        gradients=np.array(gradients),
-        tau=tau,
-        tau_limits=(limits + (limits.sum() - 2 * limits) / clients) ** 2
-        if np.isfinite(limits).all()
-        else np.full(clients, np.inf),
-        sigma=sigma,
-        smoothness=problem.smoothness(),
-        first=first,
-    )
-
-
-def _positions(job: Job, scene: Scene) -> np.ndarray | None:
-    """Where the samples of a job's batch stand among the client's own."""
-    for batch in job.batches(scene.task):
-        order = np.argsort(job.samples, kind="stable")
-        return np.asarray(order[np.searchsorted(job.samples[order], batch)])
-    return None
-
-
-def _rows(parameters: torch.Tensor) -> np.ndarray:
-    return np.asarray(parameters.cpu().numpy().astype(np.float64))
-
-
-def _spread(models: np.ndarray) -> float:
-    """||X - J X||_F^2."""
-    return float(((models - models.mean(axis=0)) ** 2).sum())

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 import fedroam
-from fedroam.cli import catalogue, data, options, reproducing, results, running, sweeping
+from fedroam.cli import catalogue, connectivity, data, options, reproducing, results, running, sweeping
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 
@@ -54,6 +54,7 @@ app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
+app.command("connectivity")(connectivity.connectivity)
 app.command("reproduce")(reproducing.reproduce)
 app.add_typer(data.app, name="data")
 
