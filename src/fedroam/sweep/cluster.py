@@ -164,15 +164,15 @@ def _follow(
             while waiting and len(flying) < window:
                 task = waiting.popleft()
                 flying[submit(task)] = task
-            with contextlib.suppress(
-                ray.exceptions.RayError
-            ):  # its node died: it will be back, without memory
+            if not flying:
+                break
+            ready, _ = ray.wait(list(flying), timeout=POLL)
+            with contextlib.suppress(ray.exceptions.RayError):  # the board's node died: it will be back
                 words = ray.get(board.take.remote(stopped))
                 for task in flying.values():
                     if task["digest"] in words:
                         begin(task)
                         hear(task, words[task["digest"]])
-            ready, _ = ray.wait(list(flying), timeout=POLL)
             for reference in ready:
                 task = flying.pop(reference)
                 message = _result(ray, reference, task)
@@ -248,8 +248,11 @@ def _task(task: Message, common: Mapping[str, Any], data: Mapping[str, Any] | No
             asked, answer = time.monotonic(), board.note.remote(task["digest"], None)
         return wanted
 
+    last: Any = None
+
     def tell(message: Message) -> None:
-        board.note.remote(task["digest"], message)
+        nonlocal last
+        last = board.note.remote(task["digest"], message)
 
     there = Path(common["root"]) / TOKEN
     seen = there.exists() and there.read_text() == common["token"]
@@ -260,6 +263,9 @@ def _task(task: Message, common: Mapping[str, Any], data: Mapping[str, Any] | No
     finally:
         restore(former)
         forget()
+    if last is not None:
+        with contextlib.suppress(ray.exceptions.RayError):
+            ray.get(last)  # the end is not to overtake the last round
     if not seen and result["is"] != "interrupted":
         files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
         result["files"] = {str(path.relative_to(folder)): path.read_bytes() for path in files}
