@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from fedroam.learning.engine import Job, Task, rate
-from fedroam.learning.matrix import Models
+from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.replica import Nature, attach, read_buffers, replica, write_buffers
 from fedroam.learning.samples import Samples
 from fedroam.models import noise
@@ -28,11 +28,8 @@ class Trainer:
         self.task, self.samples, self.nature, self.check = task, samples, nature, check
         self.module = replica(task, nature).train()
         self.gradient = torch.zeros(task.layout.size)
-        parameters = dict(self.module.named_parameters())
-        for entry in task.layout.parameters:
-            if parameters[entry.name].requires_grad:
-                parameters[entry.name].grad = entry.view(self.gradient)
-        self.frozen = [entry for entry in task.layout.parameters if not parameters[entry.name].requires_grad]
+        self.parameters = dict(self.module.named_parameters())
+        self.still: list[Entry] | None = None  # parameters that get no gradient; None before the first step
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 
@@ -75,15 +72,32 @@ class Trainer:
                 self.check()
                 loss = loss * (len(piece) / len(batch))
             loss.backward()
+            if self.still is None:
+                self.still = self._collect()
             total += float(loss.detach())
         return total
 
+    def _collect(self) -> list[Entry]:
+        """After the very first backward pass: from now on gradients are added up in `self.gradient`.
+
+        Returns the parameters without a gradient, frozen or not used, which torch.optim.SGD leaves alone too.
+        """
+        still = []
+        for entry in self.task.layout.parameters:
+            parameter, view = self.parameters[entry.name], entry.view(self.gradient)
+            if parameter.grad is None:
+                still.append(entry)
+            else:
+                view.copy_(parameter.grad)
+                parameter.grad = view
+        return still
+
     def _update(self, row: torch.Tensor, momentum: torch.Tensor | None, lr: float) -> None:
-        """v <- m v + (g + d x); x <- x - lr v, as torch.optim.SGD. Frozen parameters stay as they are."""
+        """v <- m v + (g + d x); x <- x - lr v, as torch.optim.SGD."""
         gradient, decay = self.gradient, self.task.training.weight_decay
         if decay:
             gradient.add_(row, alpha=decay)
-            for entry in self.frozen:
+            for entry in self.still or ():
                 entry.view(gradient).zero_()
         if momentum is not None:
             gradient = momentum.mul_(self.task.training.momentum).add_(gradient)

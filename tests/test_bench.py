@@ -1,0 +1,97 @@
+"""`fedroam bench` on workloads small enough for a test: what is measured, and how it is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedroam import bench
+from fedroam.bench import workloads
+from fedroam.bench.measures import Result, in_turn, ratio
+from fedroam.errors import InputError
+from fedroam.learning import Layout
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, workload in workloads.WORKLOADS.items():
+        monkeypatch.setitem(
+            workloads.WORKLOADS, name, dataclasses.replace(workload, clients=2, batch=2, steps=1)
+        )
+
+
+@pytest.mark.usefixtures("small")
+def test_a_table_and_a_file(tmp_path: Path) -> None:
+    console = Console(record=True, width=160, file=(tmp_path / "screen").open("w"))
+    threads = torch.get_num_threads()
+    results = bench.run(["A", "E", "overhead"], 1, workers=1, out=tmp_path / "bench.json", console=console)
+    assert torch.get_num_threads() == threads
+    assert [result.name for result in results] == ["A", "E", "overhead"]
+    assert all(result.value > 0 for result in results[:2])
+    shown = console.export_text()
+    assert "MNIST CNN" in shown
+    assert ">= 1.7 x" in shown
+    assert "<= 5 %" in shown
+    held = json.loads((tmp_path / "bench.json").read_text())
+    assert [line["name"] for line in held["results"]] == ["A", "E", "overhead"]
+    assert len(held["results"][0]["times"]["plain"]) == 1
+    assert held["workers"] == 1
+
+
+@pytest.mark.parametrize("name", workloads.WORKLOADS)
+@pytest.mark.usefixtures("small")
+def test_both_sides_train_the_same_network(name: str) -> None:
+    """Our model has as many parameters as the textbook one, and the arithmetic of a step is as stated."""
+    workload = workloads.WORKLOADS[name]
+    ours = workloads.Ours(workload, 1)
+    plain = workloads.Plain(workload, ours.x, ours.y)
+    assert sum(p.numel() for p in plain.modules[0].parameters()) == ours.models.layout.size
+    before = ours.models.parameters.clone()
+    ours.round()
+    plain.round()
+    ours.judge()
+    plain.judge()
+    ours.learner.close()
+    assert (ours.models.parameters != before).any(1).all()
+
+
+@pytest.mark.parametrize("name", workloads.WORKLOADS)
+def test_the_stated_arithmetic(name: str) -> None:
+    workload = workloads.WORKLOADS[name]
+    module, shape = workload.plain(), workload.shape
+    x = torch.zeros(workload.batch, *((shape[2], *shape[:2]) if len(shape) == 3 else shape))
+    with FlopCounterMode(display=False) as counter:
+        module(x).sum().backward()
+    assert counter.get_total_flops() == pytest.approx(workload.flops, rel=0.03)
+    assert Layout.of(module).size > 0
+
+
+def test_ratios_are_of_neighbours() -> None:
+    assert ratio({"a": [2.0, 30.0, 6.0], "b": [1.0, 10.0, 3.0]}, "a", "b") == 2.0
+    calls: list[str] = []
+    times = in_turn(2, a=lambda: calls.append("a"), b=lambda: calls.append("b"))
+    assert calls == ["a", "b"] * 3
+    assert [len(each) for each in times.values()] == [2, 2]
+
+
+def test_targets() -> None:
+    assert Result("", "", 1.8, 1.7, "x").reached
+    assert not Result("", "", 1.6, 1.7, "x").reached
+    assert Result("", "", 90, 110, "ms", more_is_better=False).reached
+    assert not Result("", "", 120, 110, "ms", more_is_better=False).reached
+    assert Result("", "", 1, None, "x").reached is None
+
+
+def test_wrong_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown workload 'Z': allowed are"):
+        bench.run(["Z"], 1)
+    with pytest.raises(InputError, match="repeats = 0"):
+        bench.run([], 0)
+    with pytest.raises(InputError, match="cannot be written"):
+        bench.run([], 1, out=tmp_path)
