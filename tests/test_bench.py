@@ -12,7 +12,7 @@ from rich.console import Console
 from torch.utils.flop_counter import FlopCounterMode
 
 from fedroam import bench
-from fedroam.bench import workloads
+from fedroam.bench import measures, workloads
 from fedroam.bench.measures import Result, in_turn, ratio
 from fedroam.errors import InputError
 from fedroam.learning import Layout
@@ -20,6 +20,7 @@ from fedroam.learning import Layout
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measures, "peak", lambda workers: 1e11)
     for name, workload in workloads.WORKLOADS.items():
         monkeypatch.setitem(
             workloads.WORKLOADS, name, dataclasses.replace(workload, clients=2, batch=2, steps=1)

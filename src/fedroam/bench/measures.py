@@ -191,6 +191,7 @@ def overhead(repeats: int, workers: int) -> list[Result]:
         model=workload.model,
         training=SGD(lr=0.01, batch_size=workload.batch, steps=workload.steps),
         engine={"kind": "auto", "workers": workers},
+        mobility={"kind": "random", "mobile": workload.clients},
     )
     scene = prepare(experiment)
     clock = _Clocked(scene.learner)
