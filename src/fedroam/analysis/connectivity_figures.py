@@ -69,5 +69,5 @@ def smallest_figure(found: Mapping[str, Sequence[float]], rounds: int) -> Figure
         ax.set_yticks(range(len(found)), [short(label) for label in found])
         ax.set_ylim(len(found) - 0.4, -0.6)
         ax.grid(visible=False, axis="y")
-        ax.set_xlabel(f"Smallest B (rounds) in {rounds} rounds; dots are worlds, strokes medians")
+        ax.set_xlabel(f"Smallest B in {rounds} rounds (stroke: median)")
     return figure

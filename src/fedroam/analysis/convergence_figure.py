@@ -77,7 +77,10 @@ def _panel(
         shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
         if label == _WINDOW and proven:
             shown = np.full(len(x), np.nan)
-        ax.plot(x, shown, label=label, color=colour, linestyle=dash, linewidth=1.8)
+        name_of = (
+            f"_{label}" if label == _WINDOW and proven else label
+        )  # matplotlib's way to leave it out of a legend
+        ax.plot(x, shown, label=name_of, color=colour, linestyle=dash, linewidth=1.8)
         if np.isinf(values[-1]) and not (label == _WINDOW and proven):
             infinite.append(label)
     ax.set_yscale("log")
@@ -106,8 +109,14 @@ def _products(ax: Axes, trajectory: Trajectory) -> None:
     for value, colour, text in ((bound, COLOURS[2], "Corollary 1"), (most, MUTED, "N − 1: holds for any")):
         if value > 0:
             ax.axhline(value, color=colour, linestyle=(0, (1.5, 1.5)), linewidth=1.8)
-            ax.text(
-                0.98, value, text, transform=ax.get_yaxis_transform(), ha="right", va="bottom", color=colour
+            ax.annotate(
+                text,
+                (0.98, value),
+                xycoords=ax.get_yaxis_transform(),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="right",
+                color=colour,
             )
     ax.set_yscale("log")
     low, high = ax.get_ylim()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -152,21 +152,32 @@ def _worlds(
             yield _World(str(run.status["variant"]), int(run.status["seed"]), experiment, run)
         return
     from fedroam.sweep import sweep_plan
-    from fedroam.sweep.planning import title
 
     resolved = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     for note in resolved.notes:
         say(f"note: {note}")
     for row in resolved.refused:
-        tell(f"refused: {title(row.keys)}, seed {row.seed}: {row.reason}")
+        tell(f"refused: {_title(row.keys)}, seed {row.seed}: {row.reason}")
     known: dict[str, str] = {}
     for planned in resolved.runs:
-        name = title(planned.keys)
+        name = _title(planned.keys)
         twin = known.setdefault(planned.experiment.digest, name)
         if twin != name:  # static clients and a number of mobile ones, for instance
             say(f"note: {name}, seed {planned.experiment.seed}: the same world as {twin}, left out")
             continue
-        yield _World(title(planned.keys), planned.experiment.seed, planned.experiment, None)
+        yield _World(_title(planned.keys), planned.experiment.seed, planned.experiment, None)
+
+
+def _title(keys: Mapping[str, Any]) -> str:
+    """What tells a variant from the others: `random, mobile=3`."""
+    from fedroam.sweep.axes import label
+
+    return ", ".join(
+        str(label(value))
+        if name == "variant" or name.endswith(".kind")
+        else f"{name.split('.')[-1]}={label(value)}"
+        for name, value in keys.items()
+    )
 
 
 def _lengths(text: str | None, rounds: int) -> list[int]:
