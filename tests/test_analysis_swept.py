@@ -118,6 +118,16 @@ def test_keys_that_are_no_numbers_stand_side_by_side() -> None:
     assert ax.containers[0].lines[0].get_ydata() == pytest.approx([1.5, 3.5])
 
 
+def test_one_legend_names_the_lines_of_all_panels() -> None:
+    values = (pd.Series([1.0, 2.0], index=[0, 10]),)
+    panels = [("p", [Line("a", values), Line("b", values)]), ("q", [Line("a", values), Line("c", values)])]
+    figure = series_figure(panels, "y")
+    assert figure is not None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+    colours = {line.get_label(): line.get_color() for ax in figure.axes for line in ax.get_lines()}
+    assert len(set(colours.values())) == 3
+
+
 def test_lines_are_means_over_the_rounds_that_all_seeds_have() -> None:
     one, two = pd.Series([1.0, 2.0, 9.0], index=[0, 10, 20]), pd.Series([3.0, 4.0], index=[0, 10])
     table = Line("a", (one, two)).table()

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from commands import Commands
+from fedroam import Interrupted
 
 STUDY = """
 from fedroam.components import field, register
@@ -133,6 +134,20 @@ def test_a_failing_run_is_told_and_does_not_stop_the_others(call: Commands) -> N
     assert answer.err.strip().splitlines()[-1].startswith("error: 2 runs failed")
     assert "not run yet" in answer.out
     assert (call.folder / "studies/mine/full/study.html").exists()
+
+
+def test_after_an_interruption_the_command_to_go_on_is_told(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **given: object) -> None:
+        assert len(given["only"]) == 4  # type: ignore[arg-type]
+        raise Interrupted("stopped with 3 of 4 runs unfinished")
+
+    monkeypatch.setattr("fedroam.sweep.run_sweep", stopped)
+    answer = call("reproduce", "mine.py", "helps", "--seeds", "2", "--workers", "1", "--quiet")
+    assert answer.code == 130
+    told = "go on with: fedroam reproduce mine.py helps --scale quick --seeds 2 --workers 1"
+    assert answer.err.splitlines() == ["stopped with 3 of 4 runs unfinished", told]
 
 
 def test_the_list_of_studies_tells_items_cost_and_state(call: Commands) -> None:

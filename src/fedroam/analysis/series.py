@@ -71,16 +71,21 @@ def series_figure(
             ax.set_visible(False)
         figure.supxlabel(xlabel, fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
+        _name_all(grid.flat[0], labels)
         numbers = [len(line.seeds) for _, rows in tables for line, _ in rows if line.seeds]
         legend(
             figure,
-            _fullest(list(grid.flat)[: len(tables)]),
+            grid.flat[0],
             seeds_title(numbers),
             limit=int(76 * size[0] / 5.8),
         )
     return figure
 
 
-def _fullest(axes: Sequence[Axes]) -> Axes:
-    """The axes with most labels, for the one legend of all panels."""
-    return max(axes, key=lambda ax: len(ax.get_legend_handles_labels()[1]))
+def _name_all(ax: Axes, labels: Sequence[str]) -> None:
+    """One legend serves all panels, so the first one gets the lines of the others, without points."""
+    nothing = np.zeros(0)
+    named = set(ax.get_legend_handles_labels()[1])
+    for k, label in enumerate(labels):
+        if short(label) not in named:
+            draw(ax, k, short(label), nothing, nothing, nothing)

@@ -134,11 +134,11 @@ def within(values: Sequence[float] | np.ndarray, margin: float) -> Evidence:
         raise InputError(f"margin = {margin:g}: allowed is a number above 0")
     lower, upper = above(values, -margin), below(values, margin)
     p_fails = min(1.0, 2 * min(lower.p_fails, upper.p_fails))
+    weaker = max(lower, upper, key=lambda evidence: evidence.p_holds)
     return _with(
-        upper,
-        test="two one-sided t tests",
+        weaker,
+        test="two one-sided t tests, the weaker",
         bound=margin,
-        p_holds=max(lower.p_holds, upper.p_holds),
         p_fails=p_fails,
         kind="sign" if upper.kind == "sign" else "within",
     )

@@ -59,11 +59,9 @@ def judge(evidence: Sequence[Evidence], alpha: float = ALPHA) -> list[Verdict]:
     verdicts = []
     for each, yes, no in zip(evidence, holds, fails, strict=True):
         if yes <= alpha:
-            verdicts.append(
-                Verdict("holds", each, yes, no, None, f"p = {p_text(yes)} after Holm's correction")
-            )
+            verdicts.append(Verdict("holds", each, yes, no, None, f"{p_text(yes)} after Holm's correction"))
         elif no <= alpha:
-            reason = f"the reverse is established, p = {p_text(no)} after Holm's correction"
+            reason = f"the reverse is established, {p_text(no)} after Holm's correction"
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
             seeds = needed(each, _level(holds, alpha), _level(fails, alpha))
@@ -167,5 +165,5 @@ def _sign_seeds(evidence: Evidence, level: float) -> int | None:
 
 
 def p_text(p: float) -> str:
-    """A p-value with two digits, very small ones as a bound."""
-    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+    """`p = 0.012`, very small ones as a bound."""
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"

@@ -18,6 +18,7 @@ from fedroam.analysis.statistics import (
     slope_weights,
     within,
 )
+from fedroam.analysis.verdicts import p_text
 from fedroam.errors import InputError
 from fedroam.papers.values import Value, together
 
@@ -113,7 +114,7 @@ class Trend:
         found = (below if self.falls else above)(rises, 0.0, "one-sided t on the slope of each seed")
         by_page = page(table[:, np.argsort(self.keys)])[int(self.falls)]
         if np.isfinite(by_page):
-            said = f"Page's test (for comparison): p = {by_page:.2g}"
+            said = f"Page's test (for comparison): {p_text(float(by_page))}"
             found = Evidence(**{**found.__dict__, "note": "; ".join(filter(None, [found.note, said]))})
         return found
 
