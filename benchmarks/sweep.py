@@ -3,8 +3,8 @@
     python benchmarks/sweep.py [--seeds 4] [--workers 2]
 
 Estimates the quickstart sweep (two variants), runs it, and prints both as ratios: the truth over the estimate (the
-aim: within 30 %), and the share of the time in which the workers were at a run (the aim: above 90 %). The share of
-processor time is below that where the machine has other work, or waits for its disk.
+aim: within 30 %), and how busy the cores were (the aim: above 90 %): the share of the time in which the workers were at
+a run, and the processor time of the runs, which is less where the machine has other work or waits for its disk.
 """
 
 from __future__ import annotations
