@@ -15,7 +15,18 @@ from typing import Annotated, Any
 import typer
 
 import fedroam
-from fedroam.cli import catalogue, connectivity, data, options, reproducing, results, running, sweeping
+from fedroam.cli import (
+    benching,
+    catalogue,
+    connectivity,
+    data,
+    options,
+    reproducing,
+    results,
+    running,
+    sweeping,
+    tracing,
+)
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 
@@ -56,7 +67,9 @@ app.command("compare")(results.compare)
 app.command("report")(results.report)
 app.command("connectivity")(connectivity.connectivity)
 app.command("reproduce")(reproducing.reproduce)
+app.command("bench")(benching.bench)
 app.add_typer(data.app, name="data")
+app.add_typer(tracing.app, name="trace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

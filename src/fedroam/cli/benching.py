@@ -1,0 +1,35 @@
+"""`fedroam bench`: how fast this machine trains, mixes and evaluates, as ratios against a plain loop."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fedroam.cli.console import out
+
+
+def bench(
+    workloads: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORKLOAD]...",
+            help="A, B, C, D, E (training), F (mixing), evaluation, overhead. (default: all)",
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[
+        int, typer.Option(metavar="N", help="Measurements of each, in turn; the median counts.")
+    ] = 7,
+    workers: Annotated[int, typer.Option(metavar="N", help="Threads; 0 is one a core.", min=0)] = 0,
+    json: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write every single time to a JSON file too.")
+    ] = None,
+) -> None:
+    """Measure speed: training, mixing and evaluation against a plain loop in the same run, and the overhead.
+
+    Trust the ratios, not the times; let nothing else run meanwhile.
+    """
+    from fedroam import bench as measuring
+
+    measuring.run(workloads or None, repeats, workers=workers, out=json, console=out())
