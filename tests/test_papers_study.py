@@ -307,6 +307,8 @@ def test_everything_is_written_and_escaped(find: Find, tmp_path: Path) -> None:
     assert (tmp_path / "full/figures/later.png").exists()
     whole = json.loads((tmp_path / "full/study.json").read_text(encoding="utf-8"))
     assert whole["claims"][0]["verdict"] == "holds"
+    assert whole["runs"]["b"]["2"] == run_of(find, "b", 2).status["digest"]
+    assert set(whole["runs"]["a"]) == {"0", "1", "2", "3"}  # the fifth seed has not run
     assert whole["tables"]["t"][0]["by_seed"] == pytest.approx({"0": 11.0, "1": 9.5, "2": 10.0, "3": 10.5})
     claims = pd.read_csv(tmp_path / "quick/claims.csv")
     assert claims["verdict"].tolist() == ["holds"]

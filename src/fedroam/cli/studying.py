@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedroam.components import FAMILIES
 from fedroam.errors import InputError
+from fedroam.experiment import Experiment
 from fedroam.recording import Run, open_run, read_json
 
 if TYPE_CHECKING:
@@ -20,7 +22,8 @@ SWEEP = "sweep"  # where the runs of a study lie, below its folder
 class Work:
     """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
 
-    use: files of own parts that workers must load. Raises InputError where a scale or a setting is wrong.
+    use: the file of a user's study, which workers load if it has parts of its own.
+    Raises InputError where a scale or a setting is wrong.
     """
 
     def __init__(
@@ -28,11 +31,13 @@ class Work:
     ) -> None:
         if seeds is not None and not 1 <= seeds <= 10_000:
             raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
-        self.study, self.scale, self.use = study, scale, use
+        self.study, self.scale = study, scale
         self.seeds = seeds or study.scale(scale).seeds
         self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
         self.variants = study.needs(scale)
         first = {variant: study.experiment(variant, scale) for variant in self.variants}
+        own = any(_has_own_parts(experiment) for experiment in first.values())
+        self.use = use if own else ()
         self.experiments = {
             (variant, seed): experiment.replace(seed=experiment.seed + seed)
             for variant, experiment in first.items()
@@ -101,3 +106,9 @@ class Work:
         if any(variant not in known for variant in wanted):
             return None
         return sum(sum(known[variant]) / len(known[variant]) for variant in wanted)
+
+
+def _has_own_parts(experiment: Experiment) -> bool:
+    """Whether any part is none of fedroam's."""
+    parts = (getattr(experiment, family) for family in FAMILIES)
+    return any(not type(part).__module__.startswith("fedroam.") for part in parts)

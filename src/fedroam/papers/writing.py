@@ -255,6 +255,7 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
         "scale": judgement.scale,
         "seeds": list(judgement.seeds),
         "cut": list(study.scale(judgement.scale).cut),
+        "runs": _digests(judgement),
         "missing_runs": [list(key) for key in judgement.missing],
         "tables": {name: [_cell(each) for each in cells] for name, cells in judgement.tables.items()},
         "searches": {
@@ -271,6 +272,16 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
     }
     plain: dict[str, Any] = _plain(whole)
     return plain
+
+
+def _digests(judgement: Judgement) -> dict[str, dict[str, str]]:
+    """The finished runs by variant and seed: the digest names the folder of a run."""
+    find, variants = judgement.reader.find, judgement.study.needs(judgement.scale)
+    found = {variant: {seed: find(variant, seed) for seed in judgement.seeds} for variant in variants}
+    return {
+        variant: {str(seed): str(run.status["digest"]) for seed, run in runs.items() if run is not None}
+        for variant, runs in found.items()
+    }
 
 
 def _cell(judged: Judged) -> dict[str, Any]:
