@@ -209,7 +209,7 @@ def test_smallest_reaching_by_hand() -> None:
 def test_intervals_cover_and_tests_keep_their_size() -> None:
     """Simulated seeds of known effect: coverage, size, Holm's error rate, the threshold's confidence."""
     draw = stream(0, "seeds of known effect")
-    trials = 1500
+    trials = 1000
     tolerance = 4 * math.sqrt(0.05 * 0.95 / trials)  # four standard errors
     for n, effect in ((3, 0.0), (5, 2.0), (10, -1.0)):
         shared = draw.normal(0, 10, (trials, n))  # the luck of a seed, which pairing cancels
@@ -228,15 +228,15 @@ def test_intervals_cover_and_tests_keep_their_size() -> None:
     assert called_by_page > 0.08  # which is why Page's test does not decide
     # Five claims of which none is true, in a study of five seeds: some verdict is wrong in at most 5 %.
     wrong = 0
-    for claims in draw.normal(0, 1, (1000, 5, 5)):
+    for claims in draw.normal(0, 1, (600, 5, 5)):
         wrong += min(holm([above(claim).p_holds for claim in claims])) <= 0.05
-    assert wrong / 1000 <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 1000)
+    assert wrong / 600 <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 600)
     # Thresholds: the true one is 3 (value 10 reached exactly); `sure` may be smaller in at most 5 %.
     means = np.array([6.0, 9.0, 10.0, 12.0])
     too_small = missed = 0
-    for table in draw.normal(means, 1.0, (1000, 5, 4)):
+    for table in draw.normal(means, 1.0, (600, 5, 4)):
         found = smallest_reaching([1, 2, 3, 4], table, 10.0)
         too_small += found.sure is not None and found.sure < 3
         missed += found.ruled_out is not None and found.ruled_out >= 3
-    assert too_small / 1000 <= 0.05
-    assert missed / 1000 <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 1000)
+    assert too_small / 600 <= 0.05
+    assert missed / 600 <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 600)

@@ -53,7 +53,7 @@ def series_figure(
     labels = list(dict.fromkeys(line.label for _, rows in tables for line, _ in rows))
     columns = min(len(tables), _MOST_COLUMNS)
     rows_of_panels = -(-len(tables) // columns)
-    size = (5.8, 3.6) if len(tables) == 1 else (1.0 + 2.9 * columns, 0.9 + 2.3 * rows_of_panels)
+    size = (5.8, 3.6) if len(tables) == 1 else (1.0 + 3.3 * columns, 0.9 + 2.4 * rows_of_panels)
     with style():
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
         FigureCanvasAgg(figure)
