@@ -65,10 +65,14 @@ def problem(
     *,
     training: Training | None = None,
     objective: Objective | None = None,
-    seed: int = 3,
+    seed: int = 5,
     **settings: Any,
 ) -> Problem:
-    """`model`: the kind of a model part (`settings` are its fields), or what makes a module."""
+    """`model`: the kind of a model part (`settings` are its fields), or what makes a module.
+
+    Engines differ by rounding. Where a ReLU's input is zero up to rounding, that decides whether a whole gradient
+    passes, and no tolerance holds; the seed is one with which that does not happen.
+    """
     draws, total = stream(seed, "test problem"), sum(sizes)
     y = draws.integers(0, CLASSES, total)
     x = draws.standard_normal((total, *shape)).astype(np.float32)

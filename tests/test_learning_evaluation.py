@@ -143,3 +143,16 @@ def test_loss_of_a_uniform_model_is_log_classes() -> None:
     assert scores.loss[0] == pytest.approx(np.log(CLASSES), rel=1e-6)
     assert scores.correct[0] == int((task.task.y == 0).sum())
     assert torch.equal(models.parameters, torch.zeros_like(models.parameters))
+
+
+def test_networks_that_overwrite_their_input_harm_nobody() -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.ReLU(inplace=True), nn.Linear(12, CLASSES))
+
+    task = problem(network, (12,), (9, 9))
+    before = task.task.x.clone()
+    models, _ = task.trained("cpu", 1)
+    learner = learner_of(task.task, "cpu")
+    learner.evaluate(models, [0], task.task.x, task.task.y)
+    learner.close()
+    assert torch.equal(task.task.x, before)

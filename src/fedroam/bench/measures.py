@@ -106,7 +106,8 @@ def training(name: str, repeats: int, workers: int) -> list[Result]:
     median = statistics.median(times["engine"])
     detail = (
         f"{workload.clients} clients x {workload.steps} steps of {workload.batch}: "
-        f"plain {statistics.median(times['plain']):.3f} s, engine {median:.3f} s, "
+        f"plain {statistics.median(times['plain']):.3f} s, engine {median:.3f} s "
+        f"(fastest {min(times['plain']):.3f} and {min(times['engine']):.3f}), "
         f"{work / median / 1e9:.0f} of {top / 1e9:.0f} GFLOP/s ({100 * work / median / top:.0f}%)"
     )
     return [

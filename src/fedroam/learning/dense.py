@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedroam.learning.chain import sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
-from fedroam.models import Network
 
 ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
 SAMPLES = 1024  # samples side by side, at most
@@ -43,7 +43,7 @@ def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
         return None
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return None
-    chain = _chain("", module)
+    chain = sequence(module)
     if not chain:
         return None
     first = chain[0][1]
@@ -61,26 +61,6 @@ def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
     layers = tuple(Layer(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
     named = sum(1 if layer.bias is None else 2 for layer in layers)
     return layers if named == len(task.layout.parameters) else None
-
-
-def _chain(name: str, module: nn.Module) -> list[tuple[str, nn.Module]] | None:
-    """The innermost layers in the order of computation, or None where that order is not known."""
-    if (
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or module._backward_hooks
-        or module._backward_pre_hooks
-    ):
-        return None
-    if type(module) not in (Network, nn.Sequential):
-        return [(name, module)] if not list(module.children()) else None
-    layers: list[tuple[str, nn.Module]] = []
-    for key, child in module.named_children():
-        inner = _chain(f"{name}.{key}" if name else key, child)
-        if inner is None:
-            return None
-        layers += inner
-    return layers
 
 
 def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:

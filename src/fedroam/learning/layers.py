@@ -13,9 +13,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-NARROW = (
-    16  # inputs of one output value: below, a convolution is slower than copying its windows into a matrix
-)
+from fedroam.learning.chain import hooked
+
+# Inputs of one output value: below, a convolution is slower than a matrix product over a copy of all windows.
+NARROW = 16
 aten = torch.ops.aten
 
 
@@ -24,13 +25,11 @@ def quicken(module: nn.Module) -> nn.Module:
     for owner in list(module.modules()):
         before: nn.Module | None = None
         for name, layer in owner._modules.items():
-            if layer is None or _hooked(layer):
+            if layer is None or hooked(layer):
                 before = None
                 continue
             if type(layer) is nn.Conv1d and layer.padding_mode == "zeros" and layer.groups == 1:
                 owner._modules[name] = Convolution1d(layer)
-            elif type(layer) is nn.MaxPool2d and _halves(layer):
-                owner._modules[name] = Halve2d()
             elif (
                 type(layer) is nn.ReLU
                 and type(owner) is nn.Sequential
@@ -43,74 +42,6 @@ def quicken(module: nn.Module) -> nn.Module:
 
 # Layers whose backward pass does not need their own output, so that a ReLU may overwrite it.
 _REPLACEABLE_OUTPUT = (nn.Conv1d, nn.Conv2d, nn.Linear, nn.MaxPool2d, nn.GroupNorm, nn.BatchNorm2d)
-
-
-def _hooked(layer: nn.Module) -> bool:
-    """Whether someone watches the layer, or its parameters are computed from others (weight norm and the like)."""
-    return bool(
-        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
-    ) or hasattr(layer, "parametrizations")
-
-
-def _halves(layer: nn.MaxPool2d) -> bool:
-    def both(value: Any) -> tuple[Any, Any]:
-        return value if isinstance(value, tuple) else (value, value)
-
-    plain = not (layer.ceil_mode or layer.return_indices)
-    shape = (both(layer.kernel_size), both(layer.stride), both(layer.padding), both(layer.dilation))
-    return plain and shape == ((2, 2), (2, 2), (0, 0), (1, 1))
-
-
-class Halve2d(nn.Module):
-    """Max-pool 2x2 with stride 2. torch's own keeps an index for each output, which costs more than it saves."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, channels, h, w] -> [n, channels, h // 2, w // 2]."""
-        if x.dim() != 4 or not x.permute(0, 2, 3, 1).is_contiguous() or min(x.shape[2:]) < 2:
-            return functional.max_pool2d(x, 2)
-        y: torch.Tensor = _Halve.apply(x)
-        return y
-
-
-class _Halve(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        top, bottom = _rows(x.permute(0, 2, 3, 1))
-        taller = torch.maximum(top, bottom)
-        left, right = taller[:, :, 0::2], taller[:, :, 1::2]
-        ctx.save_for_backward(x, taller)
-        # Not a view of anything, or no later layer could overwrite it.
-        size = (x.shape[0], x.shape[1], x.shape[2] // 2, x.shape[3] // 2)
-        result = torch.empty(size, memory_format=torch.channels_last, dtype=x.dtype)
-        torch.maximum(left, right, out=result.permute(0, 2, 3, 1))
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        (gradient,) = gradients
-        x, taller = ctx.saved_tensors
-        gradient, x = gradient.permute(0, 2, 3, 1), x.permute(0, 2, 3, 1)
-        odd = x.shape[1] % 2 or x.shape[2] % 2
-        result = torch.zeros_like(x) if odd else torch.empty_like(x)
-        # Among equal values the first one gets the gradient. threshold_backward(g, d, 0) is g where d > 0, else 0:
-        # the one masking operation that runs without a detour over booleans.
-        between = torch.empty_like(taller)
-        left, right = between[:, :, 0::2], between[:, :, 1::2]
-        aten.threshold_backward.grad_input(
-            gradient, taller[:, :, 1::2] - taller[:, :, 0::2], 0, grad_input=right
-        )
-        torch.sub(gradient, right, out=left)
-        top, bottom = _rows(x)
-        to_top, to_bottom = _rows(result)
-        aten.threshold_backward.grad_input(between, bottom - top, 0, grad_input=to_bottom)
-        torch.sub(between, to_bottom, out=to_top)
-        return result.permute(0, 3, 1, 2)
-
-
-def _rows(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The upper and the lower row of each pair; x is [n, h, w, channels]. An odd last row or column is left out."""
-    height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
-    return x[:, 0:height:2, :width], x[:, 1:height:2, :width]
 
 
 class Convolution1d(nn.Module):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from fedroam.learning.chain import chain_of
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.replica import Nature, attach, read_buffers, replica, write_buffers
@@ -14,7 +15,7 @@ from fedroam.learning.samples import Samples
 from fedroam.models import noise
 from fedroam.randomness import torch_default_stream, torch_stream
 
-PIECE = 128  # samples of a large batch computed at a time, so that activations stay in the cache
+PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 
 
 class Trainer:
@@ -30,6 +31,7 @@ class Trainer:
         self.gradient = torch.zeros(task.layout.size)
         self.parameters = dict(self.module.named_parameters())
         self.still: list[Entry] | None = None  # parameters that get no gradient; None before the first step
+        self.chain = None if nature.plain else chain_of(self.module, task, self.gradient)
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 
@@ -37,7 +39,10 @@ class Trainer:
         """Train the job's row in place; mean training loss."""
         task, layout = self.task, self.task.layout
         row = models.parameters[job.row].data
-        attach(self.module, layout, row)
+        if self.chain is not None:
+            self.chain.attach(row)
+        else:
+            attach(self.module, layout, row)
         read_buffers(self.module, layout, models.buffers[job.row])
         momentum = None if models.momentum is None else models.momentum[job.row].data
         if momentum is None and self.passing_momentum is not None:
@@ -67,6 +72,10 @@ class Trainer:
         pieces = index.split(PIECE) if self.nature.apart and len(batch) > PIECE else (index,)
         total = 0.0
         for piece in pieces:
+            if self.chain is not None:
+                self.check()
+                total += self.chain.add_gradient(*self.samples.pick(piece), len(piece) / len(batch))
+                continue
             loss = self.task.objective.loss(self.module, *self.samples.pick(piece))
             if len(pieces) > 1:
                 self.check()

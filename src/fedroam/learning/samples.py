@@ -29,8 +29,8 @@ class Samples:
         return self._seen(self.base.index_select(0, index)), self.y.index_select(0, index)
 
     def cut(self, begin: int, end: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The samples begin .. end - 1: a view, where the order is as it is held."""
-        return self._seen(self.base[begin:end]), self.y[begin:end]
+        """The samples begin .. end - 1: a copy, since a network may overwrite what it is given."""
+        return self._seen(self.base[begin:end].clone()), self.y[begin:end]
 
     def _seen(self, x: torch.Tensor) -> torch.Tensor:
         if not self.images:

@@ -1,0 +1,244 @@
+"""Loss and gradient of networks that are a chain of well-known layers, with the backward pass written out.
+
+For a small network, autograd and modules cost as much time as a fifth of the arithmetic. Here a step is one call
+of torch for each layer and direction, and gradients go straight into the flat gradient vector.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from fedroam.learning.engine import Task
+from fedroam.learning.matrix import Entry
+from fedroam.learning.objective import CrossEntropy
+from fedroam.models import Network
+
+aten = torch.ops.aten
+View = Callable[[Entry], torch.Tensor]
+
+
+class Link(Protocol):
+    """One layer. `forward` keeps what `backward` needs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The layer's output, maybe in the memory of its input."""
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        """Add to the gradients of weight and bias; return that of the input where it is wanted."""
+
+
+class _Weighted:
+    """A layer with weight and bias, views into a client's row; and with views into the gradient vector."""
+
+    def __init__(self, layer: Any, weight: Entry, bias: Entry | None, gradient: View) -> None:
+        self.layer, self.entries = layer, (weight, bias)
+        self.for_weight, self.for_bias = gradient(weight), None if bias is None else gradient(bias)
+        self.weight, self.bias = self.for_weight, self.for_bias  # until the first `attach`
+
+    def attach(self, row: View) -> None:
+        weight, bias = self.entries
+        self.weight, self.bias = row(weight), None if bias is None else row(bias)
+
+
+class _Convolution(_Weighted):
+    def __init__(self, layer: nn.Conv2d, weight: Entry, bias: Entry | None, gradient: View) -> None:
+        super().__init__(layer, weight, bias, gradient)
+        self.how = (
+            list(layer.stride),
+            list(layer.padding),
+            list(layer.dilation),
+            False,
+            [0, 0],
+            layer.groups,
+        )
+        self.sizes = None if bias is None else [layer.out_channels]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.x = x
+        return torch.convolution(x, self.weight, self.bias, *self.how)
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        asked = [wanted, True, self.sizes is not None]
+        x, weight, bias = aten.convolution_backward.default(
+            gradient, self.x, self.weight, self.sizes, *self.how, asked
+        )
+        self.for_weight.add_(weight)
+        if self.for_bias is not None:
+            self.for_bias.add_(bias)
+        del self.x
+        return x if wanted else None
+
+
+class _Linear(_Weighted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.x = x
+        return x.mm(self.weight.t()) if self.bias is None else torch.addmm(self.bias, x, self.weight.t())
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        self.for_weight.addmm_(gradient.t(), self.x)
+        if self.for_bias is not None:
+            self.for_bias.add_(gradient.sum(0))
+        del self.x
+        return gradient.mm(self.weight) if wanted else None
+
+
+class _GroupNorm(_Weighted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.sizes = (x.shape[0], x.shape[1], math.prod(x.shape[2:]), self.layer.num_groups)
+        y, mean, scale = torch.native_group_norm(x, self.weight, self.bias, *self.sizes, self.layer.eps)
+        self.kept = (x, mean, scale)
+        return y
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        x, weight, bias = aten.native_group_norm_backward.default(
+            gradient, *self.kept, self.weight, *self.sizes, [wanted, True, True]
+        )
+        self.for_weight.add_(weight)
+        if self.for_bias is not None:
+            self.for_bias.add_(bias)
+        del self.kept
+        return x if wanted else None
+
+
+class _MaxPool:
+    def __init__(self, layer: nn.MaxPool2d) -> None:
+        settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+        both = [[k, k] if isinstance(k, int) else list(k) for k in settings]
+        self.how: tuple[Any, ...] = (*both, layer.ceil_mode)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, where = aten.max_pool2d_with_indices.default(x, *self.how)
+        self.kept = (x, where)
+        return y
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        x, where = self.kept
+        del self.kept
+        if not wanted:
+            return None
+        return aten.max_pool2d_with_indices_backward.default(gradient, x, *self.how, where)
+
+
+class _ReLU:
+    def __init__(self, over: bool) -> None:
+        self.over = over  # whether the input may be overwritten
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.y = x.relu_() if self.over else x.relu()
+        return self.y
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        y = self.y
+        del self.y
+        return aten.threshold_backward.default(gradient, y, 0) if wanted else None
+
+
+class _Flatten:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.shape = x.shape
+        return x.flatten(1)
+
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        images = gradient.view(self.shape)
+        return images.contiguous(memory_format=torch.channels_last) if len(self.shape) == 4 else images
+
+
+_WEIGHTED: dict[type[nn.Module], Any] = {
+    nn.Conv2d: _Convolution,
+    nn.Linear: _Linear,
+    nn.GroupNorm: _GroupNorm,
+}
+
+
+class Chain:
+    """A network as links. `attach` it to a client's row, then `add_gradient` of batches."""
+
+    def __init__(self, links: list[Any], classes: int, smoothing: float) -> None:
+        self.links = links
+        self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
+
+    def attach(self, row: torch.Tensor) -> None:
+        """Compute with the parameters in `row` (1-D) from now on."""
+        for link in self.links:
+            if isinstance(link, _Weighted):
+                link.attach(lambda entry: entry.view(row))
+
+    @torch.no_grad()
+    def add_gradient(self, x: torch.Tensor, y: torch.Tensor, share: float) -> float:
+        """Mean loss of samples x, y, times `share`; as much of its gradient is added to the gradient vector."""
+        for link in self.links:
+            x = link.forward(x)
+        log = torch.log_softmax(x, 1)
+        targets = self.targets.index_select(0, y)
+        loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
+        gradient = log.exp_().sub_(targets).mul_(share / len(y))
+        for k in range(len(self.links) - 1, -1, -1):
+            gradient = self.links[k].backward(gradient, k > 0)
+        return loss
+
+
+def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor) -> Chain | None:
+    """The network as a chain whose gradients go into `gradient` [parameters]; None where it cannot be one.
+
+    It can where the objective is the plain cross-entropy, and the network is a sequence of 2-D convolutions,
+    group norms, 2-D max-pools, ReLUs and linear layers, none of them frozen, shared or hooked.
+    """
+    if type(task.objective) is not CrossEntropy or task.layout.buffers or task.x.dim() not in (2, 4):
+        return None
+    named = sequence(module)
+    entries = {entry.name: entry for entry in task.layout.parameters}
+    if named is None or any(not p.requires_grad for p in module.parameters()):
+        return None
+    links: list[Any] = []
+    used = 0
+    for position, (name, layer) in enumerate(named):
+        kind = _WEIGHTED.get(type(layer))
+        if kind is not None:
+            weight, bias = entries.get(f"{name}.weight"), entries.get(f"{name}.bias")
+            if weight is None or not _usual(layer):
+                return None
+            used += 1 + (bias is not None)
+            links.append(kind(layer, weight, bias, lambda entry: entry.view(gradient)))
+        elif type(layer) is nn.MaxPool2d and not layer.return_indices:
+            links.append(_MaxPool(layer))
+        elif type(layer) is nn.ReLU:
+            links.append(_ReLU(over=position > 0 and type(named[position - 1][1]) is not nn.ReLU))
+        elif type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
+            links.append(_Flatten())
+        else:
+            return None
+    if not named or type(named[-1][1]) is not nn.Linear or used != len(entries):
+        return None
+    return Chain(links, named[-1][1].out_features, task.objective.label_smoothing)
+
+
+def _usual(layer: nn.Module) -> bool:
+    if isinstance(layer, nn.Conv2d):
+        return layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return not isinstance(layer, nn.GroupNorm) or layer.affine
+
+
+def sequence(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] | None:
+    """A network's innermost layers in the order of computation, by name; None where that order is not known."""
+    if hooked(module):
+        return None
+    if type(module) not in (Network, nn.Sequential):
+        return [(name, module)] if not list(module.children()) else None
+    layers: list[tuple[str, nn.Module]] = []
+    for key, child in module._modules.items():
+        inner = None if child is None else sequence(child, f"{name}.{key}" if name else key)
+        if inner is None:
+            return None
+        layers += inner
+    return layers
+
+
+def hooked(layer: nn.Module) -> bool:
+    """Whether someone watches a layer, or its parameters are computed from others (weight norm and the like)."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return any(hooks) or hasattr(layer, "parametrizations")
