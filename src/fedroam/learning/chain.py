@@ -109,7 +109,7 @@ class _MaxPool:
     def __init__(self, layer: nn.MaxPool2d) -> None:
         settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
         both = [[k, k] if isinstance(k, int) else list(k) for k in settings]
-        self.how: tuple[Any, ...] = (*both, layer.ceil_mode)
+        self.how: Any = (*both, layer.ceil_mode)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y, where = aten.max_pool2d_with_indices.default(x, *self.how)
