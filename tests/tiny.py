@@ -26,6 +26,7 @@ from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import State, begin, play_round
+from fedroam.traces import Trace, write_trace
 
 NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -96,6 +97,32 @@ def _own_files() -> Path:
     return folder
 
 
+@functools.cache
+def _own_trace() -> Path:
+    """Thirty devices that come and go for twelve hours, with a fix about every twenty minutes while they are there."""
+    draws = stream(9, "own trace")
+    time = np.arange(0.0, 12 * 3600, 1200)
+    fixes = [time[(draws.random(len(time)) < 0.7) & ((time // 7200 + i) % 3 < 2)] for i in range(30)]
+    counts = [len(own) for own in fixes]
+    facts = {
+        "source": "",
+        "sha256": "",
+        "epoch": None,
+        "projection": None,
+        "origin": None,
+        "rows": 0,
+        "dropped": {},
+    }
+    trace = Trace(
+        tuple(f"device {i}" for i in range(30)),
+        np.cumsum([0, *counts]),
+        np.concatenate(fixes),
+        draws.random((sum(counts), 2)) * 4,
+        facts,
+    )
+    return write_trace(trace, _own_files() / "own.parquet")
+
+
 # Settings for kinds that cannot be built from their defaults alone. A part with a required field needs an entry
 # here, by (family, kind), for the contract suite.
 EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
@@ -103,6 +130,7 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     ("data", "memory"): lambda: own_data().settings(),
     ("data", "arrays"): lambda: {"path": str(_own_files() / "own.npz")},
     ("data", "csv"): lambda: {"path": str(_own_files() / "own.csv")},
+    ("mobility", "trace"): lambda: {"file": str(_own_trace())},
     # ten clients' samples must fit into the 60 of `own_data`
     ("partition", "client_dirichlet"): lambda: {"samples_per_client": 5},
 }

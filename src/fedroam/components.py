@@ -55,6 +55,7 @@ ROOMS = (
     "fedroam.data",
     "fedroam.models",
     "fedroam.mobility",
+    "fedroam.traces",
     "fedroam.contacts",
     "fedroam.mixing",
     "fedroam.learning",

@@ -108,7 +108,7 @@ def prepare(experiment: Experiment) -> Scene:
     dataset, split = deal(experiment)
     class_counts = split.class_counts(dataset.y_train, dataset.classes)
     contacts, mobility = cast(Contacts, experiment.contacts), cast(Mobility, experiment.mobility)
-    world = World(experiment.seed, experiment.clients, class_counts, contacts.reach())
+    world = World(experiment.seed, experiment.clients, class_counts, contacts.reach(), experiment.rounds)
     groups = mobility.groups(world)
     device = torch.device(experiment.device)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)

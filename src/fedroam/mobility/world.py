@@ -16,13 +16,15 @@ class World:
     """The facts of a run that a mobility pattern may use.
 
     class_counts: int64 [clients, classes], training samples of each client by class (steered patterns fly by
-    them). reach: radio range in metres (infinite where everybody hears everybody).
+    them). reach: radio range in metres (infinite where everybody hears everybody). rounds: how many will be played
+    (0: not known), for patterns that end.
     """
 
     seed: int
     clients: int
     class_counts: np.ndarray
     reach: float
+    rounds: int = 0
 
 
 @dataclass(frozen=True)

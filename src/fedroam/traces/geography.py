@@ -1,0 +1,80 @@
+"""From degrees to metres."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedroam.errors import InputError, MissingExtraError
+
+# South of it lies Antarctica: a trace whose fixes are mostly there has its columns swapped.
+INHABITED_SOUTH = -60.0
+Box = tuple[float, float, float, float]
+
+
+def local_projection(lat: np.ndarray, lon: np.ndarray) -> tuple[str, tuple[float, float]]:
+    """The PROJ definition of a projection for a city, and its origin: the median latitude and longitude.
+
+    Azimuthal equidistant on WGS84 (Snyder, Map Projections, USGS 1987, ch. 25): distances from the origin are
+    true, others at distance d from it are off by at most (d / R)^2 / 6, which is 3e-6 at 25 km.
+    """
+    origin = (round(float(np.median(lat)), 6), round(float(np.median(lon)), 6))
+    return f"+proj=aeqd +lat_0={origin[0]} +lon_0={origin[1]} +datum=WGS84 +units=m +no_defs", origin
+
+
+def to_metres(projection: str, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
+    """WGS84 degrees (float64 [points] each) as x and y in a projection (`Trace.facts["projection"]`, or any
+    that PROJ knows, such as "EPSG:32618"), float64 [points, 2], metres.
+
+    Raises MissingExtraError without pyproj; InputError where the projection is unknown, is not in metres, or does not
+    cover a point.
+    """
+    try:
+        import pyproj
+    except ImportError:
+        raise MissingExtraError("Projecting latitudes and longitudes to metres", "geo") from None
+    try:
+        target = pyproj.CRS.from_user_input(projection)
+    except pyproj.exceptions.CRSError:
+        raise InputError(
+            f"projection {projection!r}: unknown to PROJ; allowed are definitions such as 'EPSG:32618'"
+        ) from None
+    units = {axis.unit_name for axis in target.axis_info}
+    if not target.is_projected or units != {"metre"}:
+        raise InputError(
+            f"projection {projection!r}: its coordinates are in {', '.join(sorted(units)) or 'no unit'}, "
+            "allowed is a projection to metres"
+        )
+    change = pyproj.Transformer.from_crs("EPSG:4326", target, always_xy=True)
+    x, y = change.transform(np.asarray(lon, np.float64), np.asarray(lat, np.float64))
+    point = np.stack([np.asarray(x), np.asarray(y)], axis=1)
+    if not np.isfinite(point).all():
+        k = int(np.flatnonzero(~np.isfinite(point).all(axis=1))[0])
+        raise InputError(
+            f"projection {projection!r}: does not cover latitude {lat[k]:g}, longitude {lon[k]:g}"
+        )
+    return point
+
+
+def valid(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
+    """Whether each point lies on the globe, bool [points]."""
+    return (np.abs(lat) <= 90) & (np.abs(lon) <= 180)  # false for NaN
+
+
+def inside(lat: np.ndarray, lon: np.ndarray, box: Box) -> np.ndarray:
+    """Whether each point lies in a box (south, north, west, east; degrees, inclusive), bool [points]."""
+    south, north, west, east = box
+    return (lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)
+
+
+def swapped(lat: np.ndarray, lon: np.ndarray, box: Box | None) -> np.ndarray:
+    """Which rows look like longitude and latitude in each other's place, bool [points].
+
+    As they stand, they lie off the globe, in Antarctica or outside `box`, and the other way round they do not. Without
+    a box, two columns that both make sense either way (Europe, Africa) cannot be told apart.
+    """
+
+    def sound(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        good = valid(a, b) & (a >= INHABITED_SOUTH)
+        return good if box is None else good & inside(a, b, box)
+
+    return ~sound(lat, lon) & sound(lon, lat)

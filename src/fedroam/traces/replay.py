@@ -1,0 +1,287 @@
+"""Movement as a trace has it: devices come, move and go."""
+
+from __future__ import annotations
+
+import functools
+import math
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import field_validator, model_validator
+
+from fedroam.components import Part, field, register
+from fedroam.data.places import search_path
+from fedroam.errors import InputError
+from fedroam.mobility import Paths, State, World
+from fedroam.randomness import stream
+from fedroam.traces.selection import Selection, select
+from fedroam.traces.times import moment
+from fedroam.traces.trace import Trace, read_trace
+
+
+@register("mobility", "trace", source="Farcas et al., Sec. 4.1 (one fix of each device and hour)")
+class Replay(Part):
+    """Clients are devices of a trace: present where it says so, away otherwise.
+
+    Client i is the device with the i-th most fixes in the selection. Round t covers interval t of the trace, and the
+    state before round 1 interval 0.
+
+    With `mode = "first_fix"` a device is present in an interval in which it has a fix, at the first of them; with
+    `dwell` also in those that begin less than `dwell` after its last fix, at that fix. A device that was present in the
+    round before moves straight from there.
+
+    With `mode = "interpolate"`, for dense fixes, round t covers the time from t - 1 to t intervals after the start: a
+    device is present where its place at the end is known, on a fix or between two that are at most `max_gap` apart, and
+    moves through all its fixes of the round.
+
+    A present interval is reported with probability `report_share`, independently; otherwise the device counts as away.
+    That holds for intervals without a fix (a fix is a report), or for `all`. `fedroam trace import` makes the file.
+    """
+
+    file: str = field(..., "the trace (relative: from here, or FEDROAM_DATA)")
+    mode: Literal["first_fix", "interpolate"] = field(
+        "first_fix", "a device's place: its first fix of the interval, or interpolated between fixes"
+    )
+    interval: float = field(
+        3600.0, "time of the trace that a round covers", unit="s", gt=0, allow_inf_nan=False
+    )
+    begin: str | float | None = field(
+        None,
+        "where round 0 begins: seconds since the trace's epoch, or an ISO 8601 time (UTC unless it names a zone); "
+        "not set: its first fix",
+        unit="s",
+    )
+    length: float | None = field(
+        None, "time of the trace to use; not set: to its end", unit="s", gt=0, allow_inf_nan=False
+    )
+    box: float = field(math.inf, "side of the square around the median fix that is used", unit="m", gt=0)
+    dwell: float = field(
+        0.0, "how long a device stays at a place after a fix there (first_fix)", unit="s", ge=0
+    )
+    max_gap: float = field(
+        math.inf, "longest time between fixes that is interpolated (interpolate)", unit="s", gt=0
+    )
+    report_share: float = field(1.0, "probability that a present interval is reported", gt=0, le=1)
+    reported: Literal["without_fix", "all"] = field(
+        "without_fix", "which present intervals report_share holds for: those without a fix, or all"
+    )
+
+    @field_validator("begin")
+    @classmethod
+    def _a_time(cls, value: str | float | None) -> str | float | None:
+        if isinstance(value, str):
+            moment(value)
+        elif value is not None and not math.isfinite(value):
+            raise ValueError("allowed is a finite number of seconds, or an ISO 8601 time")
+        return value
+
+    @model_validator(mode="after")
+    def _of_its_mode(self) -> Replay:
+        foreign = {"first_fix": "max_gap", "interpolate": "dwell"}[self.mode]
+        if getattr(self, foreign) != type(self).model_fields[foreign].default:
+            raise ValueError(f'{foreign} has no meaning with mode = "{self.mode}": leave one of the two out')
+        return self
+
+    def path(self) -> Path:
+        """The trace's file. Raises InputError where there is none."""
+        given = Path(self.file).expanduser()
+        candidates = [given] if given.is_absolute() else [given, *(b / given for b in search_path(None))]
+        for file in candidates:
+            if file.is_file():
+                return file
+        raise InputError(
+            f"mobility.file = {self.file!r}: no such file (relative paths start here, or in FEDROAM_DATA)"
+        )
+
+    def selection(self) -> Selection:
+        """All devices of the selection, read once per process. Raises InputError where nothing is left."""
+        file = self.path()
+        stamp = file.stat()
+        return _selected(
+            str(file.resolve()),
+            stamp.st_size,
+            stamp.st_mtime_ns,
+            self.begin,
+            self.length,
+            self.box,
+        )
+
+    def rounds(self) -> int:
+        """How many rounds the selection covers."""
+        length = self.selection().length
+        if self.mode == "interpolate":
+            return math.floor(length / self.interval)
+        if self.length is None:  # the last fix opens an interval of its own
+            return math.floor(length / self.interval)
+        return math.ceil(length / self.interval) - 1
+
+    def availability(self, clients: int, round: int) -> tuple[np.ndarray, np.ndarray]:
+        """Who is present (bool [clients]) and where (float64 [clients, 2], metres) at the end of a round from 0.
+
+        Before reporting is drawn. The place of a client that is away has no meaning.
+        """
+        chosen = self._clients(clients)
+        if self.mode == "interpolate":
+            return _known(chosen, round * self.interval, self.max_gap)
+        return _seen(chosen, *self._span(round), self.dwell)
+
+    def _span(self, round: int) -> tuple[float, float]:
+        """The time that a round covers, seconds since the selection's start (round 0 of interpolation: a moment)."""
+        slot = round - 1 if self.mode == "interpolate" else round
+        return max(slot, 0) * self.interval, (slot + 1) * self.interval
+
+    def start(self, world: World) -> dict[str, np.ndarray]:
+        """See `Mobility.start`. The state holds `position` (m) and `present` (bool [clients])."""
+        self._check(world, 0)
+        here, place = self.availability(world.clients, 0)
+        here = here & self._reports(world, 0)
+        chosen = self._clients(world.clients)
+        return {
+            "position": np.where(here[:, None], place, chosen.point[chosen.first[:-1]]),
+            "present": here,
+        }
+
+    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """See `Mobility.step`. Raises InputError after the trace's end."""
+        self._check(world, round)
+        known, place = self.availability(world.clients, round)
+        here = known & self._reports(world, round)
+        stayed = here & state["present"].astype(bool)
+        position = np.where(here[:, None], place, state["position"])
+        start = np.where(stayed[:, None], state["position"], position)
+        if self.mode == "interpolate":
+            chosen = self._clients(world.clients)
+            paths = _way(chosen, self._span(round), here, stayed, start, position, self.max_gap)
+        else:
+            paths = Paths.straight(start, position, here)
+        return {**state, "position": position, "present": here}, paths
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """See `Mobility.bounds`: the corners of all selected fixes."""
+        return self.selection().bounds
+
+    def groups(self, world: World) -> np.ndarray:
+        """See `Mobility.groups`: all clients are `device`."""
+        self._check(world, world.rounds)
+        return np.full(world.clients, "device")
+
+    def _reports(self, world: World, round: int) -> np.ndarray:
+        """Whose presence in a round is reported, bool [clients]."""
+        if self.report_share == 1:
+            return np.ones(world.clients, dtype=bool)
+        told = stream(world.seed, "reports", round).random(world.clients) < self.report_share
+        if self.reported == "all":
+            return told
+        chosen = self._clients(world.clients)
+        return told | _has_fix(chosen, *self._span(round))[0]
+
+    def _clients(self, clients: int) -> Selection:
+        """The selection's most active devices. Raises InputError where there are fewer."""
+        chosen = self.selection()
+        if clients > chosen.devices:
+            raise InputError(
+                f"clients = {clients}: {self.file} has {chosen.devices} device(s) in the selected window and box, "
+                f"allowed is 1 to {chosen.devices}"
+            )
+        return chosen if clients == chosen.devices else chosen.most_active(clients)
+
+    def _check(self, world: World, round: int) -> None:
+        self._clients(world.clients)
+        most = self.rounds()
+        if round > most:
+            raise InputError(
+                f"rounds = {round}: {self.file} covers {most} round(s) of {self.interval:g} s in the selected "
+                "window; allowed are that many (see mobility.interval, mobility.begin and mobility.length)"
+            )
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: str, size: int, changed: int) -> Trace:
+    """A trace, read once per process for an unchanged file."""
+    return read_trace(path)
+
+
+@functools.lru_cache(maxsize=4)
+def _selected(
+    path: str, size: int, changed: int, begin: str | float | None, length: float | None, box: float
+) -> Selection:
+    trace = _read(path, size, changed)
+    if isinstance(begin, str):
+        if trace.epoch is None:
+            raise InputError(
+                f"mobility.begin = {begin!r}: {path} has a clock of its own, allowed are seconds "
+                f"from {trace.time.min():g} to {trace.time.max():g}"
+            )
+        begin = moment(begin)
+    try:
+        return select(trace, begin, length, box)
+    except InputError as error:
+        raise InputError(f"{path}: {error} (see mobility.begin, mobility.length and mobility.box)") from None
+
+
+def _has_fix(chosen: Selection, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each client has a fix in [begin, end), and its first fix at begin or later (as `Selection.seek`)."""
+    at = chosen.seek(begin)
+    return (at < chosen.first[1:]) & (chosen.time[np.minimum(at, len(chosen.time) - 1)] < end), at
+
+
+def _seen(chosen: Selection, begin: float, end: float, dwell: float) -> tuple[np.ndarray, np.ndarray]:
+    """Who has a fix in [begin, end), or one before with `dwell` not over at begin; and where."""
+    fresh, at = _has_fix(chosen, begin, end)
+    before = np.maximum(at - 1, chosen.first[:-1])
+    stays = ~fresh & (at > chosen.first[:-1]) & (chosen.time[before] + dwell > begin)
+    return fresh | stays, chosen.point[np.where(fresh, at, before)]
+
+
+def _known(chosen: Selection, moment: float, max_gap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Whose place is known at a moment, on a fix or between two at most `max_gap` apart; and where."""
+    after = chosen.seek(moment)
+    has_after, has_before = after < chosen.first[1:], after > chosen.first[:-1]
+    after = np.minimum(after, chosen.first[1:] - 1)
+    before = np.where(has_before, after - has_after, after)
+    on_fix = has_after & (chosen.time[after] == moment)
+    gap = chosen.time[after] - chosen.time[before]
+    between = has_after & has_before & (gap <= max_gap)
+    share = np.divide(moment - chosen.time[before], gap, out=np.zeros(len(gap)), where=between & ~on_fix)
+    a, b = chosen.point[before], chosen.point[after]
+    return on_fix | between, np.where(on_fix[:, None], b, a + share[:, None] * (b - a))
+
+
+def _way(
+    chosen: Selection,
+    times: tuple[float, float],
+    here: np.ndarray,
+    stayed: np.ndarray,
+    start: np.ndarray,
+    end: np.ndarray,
+    max_gap: float,
+) -> Paths:
+    """Paths through all fixes between two times (s), for clients that are known at the second (`here`).
+
+    Those who `stayed` begin at `start`. The others begin where they were at the first time if it is known and no gap
+    lies between, or else wait at the first fix after the last gap. float64 [clients, 2] for `start` and `end`.
+    """
+    begin, finish = times
+    last = len(chosen.time) - 1
+    low, high = chosen.seek(begin), chosen.seek(finish)
+    low = low + ((low < chosen.first[1:]) & (chosen.time[np.minimum(low, last)] == begin))
+    onto = (high < chosen.first[1:]) & (chosen.time[np.minimum(high, last)] == finish)
+    run = chosen.runs(max_gap)[np.clip(np.where(onto, high, high - 1), 0, last)]
+    new = here & ~stayed
+    late = new & (chosen.time[run] > begin)
+    low = np.where(late, run, low)
+    earlier = _known(chosen, begin, max_gap)[1]
+    start = np.where(new[:, None], np.where(late[:, None], chosen.point[run], earlier), start)
+    inner = np.where(here, np.maximum(high - low, 0), 0)
+    first = np.concatenate([[0], np.cumsum(inner + 2)]).astype(np.int64)
+    time, point = np.empty(first[-1]), np.empty((first[-1], 2))
+    middle = np.ones(first[-1], dtype=bool)
+    middle[first[:-1]] = middle[first[1:] - 1] = False
+    owner = np.repeat(np.arange(len(inner)), inner)
+    fix = np.arange(len(owner)) - np.repeat(np.cumsum(inner) - inner, inner) + low[owner]
+    time[first[:-1]], time[first[1:] - 1] = 0.0, 1.0
+    point[first[:-1]], point[first[1:] - 1] = start, end
+    time[middle] = np.clip((chosen.time[fix] - begin) / (finish - begin), 0.0, 1.0)
+    point[middle] = chosen.point[fix]
+    return Paths(first, time, point, here)

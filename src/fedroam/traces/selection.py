@@ -1,0 +1,111 @@
+"""A part of a trace: a window of time, a square around the middle, the most active devices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedroam.errors import InputError
+from fedroam.traces.trace import Trace, bounds_of
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Fixes of the selected devices, most active first; layout as in `Trace`.
+
+    start: seconds since the trace's epoch; time: float64 [fixes], seconds since `start`; length: seconds.
+    """
+
+    names: tuple[str, ...]
+    first: np.ndarray
+    time: np.ndarray
+    point: np.ndarray
+    start: float
+    length: float
+
+    @property
+    def devices(self) -> int:
+        """Number of devices."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Corners of all fixes, as `Trace.bounds`."""
+        return bounds_of(self.point)
+
+    def most_active(self, devices: int) -> Selection:
+        """The first `devices` of them, which have the most fixes."""
+        end = self.first[devices]
+        return Selection(
+            self.names[:devices],
+            self.first[: devices + 1],
+            self.time[:end],
+            self.point[:end],
+            self.start,
+            self.length,
+        )
+
+    def seek(self, moment: float) -> np.ndarray:
+        """For each device, its first fix at `moment` (seconds since start) or later, int64 [devices].
+
+        first[i + 1] for a device without one. Binary search, all devices at once.
+        """
+        low, high = self.first[:-1].copy(), self.first[1:].copy()
+        while True:
+            open_ = low < high
+            if not open_.any():
+                return low
+            middle = (low + high) // 2
+            earlier = open_ & (self.time[np.minimum(middle, len(self.time) - 1)] < moment)
+            low = np.where(earlier, middle + 1, low)
+            high = np.where(open_ & ~earlier, middle, high)
+
+    def runs(self, max_gap: float) -> np.ndarray:
+        """For each fix, the first one of its run without a gap above `max_gap` (s), int64 [fixes]."""
+        begins = np.zeros(len(self.time), dtype=bool)
+        begins[1:] = np.diff(self.time) > max_gap
+        begins[self.first[:-1]] = True
+        return np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
+
+
+def select(
+    trace: Trace, start: float | None = None, length: float | None = None, box: float = math.inf
+) -> Selection:
+    """The fixes from `start` (seconds since the trace's epoch; None: its first fix) for `length` (s; None: to its end).
+
+    Of those, the ones in the square of side `box` (m) around their median fix (medians of x and of y). Devices are
+    ordered by their number of fixes that are left, equals as in the trace; those with none are left out. Raises
+    InputError where nothing is left.
+    """
+    earliest, latest = float(trace.time.min()), float(trace.time.max())
+    begin = earliest if start is None else start
+    window = trace.time >= begin
+    if length is not None:
+        window &= trace.time < begin + length
+    if not window.any():
+        raise InputError(
+            f"no fix between {begin:.15g} s and {begin + (length or math.inf):.15g} s, "
+            f"the trace covers {earliest:.15g} s to {latest:.15g} s"
+        )
+    if math.isfinite(box):
+        middle = np.median(trace.point[window], axis=0)
+        window &= (np.abs(trace.point - middle) <= box / 2).all(axis=1)
+        if not window.any():
+            raise InputError(f"no fix within the square of {box:g} m around the median fix: make it larger")
+    owner = trace.device
+    counts = np.bincount(owner[window], minlength=trace.devices)
+    order = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
+    rank = np.full(trace.devices, trace.devices)
+    rank[order] = np.arange(len(order))
+    rows = np.flatnonzero(window)
+    rows = rows[np.argsort(rank[owner[rows]], kind="stable")]
+    return Selection(
+        tuple(trace.names[k] for k in order),
+        np.concatenate([[0], np.cumsum(counts[order])]).astype(np.int64),
+        trace.time[rows] - begin,
+        trace.point[rows],
+        begin,
+        latest - begin if length is None else length,
+    )

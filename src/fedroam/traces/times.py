@@ -1,0 +1,112 @@
+"""Times as sources write them, as seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from fedroam.errors import InputError
+
+_PATTERN = r"^(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?) ?(Z|UTC|[+-]\d\d:?\d\d)?$"
+MIXED = "mixed"
+
+
+def seconds(
+    values: np.ndarray, timezone: str | None, column: str, where: Callable[[int], str]
+) -> tuple[np.ndarray, bool]:
+    """Times (numbers, or texts [rows]) as float64 seconds [rows], and whether they are calendar times.
+
+    Numbers are taken as they are. Texts are ISO 8601; calendar times come as seconds since 1970 UTC. Texts without a
+    zone need `timezone` (an IANA name, or UTC); a local hour that the clock change skips or repeats comes as NaN.
+    Texts with different offsets are refused unless `timezone` is "mixed". where(row) names a row in messages.
+    Raises InputError with the row.
+    """
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64), False
+    codes, texts = pd.factorize(values)
+    distinct = pd.Series(np.asarray(texts, dtype=object), dtype="object")
+
+    def row(which: np.ndarray) -> int:
+        return int(np.flatnonzero(which[codes])[0])
+
+    numbers = pd.to_numeric(distinct, errors="coerce").to_numpy(np.float64)
+    if np.isfinite(numbers).all():
+        return numbers[codes], False
+    parts = distinct.astype(str).str.extract(_PATTERN)
+    wrong = parts[0].isna().to_numpy()
+    if wrong.any():
+        k = row(wrong)
+        if np.isfinite(numbers).any():
+            raise InputError(
+                f"{where(k)}, column {column!r}: {values[k]!r} among times of another kind; allowed are numbers of "
+                "seconds, or ISO 8601, in all rows"
+            )
+        raise InputError(
+            f"{where(k)}, column {column!r}: {values[k]!r}, allowed are ISO 8601 times with a zone "
+            "(2010-09-17T12:00:00Z) or numbers of seconds"
+        )
+    return _calendar(parts, timezone, column, where, row)[codes], True
+
+
+def _calendar(
+    parts: pd.DataFrame,
+    timezone: str | None,
+    column: str,
+    where: Callable[[int], str],
+    row: Callable[[np.ndarray], int],
+) -> np.ndarray:
+    """Unix seconds of distinct ISO times, cut into time and zone."""
+    zones = parts[1].fillna("").replace({"UTC": "Z"}).str.replace(":", "").to_numpy(dtype=object)
+    zones[(zones == "+0000") | (zones == "-0000")] = "Z"
+    found = list(dict.fromkeys(zones))
+    if len(found) > 1 and (timezone != MIXED or "" in found):
+        k = sorted(row(zones == zone) for zone in found)[1]  # where the second zone begins
+        shown = ", ".join(zone or "no zone" for zone in found)
+        hint = "" if "" in found else "; if they are right, say --timezone mixed"
+        raise InputError(f"{where(k)}, column {column!r}: mixed time zones ({shown}), allowed is one{hint}")
+    if found == [""]:
+        if timezone in (None, MIXED):
+            raise InputError(
+                f"{where(0)}, column {column!r}: no time zone; say which, e.g. --timezone UTC or "
+                "--timezone America/New_York"
+            )
+        times = _parsed(parts[0], column, where, row)
+        try:
+            times = times.dt.tz_localize(timezone, ambiguous="NaT", nonexistent="NaT")
+        except (KeyError, ValueError):  # ZoneInfoNotFoundError is a KeyError
+            raise InputError(
+                f"timezone {timezone!r}: unknown; allowed are IANA names such as Europe/Rome, and UTC"
+            ) from None
+    else:
+        if timezone not in (None, MIXED):
+            raise InputError(
+                f"{where(0)}, column {column!r}: times carry a zone, so --timezone {timezone} has no meaning"
+            )
+        times = _parsed(parts[0] + pd.Series(zones, index=parts.index), column, where, row)
+    since: pd.Series = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+    return since.to_numpy(np.float64, na_value=np.nan)
+
+
+def _parsed(
+    texts: pd.Series, column: str, where: Callable[[int], str], row: Callable[[np.ndarray], int]
+) -> pd.Series:
+    utc = bool(texts.str.contains(r"(?:Z|[+-]\d{4})$").all())
+    times = pd.to_datetime(texts, format="ISO8601", utc=utc, errors="coerce")
+    if times.isna().any():
+        k = row(times.isna().to_numpy())
+        raise InputError(f"{where(k)}, column {column!r}: {texts[times.isna()].iloc[0]!r} is no date")
+    return times
+
+
+def moment(text: str) -> float:
+    """Unix seconds of an ISO 8601 time; a date, or a time without zone, is UTC. Raises ValueError."""
+    try:
+        given = pd.Timestamp(text)
+    except ValueError:
+        given = pd.NaT  # type: ignore[assignment]
+    if given is pd.NaT or not text[:4].isdigit() or text[4:5] != "-":
+        raise ValueError("allowed is a number of seconds or an ISO 8601 time such as 2010-09-17T00:00:00Z")
+    given = given.tz_localize("UTC") if given.tzinfo is None else given
+    return given.timestamp()
