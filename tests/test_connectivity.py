@@ -225,6 +225,15 @@ def test_sparse_solvers_agree_with_dense_ones(kind: str) -> None:
     assert spectral_gap(halves) == 0
 
 
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_long_path_mixes_as_slowly_as_its_closed_form(dense: bool) -> None:
+    """All weights of contacts are 1/3; eigenvalues are 1 - (2/3)(1 - cos(k pi / n))."""
+    path = weights_of("metropolis", graph(300, *((i, i + 1) for i in range(299))))
+    gap = 2 / 3 * (1 - np.cos(np.pi / 300))
+    assert spectral_gap(path, dense=dense) == pytest.approx(gap, rel=1e-7)
+    assert mixing_parameter([path], dense=dense) == pytest.approx(1 - (1 - gap) ** 2, rel=1e-7)
+
+
 def test_window_parameters_are_those_of_products() -> None:
     draws = stream(5, "windows")
     weights = [weights_of("metropolis", random_graph(draws, 5, 0.3)) for _ in range(7)]
@@ -341,7 +350,10 @@ def test_the_command_prints_and_writes(call: Commands) -> None:
 
 
 def test_the_command_on_a_run_folder_says_the_same(call: Commands) -> None:
-    assert call.run("--out", "r").code == 0
+    assert call.run("--out", "r", "--set", "training.lr=0.001").code == 0
+    bounds = call("connectivity", "r", "--convergence")
+    assert bounds.code == 0, bounds.err
+    assert "from measured products" in bounds.out
     here, there = call("connectivity", "tiny.toml"), call("connectivity", "r")
     assert there.code == 0, there.err
     assert here.out == there.out

@@ -383,6 +383,20 @@ def test_without_a_minimiser_theorem_1_is_infinite_and_the_other_bound_is_not() 
     assert (run.tau <= run.tau_limits).all()
 
 
+def test_a_search_that_stops_early_says_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = follow(convex(3.0, rounds=10))
+    known, gap = run.optimum, run.gap
+    assert known.unsure == 0.0
+    monkeypatch.setattr("fedroam.analysis.convex._WORK", 1.0)
+    early = follow(convex(3.0, rounds=10))
+    assert early.optimum.value > known.value
+    assert early.optimum.unsure == early.optimum.value  # a cross-entropy is never below 0
+    assert (early.gap < gap).all()
+    _above(early.tight_gap, early.gap)
+    assert any("the search stopped at a gradient of" in remark for _, _, remark in early.lines())
+    assert descent(0.1, 2.0, 0.0, 2, 0.5, 0.0, unsure=0.3) == pytest.approx(0.5 / 0.12 + 0.4 * 0.3 / 0.6)
+
+
 def test_a_step_that_is_too_large_is_said() -> None:
     run = follow(convex(3.0, training={**PLAIN, "lr": 0.1}, rounds=2))
     assert run.eta >= 0.5 / run.largest

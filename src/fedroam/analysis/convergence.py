@@ -78,17 +78,20 @@ def descent(
     way: float,
     consensus: float,
     delta: float = 0.0,
+    unsure: float = 0.0,
 ) -> float:
-    """The bound on the mean of f(xbar(t)) - inf f over T + 1 rounds, from Lemma 2.
+    """The bound on the mean of f(xbar(t)) - f* over T + 1 rounds, from Lemma 2.
 
     way: ||xbar(0) - x||^2 / (T + 1); variance: mean over clients of sigma_i^2; consensus: (a bound on) the mean over
-    rounds of the consensus distance; delta: f(x) - inf f. Infinite unless eta < 1 / (2 L), strictly.
+    rounds of the consensus distance; delta: f(x) - f*; unsure: f* - inf f, at most, where f* is only the lowest value
+    that is known. Infinite unless eta < 1 / (2 L), strictly.
     """
     rest = 1 - 2 * smoothness * eta
     if not rest > 0 or not math.isfinite(way + consensus):
         return math.inf
     spread = smoothness * eta / clients * (2 * smoothness * eta + 1) * consensus
-    return (way + eta**2 * variance / clients + spread) / (2 * eta * rest) + delta / rest
+    late = delta + 2 * smoothness * eta * (delta + unsure) / rest
+    return (way + eta**2 * variance / clients + spread) / (2 * eta * rest) + late
 
 
 def theorem_1(

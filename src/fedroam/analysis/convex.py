@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 from scipy.special import logsumexp, softmax
 
+_WORK = 3e11  # samples x inputs x classes x evaluations that the search for a minimum may cost
 _minimise: Any = optimize.minimize  # typed too narrowly for a function that gives its gradient as well
 
 
@@ -25,6 +27,7 @@ class Optimum:
     point: parameters [parameters]; value: f there; infimum: the greatest lower bound of f; gradient: the gradient's
     norm at the point. attained: whether a minimiser exists. It does not where some parameters put every training
     sample into its class: then f falls to 0 along their direction for ever, and the point is merely one on the way.
+    unsure: by how much inf f may at most lie below `infimum`; 0 unless the solver had to stop early.
     """
 
     point: np.ndarray
@@ -32,6 +35,7 @@ class Optimum:
     infimum: float
     gradient: float
     attained: bool
+    unsure: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class SoftmaxProblem:
     def clients(self) -> int:
         """Number of clients."""
         return len(self.features)
+
+    @cached_property
+    def samples(self) -> tuple[np.ndarray, ...]:
+        """The samples of each client in float64, with the constant 1 that carries the bias."""
+        return tuple(_with_one(x) for x in self.features)
 
     @property
     def parameters(self) -> int:
@@ -90,7 +99,7 @@ class SoftmaxProblem:
         n = len(self.labels[i])
         if batch_size == 0 or batch_size >= n:
             return 0.0
-        a = _with_one(self.features[i])
+        a = self.samples[i]
         off = softmax(a @ self._matrix(parameters).T, axis=1)
         off[np.arange(n), self.labels[i]] -= 1.0
         mean = off.T @ a / n
@@ -101,7 +110,7 @@ class SoftmaxProblem:
         """A bound on ||grad f_i|| wherever it is taken, float64 [clients]: sqrt(2) mean ||a||; infinite with decay."""
         if self.weight_decay:
             return np.full(self.clients, np.inf)
-        lengths = [np.linalg.norm(_with_one(x), axis=1).mean() if len(x) else 0.0 for x in self.features]
+        lengths = [np.linalg.norm(a, axis=1).mean() if len(a) else 0.0 for a in self.samples]
         return np.sqrt(2) * np.array(lengths)
 
     def optimum(self, start: np.ndarray, *, tolerance: float = 1e-9) -> Optimum:
@@ -109,7 +118,10 @@ class SoftmaxProblem:
 
         Where minimisers are many (all classes' parameters may be shifted together, a pixel may always be 0), this
         is the one nearest to `start`: no gradient points along those directions. tolerance: the gradient's norm.
+        Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above 1e-7,
+        `unsure` says what is not known (a cross-entropy is never below 0).
         """
+        budget = int(_WORK / max(1, sum(x.size for x in self.features) * self.classes))
         separated: list[np.ndarray] = []
 
         def both(parameters: np.ndarray) -> tuple[float, np.ndarray]:
@@ -122,9 +134,13 @@ class SoftmaxProblem:
             if separated:
                 raise StopIteration
 
-        options = {"maxiter": 5000, "maxfun": 20000, "ftol": 0.0, "gtol": tolerance / np.sqrt(len(start))}
+        options = {
+            "maxiter": min(5000, max(100, budget)),
+            "ftol": 0.0,
+            "gtol": tolerance / np.sqrt(len(start)),
+        }
         point = _minimise(both, start, jac=True, method="L-BFGS-B", callback=stop, options=options).x
-        if not separated and np.linalg.norm(self.gradient(point)) > tolerance:
+        if not separated and budget > 5000 and np.linalg.norm(self.gradient(point)) > tolerance:
             point = _minimise(
                 both,
                 point,
@@ -137,8 +153,9 @@ class SoftmaxProblem:
         if separated:
             point = separated[-1]
         value, gradient, _ = self._mean(point)
-        attained = not separated
-        return Optimum(point, value, value if attained else 0.0, float(np.linalg.norm(gradient)), attained)
+        attained, norm = not separated, float(np.linalg.norm(gradient))
+        unsure = value if attained and norm > max(tolerance, 1e-7) else 0.0
+        return Optimum(point, value, value if attained else 0.0, norm, attained, unsure)
 
     def near(self, start: np.ndarray, pull: float) -> np.ndarray:
         """The minimiser of f(x) + pull ||x - start||^2: there is always exactly one; pull > 0."""
@@ -148,7 +165,7 @@ class SoftmaxProblem:
             way = parameters - start
             return value + pull * float(way @ way), gradient + 2 * pull * way
 
-        options = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-15, "gtol": 1e-10}
+        options = {"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9}
         return np.asarray(_minimise(both, start, jac=True, method="L-BFGS-B", options=options).x)
 
     def _matrix(self, parameters: np.ndarray) -> np.ndarray:
@@ -160,12 +177,12 @@ class SoftmaxProblem:
         self, i: int, parameters: np.ndarray, batch: np.ndarray | None = None
     ) -> tuple[float, np.ndarray, float]:
         """f_i, its gradient, and the smallest margin by which a sample's own class is ahead of the others."""
-        x, y = self.features[i], self.labels[i]
+        a, y = self.samples[i], self.labels[i]
         if batch is not None:
-            x, y = x[batch], y[batch]
+            a, y = a[batch], y[batch]
         if not len(y):
             return 0.0, np.zeros_like(parameters), np.inf
-        a, rows = _with_one(x), np.arange(len(y))
+        rows = np.arange(len(y))
         scores = a @ self._matrix(parameters).T
         own = scores[rows, y]
         value = float((logsumexp(scores, axis=1) - own).mean())
@@ -192,15 +209,15 @@ class SoftmaxProblem:
             np.zeros((self.classes, self.features[0].shape[1] + 1)),
         )
         holding = 0
-        for x in self.features:
-            if len(x):
-                a, holding = _with_one(x), holding + 1
+        for a in self.samples:
+            if len(a):
+                holding += 1
                 s, z = softmax(a @ theta.T, axis=1), a @ step.T
-                total += (s * (z - (s * z).sum(axis=1, keepdims=True))).T @ a / len(x)
+                total += (s * (z - (s * z).sum(axis=1, keepdims=True))).T @ a / len(a)
         return (_vector(total) + holding * self.weight_decay * direction) / self.clients
 
     def _smoothness(self, i: int) -> float:
-        a = _with_one(self.features[i])
+        a = self.samples[i]
         if not len(a):
             return 0.0
         small = a.T @ a if a.shape[1] <= len(a) else a @ a.T

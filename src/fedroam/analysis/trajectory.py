@@ -147,7 +147,8 @@ class Trajectory:
                     self.clients,
                     square / (t + 1),
                     float(spread[t]),
-                    max(delta, 0.0),
+                    delta,
+                    self.optimum.unsure,
                 )
                 for t in range(rounds)
             )
@@ -170,6 +171,10 @@ class Trajectory:
             if self.optimum.attained
             else "no minimiser: the samples can be separated, f falls to 0 for ever"
         )
+        if self.optimum.unsure:
+            minimum = (
+                f"the lowest value found: the search stopped at a gradient of {self.optimum.gradient:.1g}"
+            )
         many = "estimated: largest of the run" if self.sigma.any() else "full batch"
         return [
             ("clients N", float(self.clients), ""),
@@ -189,7 +194,7 @@ class Trajectory:
             ("  Lemma 3 with p = window", self.consensus_bound(window=True), unproven),
             ("mean of f(mean model) - f*, measured", float(self.gap[-1]), ""),
             ("  from measured products", float(self.tight_gap[-1]), step),
-            ("  Theorem 1", float(self.gap_bound()[-1]), step or minimum or reason),
+            ("  Theorem 1", float(self.gap_bound()[-1]), step or reason or minimum),
             (
                 "  Theorem 1 with p = window",
                 float(self.gap_bound(window=True)[-1]),
