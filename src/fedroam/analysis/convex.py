@@ -135,7 +135,7 @@ class SoftmaxProblem:
                 raise StopIteration
 
         options = {
-            "maxiter": min(5000, max(100, budget)),
+            "maxiter": min(5000, max(20, budget)),
             "ftol": 0.0,
             "gtol": tolerance / np.sqrt(len(start)),
         }
