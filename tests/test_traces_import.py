@@ -395,3 +395,8 @@ def test_info_tells_and_draws(fr: Commands) -> None:
     }
     assert names == wanted
     assert fr("trace", "info", "s.csv").code == 2
+    fr.write("one.csv", "id,t,x,y\nphone,5,1,1\n")
+    fr("trace", "import", "one.csv", "one.parquet")
+    alone = fr("trace", "info", "one.parquet", "--out", "alone")
+    assert alone.code == 0, alone
+    assert {path.stem for path in Path("alone").iterdir()} == {"trace-devices", "trace-places"}

@@ -184,7 +184,7 @@ class Replay(Part):
                 f"clients = {clients}: {self.file} has {chosen.devices} device(s) in the selected window and box, "
                 f"allowed is 1 to {chosen.devices}"
             )
-        return chosen if clients == chosen.devices else chosen.most_active(clients)
+        return _active(chosen, clients)
 
     def _check(self, world: World, round: int) -> None:
         self._clients(world.clients)
@@ -218,6 +218,16 @@ def _selected(
         return select(trace, begin, length, box)
     except InputError as error:
         raise InputError(f"{path}: {error} (see mobility.begin, mobility.length and mobility.box)") from None
+
+
+@functools.lru_cache(maxsize=4)
+def _active(chosen: Selection, clients: int) -> Selection:
+    return chosen if clients == chosen.devices else chosen.most_active(clients)
+
+
+@functools.lru_cache(maxsize=2)
+def _runs(chosen: Selection, max_gap: float) -> np.ndarray:
+    return chosen.runs(max_gap)
 
 
 def _has_fix(chosen: Selection, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
@@ -267,7 +277,7 @@ def _way(
     low, high = chosen.seek(begin), chosen.seek(finish)
     low = low + ((low < chosen.first[1:]) & (chosen.time[np.minimum(low, last)] == begin))
     onto = (high < chosen.first[1:]) & (chosen.time[np.minimum(high, last)] == finish)
-    run = chosen.runs(max_gap)[np.clip(np.where(onto, high, high - 1), 0, last)]
+    run = _runs(chosen, max_gap)[np.clip(np.where(onto, high, high - 1), 0, last)]
     new = here & ~stayed
     late = new & (chosen.time[run] > begin)
     low = np.where(late, run, low)

@@ -18,7 +18,7 @@ from fedroam.errors import InputError
 KEY = b"fedroam.trace"  # of the file's schema metadata
 FORMAT = 1
 UNIX = "1970-01-01T00:00:00Z"
-NOBODY = "fedroam trace import SOURCE TARGET makes a trace from CSV or Parquet files"
+HOW = "fedroam trace import SOURCE TARGET makes a trace from CSV or Parquet files"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +114,10 @@ def read_trace(path: str | Path) -> Trace:
         table = pq.read_table(file)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a trace, or damaged ({reason}); {NOBODY}") from None
+        raise InputError(f"{path}: not a trace, or damaged ({reason}); {HOW}") from None
     held = (table.schema.metadata or {}).get(KEY)
     if held is None:
-        raise InputError(f"{path}: a Parquet file, but not a trace; {NOBODY}")
+        raise InputError(f"{path}: a Parquet file, but not a trace; {HOW}")
     try:
         facts = json.loads(held)
     except ValueError:
