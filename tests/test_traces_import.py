@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import Commands, contents
+from fedroam.analysis.trace_facts import measure_trace
 from fedroam.errors import InputError, MissingExtraError
 from fedroam.traces import Trace, import_trace, read_trace, to_metres, write_trace
 from fedroam.traces.cleaning import too_fast
@@ -400,3 +401,17 @@ def test_info_tells_and_draws(fr: Commands) -> None:
     alone = fr("trace", "info", "one.parquet", "--out", "alone")
     assert alone.code == 0, alone
     assert {path.stem for path in Path("alone").iterdir()} == {"trace-devices", "trace-places"}
+
+
+def test_measures_by_hand() -> None:
+    time = np.array([0.0, 30, 60, 250, 59, 61])
+    point = np.array([[0.0, 0], [0, 60], [0, 60], [0, 250], [7, 0], [7, 1]])
+    trace = Trace(("a", "b"), np.array([0, 4, 6]), time, point, {"epoch": None})
+    measured = measure_trace(trace)
+    assert (measured.bin, measured.begin) == (60, 0)
+    assert measured.present.tolist() == [2, 2, 0, 0, 1]
+    assert measured.gaps.tolist() == [30, 30, 190, 2]
+    assert measured.speeds.tolist() == [2, 0, 1, 0.5]
+    assert measured.fixes.tolist() == [4, 2]
+    long = Trace(("a",), np.array([0, 2]), np.array([1800.0, 30_000]), point[:2], {"epoch": None})
+    assert measure_trace(long).present.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 1]

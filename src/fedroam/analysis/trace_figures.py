@@ -33,7 +33,7 @@ def trace_figures(trace: Trace, measured: Measured) -> Iterator[tuple[str, Figur
 def devices_figure(trace: Trace, measured: Measured) -> Figure:
     """Devices with a fix over time, per hour (or minute); of long traces the mean and the most of several bars."""
     present = measured.present.astype(np.float64)
-    times = measured.begin + measured.bin * np.arange(len(present))
+    times = measured.begin + measured.bin * np.arange(len(present) + 1)
     with style():
         figure, ax = new_figure((7.6, 3.4))
         fold = -(-len(present) // _BINS)
@@ -42,8 +42,8 @@ def devices_figure(trace: Trace, measured: Measured) -> Figure:
         per = "hour" if measured.bin == HOUR else span(measured.bin)
         if fold > 1:
             padded = np.append(present, np.full(-len(present) % fold, np.nan)).reshape(-1, fold)
-            x = _axis(ax, trace, times[::fold])
-            most, mean = np.nanmax(padded, axis=1), np.nanmean(padded, axis=1)
+            x = _axis(ax, trace, np.append(times[:-1:fold], times[-1]))
+            most, mean = (_closed(rule(padded, axis=1)) for rule in (np.nanmax, np.nanmean))
             ax.fill_between(
                 x, 0, most, step="post", color=colour_of(5), alpha=0.45, linewidth=0, label="most"
             )
@@ -53,12 +53,17 @@ def devices_figure(trace: Trace, measured: Measured) -> Figure:
             ax.legend(loc="upper left", ncols=2)
         else:
             x = _axis(ax, trace, times)
-            ax.fill_between(x, 0, present, step="post", color=colour_of(0), alpha=0.85, linewidth=0)
-        ax.set_xlim(x[0], x[-1] if len(x) > 1 else x[0] + 1)
+            ax.fill_between(x, 0, _closed(present), step="post", color=colour_of(0), alpha=0.85, linewidth=0)
+        ax.set_xlim(x[0], x[-1])
         ax.set_ylim(0, None)
         ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_ylabel(f"devices with a fix per {per}")
     return figure
+
+
+def _closed(bars: np.ndarray) -> np.ndarray:
+    """Heights of bars with the last one twice: a step is drawn from each edge to the next."""
+    return np.append(bars, bars[-1])
 
 
 def _axis(ax: Axes, trace: Trace, times: np.ndarray) -> np.ndarray:
@@ -157,6 +162,7 @@ def speeds_figure(measured: Measured) -> Figure:
 
 
 def _median(ax: Axes, at: float, text: str) -> None:
+    ax.set_ylim(0, 1.1 * ax.get_ylim()[1])  # room for the words
     ax.axvline(at, color=INK, linewidth=1.0, linestyle="--")
     ax.annotate(
         f"median {text}",
