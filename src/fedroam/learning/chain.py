@@ -19,6 +19,7 @@ from fedroam.learning.objective import CrossEntropy
 from fedroam.models import Network
 
 aten = torch.ops.aten
+LANES = 16  # below so many channels torch's max-pool works on one value at a time
 View = Callable[[Entry], torch.Tensor]
 
 
@@ -48,7 +49,8 @@ class _Weighted:
 class _Convolution(_Weighted):
     def __init__(self, layer: nn.Conv2d, weight: Entry, bias: Entry | None, gradient: View) -> None:
         super().__init__(layer, weight, bias, gradient)
-        self.how = (
+        # Stride, padding, dilation, not transposed, groups: as torch's internal convolutions take them.
+        self.how: Any = (
             list(layer.stride),
             list(layer.padding),
             list(layer.dilation),
@@ -110,18 +112,51 @@ class _MaxPool:
         settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
         both = [[k, k] if isinstance(k, int) else list(k) for k in settings]
         self.how: Any = (*both, layer.ceil_mode)
+        self.halves = both == [[2, 2], [2, 2], [0, 0], [1, 1]]
+        self.halved: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pixels = x.permute(0, 2, 3, 1)
+        self.halved = None
+        if (
+            self.halves
+            and x.shape[1] < LANES
+            and x.shape[2] % 2 == x.shape[3] % 2 == 0
+            and pixels.is_contiguous()
+        ):
+            return self._halve(pixels).permute(0, 3, 1, 2)
         y, where = aten.max_pool2d_with_indices.default(x, *self.how)
         self.kept = (x, where)
         return y
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        if self.halved is not None:
+            return self._halve_backward(gradient.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) if wanted else None
         x, where = self.kept
         del self.kept
         if not wanted:
             return None
         return aten.max_pool2d_with_indices_backward.default(gradient, x, *self.how, where)
+
+    def _halve(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, height, width, channels], both even: the larger row of each two, then the larger column."""
+        taller = torch.maximum(x[:, 0::2], x[:, 1::2])
+        self.halved = x, taller
+        return torch.maximum(taller[:, :, 0::2], taller[:, :, 1::2])
+
+    def _halve_backward(self, gradient: torch.Tensor) -> torch.Tensor:
+        assert self.halved is not None
+        (x, taller), self.halved = self.halved, None
+        # Among equal values the first one gets the gradient. threshold_backward(g, d, 0) is g where d > 0, else 0:
+        # of torch's ways to mask, the fastest; but it must not write into every second column.
+        between, result = torch.empty_like(taller), torch.empty_like(x)
+        right = aten.threshold_backward.default(gradient, taller[:, :, 1::2] - taller[:, :, 0::2], 0)
+        between[:, :, 1::2] = right
+        torch.sub(gradient, right, out=between[:, :, 0::2])
+        bottom = result[:, 1::2]
+        aten.threshold_backward.grad_input(between, x[:, 1::2] - x[:, 0::2], 0, grad_input=bottom)
+        torch.sub(between, bottom, out=result[:, 0::2])
+        return result
 
 
 class _ReLU:

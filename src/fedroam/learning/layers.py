@@ -7,6 +7,7 @@ parameter objects under their names; a layer of another class, with hooks or wit
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -24,6 +25,8 @@ def quicken(module: nn.Module) -> nn.Module:
     """Replace what can be replaced below `module`, in place; returns it."""
     for owner in list(module.modules()):
         before: nn.Module | None = None
+        if type(owner) is nn.Sequential:
+            _join_peaks(owner)
         for name, layer in owner._modules.items():
             if layer is None or hooked(layer):
                 before = None
@@ -40,6 +43,25 @@ def quicken(module: nn.Module) -> nn.Module:
     return module
 
 
+def _join_peaks(owner: nn.Sequential) -> None:
+    """A 1-D convolution followed at once by a global max-pool becomes one layer."""
+    names = list(owner._modules)
+    for name, after in itertools.pairwise(names):
+        layer, pool = owner._modules[name], owner._modules[after]
+        if (
+            type(layer) is nn.Conv1d
+            and type(pool) is nn.AdaptiveMaxPool1d
+            and not (hooked(layer) or hooked(pool))
+        ):
+            whole = pool.output_size in (1, (1,)) and not pool.return_indices
+            if whole and _plain(layer) and layer.groups == 1:
+                owner._modules[name], owner._modules[after] = PeakOfConvolution1d(layer), nn.Identity()
+
+
+def _plain(layer: nn.Conv1d) -> bool:
+    return layer.stride == (1,) and layer.padding in ((0,), "valid") and layer.dilation == (1,)
+
+
 # Layers whose backward pass does not need their own output, so that a ReLU may overwrite it.
 _REPLACEABLE_OUTPUT = (nn.Conv1d, nn.Conv2d, nn.Linear, nn.MaxPool2d, nn.GroupNorm, nn.BatchNorm2d)
 
@@ -51,8 +73,7 @@ class Convolution1d(nn.Module):
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
         self.stride, self.padding, self.dilation = layer.stride, layer.padding, layer.dilation
-        plain = layer.stride == (1,) and layer.padding in ((0,), "valid") and layer.dilation == (1,)
-        self.narrow = plain and layer.in_channels * layer.kernel_size[0] < NARROW
+        self.narrow = _plain(layer) and layer.in_channels * layer.kernel_size[0] < NARROW
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[n, inputs, length] -> [n, outputs, length after]."""
@@ -106,3 +127,50 @@ class _Windows(torch.autograd.Function):
             [False, True, False],
         )[1]
         return None, for_weight.squeeze(2), gradient.sum((0, 2)) if ctx.bias else None
+
+
+class PeakOfConvolution1d(nn.Module):
+    """A 1-D convolution and the largest value of each of its outputs over the whole length.
+
+    All but one place of each output get no gradient, so the backward pass looks at that place's inputs alone:
+    a hundredth of the arithmetic for a length of a hundred.
+    """
+
+    def __init__(self, layer: nn.Conv1d) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[n, inputs, length] -> [n, outputs, 1]."""
+        if x.dim() != 3:
+            return functional.adaptive_max_pool1d(functional.conv1d(x, self.weight, self.bias), 1)
+        y: torch.Tensor = _Peak.apply(x, self.weight, self.bias)
+        return y
+
+
+class _Peak(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        flat = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        peak, place = aten.adaptive_max_pool2d(functional.conv2d(flat, weight.unsqueeze(2), bias), (1, 1))
+        ctx.save_for_backward(flat, weight, place.flatten(1))
+        ctx.bias = bias is not None
+        return peak.new_empty((*peak.shape[:2], 1)).copy_(peak.squeeze(3))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        gradient = gradients[0].flatten(1)  # [n, outputs]
+        flat, weight, place = ctx.saved_tensors
+        (n, inputs, _, length), (outputs, _, width) = flat.shape, weight.shape
+        pixels = flat.permute(0, 2, 3, 1).reshape(n * length, inputs)
+        first = place + torch.arange(0, n * length, length)[:, None]
+        window = (first[:, :, None] + torch.arange(width)).flatten()
+        seen = pixels.index_select(0, window).view(n, outputs, width * inputs)
+        for_weight = seen.mul_(gradient[:, :, None]).sum(0).view(outputs, width, inputs).transpose(1, 2)
+        for_x = None
+        if ctx.needs_input_grad[0]:
+            kernel = weight.transpose(1, 2).reshape(outputs, width * inputs)
+            parts = (gradient[:, :, None] * kernel).view(-1, inputs)
+            for_x = torch.zeros_like(pixels).index_add_(0, window, parts)
+            for_x = for_x.view(n, length, inputs).transpose(1, 2)
+        return for_x, for_weight, gradient.sum(0) if ctx.bias else None
