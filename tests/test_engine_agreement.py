@@ -19,5 +19,7 @@ def test_twenty_clients_agree_after_five_rounds_of_mnist_random() -> None:
             state, *_ = play_round(scene, state)
         scene.learner.close()
         parameters[engine] = state.models.parameters
-        assert (parameters[engine] - start).abs().amax(dim=1).min() > 1e-2  # every client has learnt something
+        assert (parameters[engine] - start).abs().amax(
+            dim=1
+        ).min() > 1e-2  # every client has learnt something
     assert (parameters["cpu"] - parameters["reference"]).abs().max() < 1e-4
