@@ -12,11 +12,11 @@ from rich.table import Table
 from fedroam.cli import options
 from fedroam.cli.console import one_line, out, say, tell, writing
 from fedroam.cli.progress import duration
-from fedroam.cli.studying import SWEEP, Work
 from fedroam.cli.sweep_progress import sweep_progress
 from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
+    from fedroam.cli.studying import Work
     from fedroam.papers.study import Item, Study
     from fedroam.sweep import Sweep
 
@@ -33,17 +33,17 @@ def reproduce(
     ] = None,
     item: Annotated[
         str | None,
-        typer.Argument(metavar="[ITEM]", help="Only this table, search, figure or claim. [default: all]"),
+        typer.Argument(metavar="[ITEM]", help="Only this table, search, figure or claim. (default: all)"),
     ] = None,
     scale: Annotated[
         str, typer.Option(metavar="quick|full", help="How large: quick is cut to fit two cores.")
     ] = "quick",
     seeds: Annotated[
-        int | None, typer.Option(metavar="K", help="Run K seeds of each variant. [default: the study's]")
+        int | None, typer.Option(metavar="K", help="Run K seeds of each variant. (default: the study's)")
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where all of it goes. [default: studies/PAPER/SCALE]"),
+        typer.Option("--out", metavar="DIR", help="Where all of it goes. (default: studies/PAPER/SCALE)"),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
@@ -68,6 +68,7 @@ def reproduce(
     checkpoints, and the same command goes on. Writes study.html, cells.csv, claims.csv, study.json and figures.
     Without PAPER: lists studies, their items, what they cost and what has been run.
     """
+    from fedroam.cli.studying import Work
     from fedroam.papers.library import find_study, studies
 
     if paper is None:
@@ -106,6 +107,7 @@ def _run(
     work: Work, missing: set[str], workers: int, ray: str | None, retry_failed: bool, quiet: bool, again: str
 ) -> list[str]:
     """Compute the missing runs; gives what failed, a line each."""
+    from fedroam.cli.studying import SWEEP
     from fedroam.simulation import Interrupted
     from fedroam.sweep import run_sweep
 
