@@ -97,8 +97,9 @@ class _GroupNorm(_Weighted):
         return y
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        # Always all three: without the first, torch 2.13 writes it to where there is no memory.
         x, weight, bias = aten.native_group_norm_backward.default(
-            gradient, *self.kept, self.weight, *self.sizes, [wanted, True, True]
+            gradient, *self.kept, self.weight, *self.sizes, [True, True, True]
         )
         self.for_weight.add_(weight)
         if self.for_bias is not None:

@@ -32,7 +32,9 @@ class Reference(Part):
 
 
 class ReferenceLearner:
-    """See `Learner`."""
+    """See `Learner`. notes: what is worth telling the user about how the work is done."""
+
+    notes = ("engine: reference",)
 
     def __init__(self, task: Task) -> None:
         self.task = task
