@@ -87,6 +87,9 @@ def test_targets() -> None:
     assert Result("", "", 90, 110, "ms", more_is_better=False).reached
     assert not Result("", "", 120, 110, "ms", more_is_better=False).reached
     assert Result("", "", 1, None, "x").reached is None
+    assert not Result("", "", 1, None, "x").disturbed
+    assert Result("", "", 9, 1.7, "x", busy=0.5).disturbed
+    assert not Result("", "", 9, 1.7, "x", busy=0.95).disturbed
 
 
 def test_wrong_input(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def _table(results: Sequence[Result], workers: int) -> Table:
     table = Table(
         title=f"fedroam bench, {workers} cores, torch {torch.__version__}",
         caption="x: speed over a plain loop of nn.Module and torch.optim.SGD, measured in turn. Trust ratios, not "
-        "times.",
+        "times. disturbed: other programs ran at the same time; measure again.",
     )
     table.add_column()
     table.add_column("measured")
@@ -83,7 +83,7 @@ def _table(results: Sequence[Result], workers: int) -> Table:
     for result in results:
         sign = ">=" if result.more_is_better else "<="
         target = "" if result.target is None else f"{sign} {result.target:g} {result.unit}"
-        verdict = {True: "yes", False: "no", None: ""}[result.reached]
+        verdict = "disturbed" if result.disturbed else {True: "yes", False: "no", None: ""}[result.reached]
         table.add_row(
             *(result.name, result.about, target, f"{result.value:.2f} {result.unit}", verdict, result.detail)
         )
@@ -91,7 +91,10 @@ def _table(results: Sequence[Result], workers: int) -> Table:
 
 
 def _write(path: Path, results: Sequence[Result], workers: int) -> None:
-    lines = [{**dataclasses.asdict(result), "reached": result.reached} for result in results]
+    lines = [
+        {**dataclasses.asdict(result), "reached": result.reached, "disturbed": result.disturbed}
+        for result in results
+    ]
     facts = {"workers": workers, "torch": torch.__version__, "machine": platform.platform(), "results": lines}
     try:
         path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")

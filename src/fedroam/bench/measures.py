@@ -23,12 +23,16 @@ from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 
+QUIET = 0.85  # the engine gets at least this share of the cores on a quiet machine
+
 
 @dataclasses.dataclass(frozen=True)
 class Result:
     """One line of the table. value and target in `unit`; `more_is_better` says which side of the target is good.
 
-    times: seconds of each repeat, by what was timed.
+    times: seconds of each repeat, by what was timed. busy: the share of the cores that the engine got while it was
+    timed, None where that was not watched. Where other programs take their part, torch's threads wait for each
+    other, the plain loop becomes many times slower, and ratios against it are far too good.
     """
 
     name: str
@@ -39,6 +43,12 @@ class Result:
     more_is_better: bool = True
     detail: str = ""
     times: dict[str, list[float]] = dataclasses.field(default_factory=dict)
+    busy: float | None = None
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs ran at the same time, so that the result means little."""
+        return self.busy is not None and self.busy < QUIET
 
     @property
     def reached(self) -> bool | None:
@@ -48,7 +58,7 @@ class Result:
         return self.value >= self.target if self.more_is_better else self.value <= self.target
 
 
-def seconds(work: Callable[[], object]) -> float:
+def seconds_of(work: Callable[[], object]) -> float:
     """How long a call takes."""
     begin = time.perf_counter()
     work()
@@ -62,7 +72,7 @@ def in_turn(repeats: int, **works: Callable[[], object]) -> dict[str, list[float
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, work in works.items():
-            times[name].append(seconds(work))
+            times[name].append(seconds_of(work))
     return times
 
 
@@ -88,7 +98,7 @@ def peak(workers: int, repeats: int = 3) -> float:
             functional.conv2d(x, weight, padding=1)
 
     calls = [1.0] * (2 * hands.count)
-    best = min(seconds(lambda: hands.run(calls, do)) for _ in range(repeats + 1))
+    best = min(seconds_of(lambda: hands.run(calls, do)) for _ in range(repeats + 1))
     hands.close()
     return 5 * flops * len(calls) / best
 
@@ -99,7 +109,13 @@ def training(name: str, repeats: int, workers: int) -> list[Result]:
     ours = Ours(workload, workers)
     plain = Plain(workload, ours.x, ours.y)
     top = peak(workers)
-    times = in_turn(repeats, plain=plain.round, engine=ours.round)
+    shares: list[float] = []
+
+    def engine() -> None:
+        cpu, wall = time.process_time(), seconds_of(ours.round)
+        shares.append((time.process_time() - cpu) / (wall * workers))
+
+    times = in_turn(repeats, plain=plain.round, engine=engine)
     top = max(top, peak(workers))
     ours.learner.close()
     work = workload.flops * workload.steps * workload.clients
