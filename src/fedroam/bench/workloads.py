@@ -36,7 +36,8 @@ class Workload:
     """Local training to be timed.
 
     model: settings of a model part. shape: of one sample, as arrays hold it. flops: of one step of one client,
-    forward and backward, convolutions and matrix products only (2 for a multiplication and an addition).
+    forward and backward, convolutions and matrix products only (2 for a multiplication and an addition). It is the
+    textbook's: for B the engine does less, since it skips the zeros in the gradient of the global max-pool.
     target: what the engine should reach, as a multiple of the plain loop's speed.
     """
 
