@@ -233,7 +233,8 @@ def _play(
 
 def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
     """The facts of the run that do not change: machine, world, who holds what."""
-    write_json(folder / "environment.json", {**environment(), **facts, "data": scene.data_facts()})
+    ran = {"computed": list(scene.learner.notes), "data": scene.data_facts()}
+    write_json(folder / "environment.json", {**environment(), **facts, **ran})
     write_json(folder / "world.json", describe(scene))
     write_table(folder / "partition.parquet", holdings(scene))
 

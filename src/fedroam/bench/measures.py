@@ -177,7 +177,7 @@ class _Clocked:
     """A learner that notes the time spent in it."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.seconds = learner, 0.0
+        self.learner, self.notes, self.seconds = learner, learner.notes, 0.0
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         begin = time.perf_counter()

@@ -71,7 +71,12 @@ class Scores:
 
 
 class Learner(Protocol):
-    """An engine at work on one task. Results must not depend on the number of workers."""
+    """An engine at work on one task. Results must not depend on the number of workers.
+
+    notes: which engine it is, and what is worth telling of how it computes (kept in the run folder).
+    """
+
+    notes: tuple[str, ...]
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         """Train each job's row in place; mean training loss of each job (float64 [jobs], NaN for no samples)."""

@@ -34,7 +34,7 @@ class Reference(Part):
 class ReferenceLearner:
     """See `Learner`. notes: what is worth telling the user about how the work is done."""
 
-    notes = ("engine: reference",)
+    notes: tuple[str, ...] = ("engine: reference",)
 
     def __init__(self, task: Task) -> None:
         self.task = task
