@@ -111,9 +111,9 @@ def test_centres_by_hand_with_ties():
         assert len(centres) == 2
         seen.add(tuple(centres[1]))
     assert seen == {(5, 5), (4, 5), (5, 4)}
-    # Only at clients not yet covered: three centres, each a client's own place.
+    # After the first, only at clients not yet covered: C's own place.
     own = cluster_centres(chart, everybody, "coverage", "clients", stream(0, "test"))
-    assert sorted(map(tuple, own)) == [(1, 1), (1, 3), (5, 5)]
+    assert own.tolist() == [[1, 2], [5, 5]]
 
 
 def test_ties_by_all_clients_covered_or_at_random():
@@ -229,10 +229,68 @@ def test_unconstrained_dcm_is_always_at_a_centre_and_dam_always_somewhere_else()
         assert (other["position"][:2] != before).any(axis=1).all()
 
 
-def test_patterns_start_from_the_same_places_and_a_flight_does_not_depend_on_how_many_fly():
+def test_patterns_start_from_the_same_places():
     w = world(5)
     np.testing.assert_array_equal(DAM().start(w)["position"], grid_places(w, 18))
     np.testing.assert_array_equal(DCM().start(w)["position"], grid_places(w, 18))
+
+
+def test_the_draws_of_one_do_not_depend_on_how_many_others_fly():
+    w = world(5)
+    few, many = (DAM(mobile=n, knowledge="warm_up", warm_up=9, max_step=4.0) for n in (2, 5))
+    a, b = few.start(w), many.start(w)
+    for t in range(1, 10):
+        a, b = few.step(a, w, t)[0], many.step(b, w, t)[0]
+        np.testing.assert_array_equal(a["position"][:2], b["position"][:2])
+
+
+@pytest.mark.parametrize("kind", [DAM, DCM])
+def test_after_the_warm_up_those_who_know_nobody_go_on_moving_until_they_do(kind):
+    for seed in range(5):
+        w = world(seed, clients=20, reach=1.0)
+        part = kind(grid=18, mobile=5, max_step=5.0, knowledge="warm_up", warm_up=0)
+        state = part.start(w)
+        for t in range(1, 120):
+            state, _ = part.step(state, w, t)
+        assert state["known"].any(axis=1).all()
+
+
+@pytest.mark.parametrize("kind", [DAM, DCM])
+@pytest.mark.parametrize("knowledge", ["oracle", "warm_up", "contacts"])
+def test_a_resumed_flight_goes_on_in_the_same_way(kind, knowledge):
+    part = kind(grid=8, mobile=3, max_step=2.5, knowledge=knowledge, warm_up=2)
+    w, again = world(4, reach=2.0), world(4, reach=2.0)
+    state = part.start(w)
+    for t in range(1, 8):
+        resumed = {name: array.copy() for name, array in state.items()}
+        state, _ = part.step(state, w, t)
+        other, _ = part.step(resumed, again, t)
+        for name in state:
+            np.testing.assert_array_equal(state[name], other[name])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), reach=st.sampled_from([0.0, 1.0, 2.5, math.inf]), statics=st.integers(0, 4)
+)
+def test_distances_equal_brute_force_over_the_grid(seed, reach, statics):
+    grid, draws = 6, stream(seed, "test")
+    places = draws.integers(1, grid + 1, size=(statics, 2)).astype(float)
+    counts, own = draws.integers(0, 3, size=(statics, 3)), draws.integers(0, 3, size=3)
+    here, known = draws.integers(1, grid + 1, size=2).astype(float), draws.random(statics) < 0.7
+
+    def mix(point):
+        near = known & (np.hypot(*(places - point).T) <= reach)
+        held = counts[near].sum(axis=0) + own
+        return held / held.sum() if held.sum() else np.zeros(3)
+
+    chart = Atlas.of(places, counts, reach, grid)
+    distance, elsewhere = mix_distances(chart, here, own, known)
+    for x in range(1, grid + 1):
+        for y in range(1, grid + 1):
+            row = chart.row(np.array([x, y], float))
+            expected = np.linalg.norm(mix(np.array([x, y])) - mix(here))
+            assert (elsewhere if row is None else distance[row]) == pytest.approx(expected, abs=1e-12)
 
 
 def test_knowledge_grows_by_contacts_only():

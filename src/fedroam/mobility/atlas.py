@@ -105,8 +105,8 @@ def cluster_centres(
     """Greedy cover of the known static clients (bool [statics]); centres float64 [clusters, 2].
 
     Each centre covers most of those not yet covered. ties = "coverage": then most of all (Reza et al., Alg. 1),
-    then at random; "random": at random (Jahani et al., Alg. 3). sought = "grid": any grid point; "clients": only
-    points where a known client not yet covered is.
+    then at random; "random": at random (Jahani et al., Alg. 3). sought = "grid": any grid point; "clients":
+    all but the first only where a known client not yet covered is (the text of both papers).
     """
     coverage = sparse.csr_array(atlas.coverage * known[None, :])
     coverage.eliminate_zeros()
@@ -115,10 +115,10 @@ def cluster_centres(
     gain = np.asarray(coverage.sum(axis=1)).astype(np.int64)
     every = gain.copy()
     seats = np.array([atlas.row(place) for place in atlas.places])
-    centres = []
+    centres: list[np.ndarray] = []
     while left.any():
         allowed = gain
-        if sought == "clients":
+        if sought == "clients" and centres:
             allowed = np.zeros_like(gain)
             allowed[seats[left]] = gain[seats[left]]
         best = np.flatnonzero(allowed == allowed.max())

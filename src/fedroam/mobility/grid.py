@@ -12,7 +12,7 @@ from fedroam.errors import InputError
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
-REZA = "Reza et al., Sec. III (grid world) and Sec. IV (baselines); Jahani et al., Sec. V"
+REZA = "Reza et al., Sec. IV (grid) and IV-A, Eq. 3; Jahani et al., Sec. II-A and II-C, Eq. 3"
 
 
 def grid_places(world: World, grid: int) -> np.ndarray:

@@ -25,6 +25,8 @@ Choose = Callable[[int, np.ndarray, np.ndarray, float], np.ndarray]
 _atlases: weakref.WeakKeyDictionary[World, dict[tuple[int, int], Atlas]] = weakref.WeakKeyDictionary()
 
 
+CENTRES_KEPT = 256  # sets of known clients whose clusters are remembered; others are found anew
+
 # The clusters of those who know the same static clients, likewise.
 _centres: weakref.WeakKeyDictionary[World, dict[tuple[Any, ...], np.ndarray]] = weakref.WeakKeyDictionary()
 
@@ -146,18 +148,19 @@ def flight(
 ) -> tuple[dict[str, np.ndarray], Paths]:
     """One round of steered movement: draw a destination where the last one is reached, and fly towards it.
 
-    knowledge = "warm_up": in the first rounds the mobile clients move as in `random` and note the static clients
-    they come in reach of. "contacts": they start knowing nobody but those in reach; a new destination is, with
-    the probability that a grid point has not been in reach yet, such a point at random, else chosen by what is
-    known (ours: neither paper says how the knowledge is come by).
+    knowledge = "warm_up": in the first rounds, and until they know somebody, the mobile clients move as in `random`
+    (Jahani et al., Sec. IV-A, which does not say how they move meanwhile); they note the static clients they come
+    in reach of, then and later. "contacts" (ours): they start knowing nobody but those in reach; a new destination
+    is, with the probability that a grid point has not been in reach yet, such a point at random, else chosen by
+    what is known. A destination is kept until reached: Reza et al., Eq. 8.
     """
-    # Four draws for every client, mobile or not: a flight does not depend on how many others fly.
+    # Four draws for every client, mobile or not: the draws of one do not depend on how many others fly.
     draws = stream(world.seed, "destinations", round).random((world.clients, 4))
     before, destination = state["position"], state["destination"].copy()
     after, known, seen = before.copy(), state["known"], state["seen"]
     atlas = atlas_of(world, grid, len(destination))
     for m in range(len(destination)):
-        if knowledge == "warm_up" and round <= warm_up:
+        if knowledge == "warm_up" and (round <= warm_up or (known.shape[1] and not known[m].any())):
             after[m] = destination[m] = pick(within(before[m], max_step, grid), draws[m, 1])
             continue
         if (destination[m] == before[m]).all():
@@ -172,7 +175,11 @@ def flight(
     return {**moved, **_look(atlas, moved, world, knowledge)}, Paths.straight(before, after)
 
 
-@register("mobility", "dam", source="Reza et al., Sec. IV-B1, Eqs. 4-8; Jahani et al., Sec. V")
+@register(
+    "mobility",
+    "dam",
+    source="Reza et al., Sec. IV-B and IV-B1, Eqs. 4-8; Jahani et al., Sec. IV, Eqs. 9-12, Alg. 4",
+)
 class DAM(Part):
     """Distribution-aware mobility: mobile clients fly to grid points where the mix of classes differs from here.
 
@@ -209,7 +216,11 @@ class DAM(Part):
         return mobile_groups(world, self.mobile)
 
 
-@register("mobility", "dcm", source="Reza et al., Sec. IV-B2, Alg. 1, Eq. 9; Jahani et al., Alg. 3, Eq. 13")
+@register(
+    "mobility",
+    "dcm",
+    source="Reza et al., Sec. IV-B2, Alg. 1, Eq. 9; Jahani et al., Sec. IV-B2, Alg. 3, Eq. 13",
+)
 class DCM(Part):
     """Distribution-aware cluster-centre mobility: as DAM, but only centres of the static clients' clusters.
 
@@ -257,6 +268,8 @@ class DCM(Part):
         cache = _centres.setdefault(world, {})
         key = (self.grid, self.mobile, self.ties, self.centres, known.tobytes())
         if key not in cache:
+            if len(cache) >= CENTRES_KEPT:
+                cache.clear()
             atlas, draws = atlas_of(world, self.grid, self.mobile), stream(world.seed, "clusters")
             cache[key] = cluster_centres(atlas, known, self.ties, self.centres, draws)
         return cache[key]
