@@ -167,7 +167,7 @@ def test_the_list_of_studies_tells_items_cost_and_state(call: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("quikstart",), "unknown study 'quikstart': allowed are quickstart; did you mean 'quickstart'"),
+        (("quikstart",), "; did you mean 'quickstart'?"),
         (("nowhere.py",), "nowhere.py: no such file"),
         (("mine.py", "hlps"), "unknown item of mine 'hlps'"),
         (("mine.py", "--scale", "qick"), "unknown scale of mine 'qick'"),

@@ -11,7 +11,11 @@ from fedroam.errors import InputError, unknown
 from fedroam.papers.study import Study
 
 # Modules of this room that hold a STUDY, by the study's name.
-NAMES = {"quickstart": "fedroam.papers.quickstart"}
+NAMES = {
+    "quickstart": "fedroam.papers.quickstart",
+    "reza": "fedroam.papers.reza",
+    "jahani": "fedroam.papers.jahani",
+}
 
 
 def studies() -> dict[str, Study]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.neighbours import neighbours
 from fedroam.analysis.swept import final_accuracy
 from fedroam.errors import InputError, unknown
 from fedroam.papers.values import Measure
@@ -37,6 +38,19 @@ def by_group(run: Run, group: str, name: str = "accuracy") -> pd.Series:
     return chosen.groupby("round")[name].mean().astype(float)
 
 
+def neighbours_by_group(run: Run, group: str, name: str = "cumulated") -> pd.Series:
+    """Neighbours by round, from round 1: the mean over the clients of a group.
+
+    name: `degree` (in the round), `cumulated` (degrees added up) or `distinct` (different ones so far); see
+    `analysis.neighbours`.
+    """
+    table = neighbours(run)
+    chosen = table[table["group"] == group]
+    if chosen.empty:
+        raise unknown(f"group of clients in {run.folder}", group, set(table["group"]))
+    return chosen.set_index("round")[name].astype(float)
+
+
 def _after_start(series: pd.Series) -> pd.Series:
     """Without round 0, in which nothing has been learnt."""
     return series[series.index > 0]
@@ -54,10 +68,27 @@ def _mean_model(run: Run) -> float:
     return 100 * float(column(run, "accuracy_mean_model").iloc[-1])
 
 
+def _later_half(run: Run) -> float:
+    series = column(run)
+    return 100 * float(series[series.index > series.index[-1] / 2].mean(skipna=False))
+
+
+def _smallest_b(run: Run) -> float:
+    # Imported here: it takes learning along, which a study that is only listed does not need.
+    from fedroam.analysis.connectivity import recorded
+
+    length = recorded(run).smallest_window().length
+    return math.inf if length is None else float(length)
+
+
 final = Measure("final accuracy", "%", final_accuracy)
 best = Measure("highest accuracy", "%", _best)
 over_run = Measure("accuracy averaged over the run", "%", _over_run)
 mean_model = Measure("final accuracy of the averaged model", "%", _mean_model)
+# Steadier than the final accuracy, which swings from round to round where clients' data are unlike.
+later_half = Measure("accuracy averaged over the later half of the run", "%", _later_half)
+# B-strong connectivity (Jahani et al., Property 1): infinite where the whole run leaves somebody apart.
+smallest_b = Measure("smallest B", "rounds", _smallest_b, digits=0)
 
 
 def last(k: int) -> Measure:
@@ -86,6 +117,16 @@ def gap_over_run(ahead: str, behind: str) -> Measure:
         return 100 * float(_after_start(gap).mean(skipna=False))
 
     return Measure(f"advantage of group {ahead} over {behind}, averaged over the run", "points", number)
+
+
+def degree_over_run(group: str) -> Measure:
+    """Neighbours a round of the clients of a group, averaged over all rounds; the client itself is not counted."""
+    return Measure(
+        f"neighbours a round of group {group}",
+        "neighbours",
+        lambda run: float(neighbours_by_group(run, group, "degree").mean()),
+        digits=2,
+    )
 
 
 def rounds_to(accuracy: float) -> Measure:
