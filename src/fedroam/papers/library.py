@@ -13,6 +13,7 @@ from fedroam.papers.study import Study
 # Modules of this room that hold a STUDY, by the study's name.
 NAMES = {
     "quickstart": "fedroam.papers.quickstart",
+    "heredia": "fedroam.papers.heredia",
     "reza": "fedroam.papers.reza",
     "jahani": "fedroam.papers.jahani",
 }
