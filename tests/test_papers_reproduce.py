@@ -167,7 +167,10 @@ def test_the_list_of_studies_tells_items_cost_and_state(call: Commands) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("quikstart",), "; did you mean 'quickstart'?"),
+        (
+            ("quikstart",),
+            "unknown study 'quikstart': allowed are heredia, jahani, quickstart, reza; did you mean 'quickstart'?",
+        ),
         (("nowhere.py",), "nowhere.py: no such file"),
         (("mine.py", "hlps"), "unknown item of mine 'hlps'"),
         (("mine.py", "--scale", "qick"), "unknown scale of mine 'qick'"),
