@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -40,21 +41,21 @@ class ImageSource(Part):
         None, "keep this many test images, classes in proportion", unit="images", ge=1
     )
 
+    @abstractmethod
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes, in order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def published(self) -> tuple[int, int]:
         """How many training and test images the publisher's version holds."""
-        raise NotImplementedError
 
+    @abstractmethod
     def files(self) -> tuple[Path, ...]:
         """The files to read. Raises InputError where they cannot be found."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, files: tuple[Path, ...]) -> Images:
         """What the files hold. Raises InputError where one is damaged."""
-        raise NotImplementedError
 
     def load(self) -> Dataset:
         """The data set, read once per process. Raises InputError if missing or damaged."""
