@@ -10,9 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import one_line, out, say, tell, writing
+from fedroam.cli.console import out, say, tell, writing
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import sweep_progress
+from fedroam.cli.sweep_progress import going_on, sweep_progress
 from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedroam.papers.study import Item, Study
     from fedroam.sweep import Sweep
 
-STOPPED, FAILED = 130, 1
+FAILED = 1
 
 
 def reproduce(
@@ -108,30 +108,20 @@ def _run(
 ) -> list[str]:
     """Compute the missing runs; gives what failed, a line each."""
     from fedroam.cli.studying import SWEEP
-    from fedroam.simulation import Interrupted
     from fedroam.sweep import run_sweep
 
     following = sweep_progress(quiet)
-    try:
-        with following:
-            sweep: Sweep = run_sweep(
-                work.plan,
-                work.root / SWEEP,
-                workers=workers,
-                ray=ray,
-                observer=following.follow,
-                on_interrupt=following.interrupted,
-                retry_failed=retry_failed,
-                only=missing,
-            )
-    except Interrupted as stop:
-        tell(one_line(str(stop)))
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        tell("stopped at once; the rounds since the last checkpoints are lost")
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
+    with going_on(again), following:
+        sweep: Sweep = run_sweep(
+            work.plan,
+            work.root / SWEEP,
+            workers=workers,
+            ray=ray,
+            observer=following.follow,
+            on_interrupt=following.interrupted,
+            retry_failed=retry_failed,
+            only=missing,
+        )
     work.forget()
     rows = {row.digest: row for row in sweep.failed if row.digest in missing}
     return [f"{row.keys['variant']}, seed {row.seed}: {row.reason}" for row in rows.values()]

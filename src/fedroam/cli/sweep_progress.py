@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from fedroam.cli.console import tell
+from fedroam.cli.console import one_line, tell
 from fedroam.cli.progress import duration
+from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from fedroam.sweep import Event, Progress
 
 ROWS = 32  # runs in hand that the table shows
 SILENCE = 60.0  # a plain line comes at least this often (seconds) while runs are in hand
+
+
+STOPPED = 130  # exit code
+
+
+@contextlib.contextmanager
+def going_on(again: str) -> Iterator[None]:
+    """While it lasts, Ctrl-C ends in the command that goes on, `again`, and its own exit code."""
+    try:
+        yield
+    except Interrupted as stop:
+        tell(one_line(str(stop)))
+        tell(f"go on with: {again}")
+        raise typer.Exit(STOPPED) from None
+    except KeyboardInterrupt:
+        tell("stopped at once; the rounds since the last checkpoints are lost")
+        tell(f"go on with: {again}")
+        raise typer.Exit(STOPPED) from None
 
 
 class SweepProgress:

@@ -13,15 +13,15 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from fedroam.cli import options
-from fedroam.cli.console import one_line, out, say, tell
+from fedroam.cli.console import out, say, tell
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import sweep_progress
+from fedroam.cli.sweep_progress import going_on, sweep_progress
 from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
     from fedroam.sweep import Estimate, Sweep, SweepPlan
 
-STOPPED, FAILED = 130, 1
+FAILED = 1
 SHOWN = 60  # rows of a table on the screen; the whole one is in the folder
 
 
@@ -104,31 +104,20 @@ def sweep(
         _rehearse(plan, root, workers, fresh, retry_failed)
         return
 
-    from fedroam.simulation import Interrupted
-
     again = _command(source, over, assignments, use, seeds, folder, workers, memory, ray, quiet)
     following = sweep_progress(quiet)
-    try:
-        with following:
-            done = run_sweep(
-                plan,
-                root,
-                workers=workers,
-                memory_gib=memory,
-                ray=ray,
-                observer=following.follow,
-                on_interrupt=following.interrupted,
-                fresh=fresh,
-                retry_failed=retry_failed,
-            )
-    except Interrupted as stop:
-        tell(one_line(str(stop)))
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        tell("stopped at once; the rounds since the last checkpoints are lost")
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
+    with going_on(again), following:
+        done = run_sweep(
+            plan,
+            root,
+            workers=workers,
+            memory_gib=memory,
+            ray=ray,
+            observer=following.follow,
+            on_interrupt=following.interrupted,
+            fresh=fresh,
+            retry_failed=retry_failed,
+        )
     _conclude(done)
 
 
