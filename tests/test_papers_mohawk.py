@@ -20,7 +20,7 @@ from fedroam.papers import Quotient, Scale, judge_study, make_files
 from fedroam.papers import mohawk_measures as measures
 from fedroam.papers.measures import final
 from fedroam.papers.mohawk import STUDY
-from fedroam.papers.mohawk_measures import THRESHOLDS, daily, first_week
+from fedroam.papers.mohawk_measures import THRESHOLDS
 from fedroam.papers.values import Find, Reader
 from fedroam.recording import Run
 from fedroam.simulation import run
@@ -139,6 +139,7 @@ def _run(variant: str, seed: int, noise: float, wrong: bool) -> Run:
                 "total_overwritten": 0.05 * rounds,
                 "energy": 1000 * (1 + noise) * rounds,
                 "energy_wasted": spent * rounds,
+                "energy_pending": 0.0,
             }
         ),
         world={
@@ -281,17 +282,6 @@ def test_quotient() -> None:
     never = replace(measures.rounds_needed, number=lambda run: math.inf).of("mnist,iid,k2=2,macfl")
     assert read(Quotient(never, second)) == {0: math.inf, 1: math.inf}
     assert all(math.isnan(value) for value in read(Quotient(never, never)).values())
-
-
-def test_series_of_days_and_hours() -> None:
-    made = Run(Path("made"))
-    hours = np.arange(0, 24 * 9)
-    made.__dict__["rounds"] = pd.DataFrame({"round": hours, "total_aggregated": np.cumsum(hours // 24)})
-    made.rounds.loc[0, "total_aggregated"] = np.nan  # nothing is counted before the first round
-    assert list(first_week(made, "total_aggregated").index) == list(range(1, 169))
-    days = daily(made, "total_aggregated")
-    assert list(days.index) == list(range(0, 216, 24))
-    assert days.loc[24] == pytest.approx((23 * 1 + 2) / 24)  # hours 25 to 48
 
 
 def _trace(path: Path) -> str:

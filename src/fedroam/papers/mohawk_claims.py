@@ -14,6 +14,7 @@ from fedroam.papers.mohawk_measures import (
     more_than_before,
     rounds_needed,
     wasted,
+    wasted_more,
 )
 from fedroam.papers.mohawk_runs import BASELINES, DATA, K2, SPLITS, present, spread, turned
 from fedroam.papers.values import Measure, Value, average
@@ -169,6 +170,16 @@ def _more_included(trace: str) -> Test:
     )
 
 
+def _less_wasted(measure: Measure) -> Test:
+    """Each baseline wastes more on the stand-in month than MOHAWK."""
+    return all_of(
+        [
+            ratio(measure.of(present("month", rival)), measure.of(present("month", "mohawk")))
+            for rival in BASELINES
+        ]
+    )
+
+
 OF_DEVICES = (
     Claim(
         "includes-more",
@@ -190,13 +201,15 @@ OF_DEVICES = (
     Claim(
         "wastes-less",
         "MOHAWK wastes less energy on updates that are never aggregated (k2 = 5, communication alone).",
-        all_of(
-            [
-                ratio(wasted.of(present("month", rival)), wasted.of(present("month", "mohawk")))
-                for rival in BASELINES
-            ]
-        ),
+        _less_wasted(wasted),
         "Sec. 4.4, Table 10, measured there with training",
+    ),
+    Claim(
+        "wastes-less-overwritten",
+        "So it does if updates count as wasted, too, that an access point aggregates and a later visitor's replaces "
+        "before the cloud sees them.",
+        _less_wasted(wasted_more),
+        "Table 10, the other reading of its caption",
     ),
 )
 _MOHAWK = ("mohawk", "")

@@ -115,15 +115,24 @@ TABLE_5 = table(
     caption="Those of the baselines are the ones that are there again an hour after their training, which a run of "
     "MOHAWK counts, too. The month was chosen to come near these numbers: they are no test of the paper's.",
 )
+
+
+def _away(measure: Measure, method: str) -> Value | Quotient:
+    mohawk = measure.of(present("month", "mohawk"))
+    if method == GAIN:
+        return Quotient(average(measure.of(present("month", rival)) for rival in BASELINES), mohawk)
+    return measure.of(present("month", method))
+
+
 TABLE_5_DISTANCE = table(
     "table-5-distance",
     "Distance of present devices to their access points (stand-in month, km)",
     {"mean": distance, "standard deviation": distance_std},
-    {word: method for method, word in METHODS.items()},
-    lambda measure, method: measure.of(present("month", method)),
-    ((7.08, 7.01, 0.91), (3.92, 3.83, 0.75)),
+    {**{word: method for method, word in METHODS.items()}, "Average improvement": GAIN},
+    _away,
+    ((7.08, 7.01, 0.91, 7.74), (3.92, 3.83, 0.75, None)),
     source="Table 5",
-    caption="The standard deviation is over devices and hours; the paper prints it as ±. Printed: 7.74 times.",
+    caption="The standard deviation is over devices and hours; the paper prints it as ±.",
 )
 TABLE_6 = table(
     "table-6",
@@ -132,13 +141,34 @@ TABLE_6 = table(
     COLUMNS,
     lambda row, place: _needed(energy_as_printed, row, place),
     (
-        (602.97, 654.56, 892.31, 2051.28, 2330.4, 2633.58),
-        (575.13, 588.46, 653.37, 1787.82, 2087.03, 2259.74),
-        (152.41, 263.47, 389.22, 502.73, 943.85, 1374.2),
+        ((602.97, 3.23), (654.56, 3.72), (892.31, 3.84), (2051.28, 18.4), (2330.4, 19.64), (2633.58, 21.17)),
+        ((575.13, 1.8), (588.46, 1.9), (653.37, 2.74), (1787.82, 4.53), (2087.03, 7.42), (2259.74, 8.49)),
+        ((152.41, 2.91), (263.47, 2.83), (389.22, 4.11), (502.73, 5.44), (943.85, 8.53), (1374.2, 12.45)),
         (3.86, 2.36, 1.99, 3.82, 2.34, 1.78),
-        (2659.61, 3606.83, 2764.25, 4461.25, 6242.22, 6629.33),
-        (2416.3, 2629.54, 2629.54, 5325.98, 5665.64, 6356.33),
-        (655.16, 1250.28, 1881.72, 1704.53, 2974.56, 4143.05),
+        (
+            (2659.61, 21.07),
+            (3606.83, 25.54),
+            (2764.25, 22.0),
+            (4461.25, 34.07),
+            (6242.22, 43.11),
+            (6629.33, 44.98),
+        ),
+        (
+            (2416.3, 8.79),
+            (2629.54, 8.29),
+            (2629.54, 8.29),
+            (5325.98, 11.64),
+            (5665.64, 12.3),
+            (6356.33, 7.43),
+        ),
+        (
+            (655.16, 6.13),
+            (1250.28, 13.19),
+            (1881.72, 17.53),
+            (1704.53, 16.8),
+            (2974.56, 29.87),
+            (4143.05, 37.7),
+        ),
         (3.87, 2.49, 1.43, 2.87, 2.0, 1.57),
     ),
     source="Table 6",
@@ -211,7 +241,7 @@ def _scaled(
         lambda row, method: end.of(spread(data, row[0], method, row[1])),
         paper,
         source=source,
-        caption="The paper's 10,000 devices do not exist on a trace with 7,115.",
+        caption="The paper's rows of 10,000 devices are missing: in this month and square there are 1,439.",
     )
 
 
