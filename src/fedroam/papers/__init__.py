@@ -2,6 +2,7 @@
 
 from fedroam.papers.claims import Claim, all_of, equal, falls, order, over, ratio, rises, size, under
 from fedroam.papers.files import make_files
+from fedroam.papers.findings import Finding
 from fedroam.papers.items import Cell, Curves, Doses, Heat, OwnFigure, Search, Table, table
 from fedroam.papers.judging import Judgement, judge_study
 from fedroam.papers.library import find_study, studies
@@ -28,6 +29,7 @@ __all__ = [
     "Claim",
     "Curves",
     "Doses",
+    "Finding",
     "Heat",
     "Judgement",
     "Measure",

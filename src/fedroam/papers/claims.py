@@ -205,12 +205,17 @@ class Every:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, in its own words as far as possible, and the test of it. source: where it says so."""
+    """What a paper says, in its own words as far as possible, and the test of it. source: where it says so.
+
+    family: claims of a family are corrected together (Holm) and apart from all others: those that were added once
+    runs had been read leave the verdicts on the declared ones ('') as they were. Its name is shown.
+    """
 
     name: str
     text: str
     test: Test
     source: str = ""
+    family: str = ""
 
     @property
     def variants(self) -> tuple[str, ...]:

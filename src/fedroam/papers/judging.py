@@ -13,6 +13,7 @@ from fedroam.analysis.threshold import Threshold, smallest_reaching
 from fedroam.analysis.variants import mean_and_error
 from fedroam.analysis.verdicts import Verdict, judge
 from fedroam.papers.claims import Claim
+from fedroam.papers.findings import Finding
 from fedroam.papers.items import Cell, Search, Table
 from fedroam.papers.study import Study
 from fedroam.papers.values import Find, Reader, Value, together
@@ -51,8 +52,8 @@ class Found:
 class Judgement:
     """All that the runs of a study at a scale say so far.
 
-    verdicts: by claim, for those that the scale can judge; all of them were corrected together, those whose runs
-    are missing counting as undecided.
+    verdicts: by claim, for those that the scale can judge; those of a family were corrected together, the ones whose
+    runs are missing counting as undecided. findings: what the study's runs say beyond its claims.
     """
 
     study: Study
@@ -64,6 +65,16 @@ class Judgement:
     verdicts: dict[str, Verdict]
     missing: tuple[tuple[str, int], ...]
     diverged: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+
+    def families(self) -> str:
+        """Over how many claims verdicts were corrected: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
+        sizes: dict[str, int] = {}
+        for claim in self.study.claims:
+            if claim.name in self.verdicts:
+                sizes[claim.family] = sizes.get(claim.family, 0) + 1
+        told = f"{sizes.pop('', 0)} claims"
+        return told + "".join(f" and, apart, over {n} ({family})" for family, n in sizes.items())
 
     def claims(self) -> list[tuple[Claim, Verdict | None]]:
         """Each claim with its verdict; None where the scale cannot judge it."""
@@ -77,8 +88,13 @@ def judge_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> J
     variants = study.needs(scale)
     runs = {(variant, seed): find(variant, seed) for variant in variants for seed in numbers}
     able = [claim for claim in study.claims if study.can(claim, scale)]
-    evidence = [claim.test.evidence(reader) for claim in able]
-    verdicts = dict(zip((claim.name for claim in able), judge(evidence, study.alpha), strict=True))
+    verdicts: dict[str, Verdict] = {}
+    for family in dict.fromkeys(claim.family for claim in able):
+        group = [claim for claim in able if claim.family == family]
+        found = judge([claim.test.evidence(reader) for claim in group], study.alpha)
+        verdicts |= dict(zip((claim.name for claim in group), found, strict=True))
+    without = study.scale(scale).without
+    here = Reader(lambda variant, seed: None if variant in without else find(variant, seed), numbers)
     return Judgement(
         study,
         scale,
@@ -93,6 +109,7 @@ def judge_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> J
             for (variant, seed), run in runs.items()
             if run is not None and run.status.get("diverged_at") is not None
         ),
+        () if study.findings is None else tuple(study.findings(here)),
     )
 
 

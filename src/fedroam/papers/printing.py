@@ -14,6 +14,7 @@ from fedroam.analysis.words import NONE
 from fedroam.papers.baselines import not_above
 from fedroam.papers.claims import Claim
 from fedroam.papers.judging import Found, Judged, Judgement, evidence_words
+from fedroam.papers.tested import in_short
 
 COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
@@ -98,10 +99,16 @@ def print_judgement(
             _claim(judgement, claim, console)
     if any(claim.name in items for claim in study.claims):
         console.print(
-            f"\nVerdicts: level {study.alpha:g}, Holm's correction over the {len(judgement.verdicts)} claims of the "
-            "study. Estimates are means ± standard error over seeds; intervals are not corrected.",
+            f"\nVerdicts: level {study.alpha:g}, Holm's correction over the study's {escape(judgement.families())}. "
+            "Estimates are means ± standard error over seeds; intervals are not corrected.",
             style="dim",
         )
+    able = {name for name, item in study.items.items() if study.can(item, judgement.scale)}
+    if able <= set(items):  # of a part of the study they would tell half
+        for finding in judgement.findings:
+            console.print(f"\n[bold]{escape(finding.title)}[/bold]")
+            for line in finding.sentences:
+                console.print(escape(f"  {line}"))
     for line in study.scale(judgement.scale).cut:
         console.print(escape(f"Cut at scale {judgement.scale}: {line}"), style="yellow")
     for line in judgement.diverged:
@@ -122,7 +129,8 @@ def _grid(cells: tuple[Judged, ...], console: Console) -> None:
 
 def _claim(judgement: Judgement, claim: Claim, console: Console) -> None:
     verdict = judgement.verdicts.get(claim.name)
-    told = f" ({claim.source})" if claim.source else ""
+    told = "; ".join(filter(None, (claim.source, claim.family)))
+    told = f" ({told})" if told else ""
     console.print(f"\n[bold]{escape(claim.name)}[/bold]: {escape(claim.text)}{escape(told)}")
     if verdict is None:
         console.print(f"  {NOT_HERE}")
@@ -131,5 +139,5 @@ def _claim(judgement: Judgement, claim: Claim, console: Console) -> None:
     console.print(
         f"  [{colour}]{MARKS[verdict.word]} {verdict.word.upper()}[/{colour}]: {escape(verdict.reason)}"
     )
-    console.print(escape(f"  tested: {claim.test.words}"), style="dim")
+    console.print(escape(f"  tested: {in_short(claim, verdict.evidence)}"), style="dim")
     console.print(escape(f"  {evidence_words(verdict.evidence, claim.test.unit)}"), style="dim")

@@ -13,6 +13,7 @@ from fedroam.analysis.verdicts import ALPHA
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment, overlay, read_settings
 from fedroam.papers.claims import Claim
+from fedroam.papers.findings import Tell
 from fedroam.papers.items import Figure, Search, Table
 
 # Settings laid over others; or a function of the scale's name that gives them.
@@ -40,8 +41,10 @@ class Study:
 
     paper: how to cite it; about: what it asks, in a sentence; base: an experiment's settings, or the name of one;
     variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of
-    the claims' verdicts, over all of them together; files: those that runs need and that the study can make (path as
-    the settings name it, what makes it: see `make_files`). Raises InputError where a name is doubled or leads nowhere.
+    the claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path
+    as the settings name it, what makes it: see `make_files`); readings: what was read into the paper, a sentence each;
+    findings: what the runs say beyond the claims, computed from them (see `papers.findings`). Raises InputError where
+    a name is doubled or leads nowhere.
     """
 
     name: str
@@ -57,6 +60,8 @@ class Study:
     claims: tuple[Claim, ...] = ()
     alpha: float = ALPHA
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+    readings: tuple[str, ...] = ()
+    findings: Tell | None = None
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.variants, *self.scales):

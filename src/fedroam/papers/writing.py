@@ -14,11 +14,11 @@ import pandas as pd
 
 from fedroam.analysis.drawing import inline, save
 from fedroam.analysis.page import bullets, figure, notes_box, table_html
-from fedroam.analysis.statistics import Evidence
 from fedroam.analysis.variants import flat, plain_text
 from fedroam.papers.baselines import not_above
-from fedroam.papers.judging import Judged, Judgement, evidence_words
-from fedroam.papers.printing import MARKS, NOT_HERE, ours, papers, search_words
+from fedroam.papers.claims_written import claims_html, claims_table
+from fedroam.papers.judging import Judged, Judgement
+from fedroam.papers.printing import ours, papers, search_words
 from fedroam.recording import write_json, write_text
 
 _PAGE = """<!doctype html>
@@ -51,7 +51,6 @@ _STYLE = """
 .claim.yes { border-left-color: var(--c2); } .claim.no { border-left-color: var(--c1); }
 .claim.open { border-left-color: var(--c4); }
 """
-_CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}
 
 
 def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> Path:
@@ -66,9 +65,11 @@ def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -
     write_json(folder / "study.json", as_json(judgement))
     study = judgement.study
     sections = {
-        "claims": ("Claims", _claims(judgement)),
+        "claims": ("Claims", claims_html(judgement)),
+        "findings": ("What the runs say", _findings(judgement)),
         "tables": ("Tables", _tables(judgement, states)),
         "figures": ("Figures", _figures(judgement, folder, states)),
+        "readings": ("How the paper was read", _readings(judgement)),
         "settings": ("Settings", _settings(judgement)),
     }
     shown = {key: pair for key, pair in sections.items() if pair[1]}
@@ -96,28 +97,21 @@ def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -
     return path
 
 
-def _claims(judgement: Judgement) -> str:
-    parts = []
-    for claim, verdict in judgement.claims():
-        source = f' <span class="small">({escape(claim.source)})</span>' if claim.source else ""
-        word, kind, lines = NOT_HERE, "", [f"Tested: {claim.test.words}"]
-        if verdict is not None:
-            word, kind = f"{MARKS[verdict.word]} {verdict.word}", _CLASSES[verdict.word]
-            word += f": {verdict.reason}"
-            lines.append(evidence_words(verdict.evidence, claim.test.unit))
-        told = "".join(f'<p class="small">{escape(line)}</p>' for line in lines)
-        parts.append(
-            f'<div class="claim {kind}" id="claim-{escape(claim.name)}"><p class="said">{escape(claim.text)}{source}'
-            f'</p><p class="verdict">{escape(word)}</p>{told}</div>'
-        )
-    if not parts:
-        return ""
+def _findings(judgement: Judgement) -> str:
+    parts = [
+        f'<h3>{escape(finding.title)}</h3><ul class="remarks">{bullets(finding.sentences)}</ul>'
+        for finding in judgement.findings
+    ]
     rule = (
-        f"Holds: the test rejects the opposite at level {judgement.study.alpha:g}. Does not hold: it rejects the "
-        f"claim. Both are corrected by Holm's method over the {len(judgement.verdicts)} claims judged here. Undecided: "
-        "neither. Estimates are means ± standard error over seeds; intervals are for each claim alone."
+        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
+        "it is not corrected for how many are looked at, so this describes and does not test."
     )
-    return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
+    return "".join(parts) + f'<p class="small">{escape(rule)}</p>' if parts else ""
+
+
+def _readings(judgement: Judgement) -> str:
+    readings = judgement.study.readings
+    return f'<ul class="remarks">{bullets(readings)}</ul>' if readings else ""
 
 
 def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
@@ -209,43 +203,6 @@ def cells_table(judgement: Judgement) -> pd.DataFrame:
     )
 
 
-def claims_table(judgement: Judgement) -> pd.DataFrame:
-    """One row a claim: its text, verdict, reason, numbers of its test, corrected p-values, seeds that would decide."""
-    rows = []
-    for claim, verdict in judgement.claims():
-        row: dict[str, Any] = {"claim": claim.name, "text": claim.text, "source": claim.source}
-        row["tested"] = claim.test.words
-        if verdict is None:
-            row |= {"verdict": NOT_HERE}
-        else:
-            row |= {"verdict": verdict.word, "reason": verdict.reason, **_numbers(verdict.evidence)}
-            row |= {
-                "p_holds_holm": verdict.p_holds,
-                "p_fails_holm": verdict.p_fails,
-                "seeds_needed": verdict.seeds,
-            }
-        rows.append({**row, "unit": claim.test.unit})
-    return pd.DataFrame(rows)
-
-
-def _numbers(evidence: Evidence) -> dict[str, Any]:
-    names = (
-        "test",
-        "n",
-        "estimate",
-        "error",
-        "low",
-        "high",
-        "bound",
-        "statistic",
-        "df",
-        "p_holds",
-        "p_fails",
-        "note",
-    )
-    return {name: getattr(evidence, name) for name in names}
-
-
 def as_json(judgement: Judgement) -> dict[str, Any]:
     """Everything as plain values; numbers that are none, or infinite, as null or as text."""
     study = judgement.study
@@ -270,6 +227,8 @@ def as_json(judgement: Judgement) -> dict[str, Any]:
             for name, found in judgement.searches.items()
         },
         "claims": claims_table(judgement).to_dict("records"),
+        "findings": {finding.title: list(finding.sentences) for finding in judgement.findings},
+        "readings": list(study.readings),
         "alpha": study.alpha,
     }
     plain: dict[str, Any] = _plain(whole)
