@@ -36,12 +36,13 @@ def lines_of(drawn: Drawing, panel: int) -> dict[str, np.ndarray]:
 def test_devices_are_counted_by_stretches() -> None:
     hours = np.arange(0, 24 * 9 + 5)
     one = made(round=hours, total_aggregated=np.cumsum(hours // 24).astype(float))
-    one.rounds.loc[0, "total_aggregated"] = 0.0
+    one.rounds.loc[0, "total_aggregated"] = np.nan  # nothing is counted before the first round
     two = made(round=hours, total_aggregated=2.0 * hours)
     days = drawings.counted([one, two], 24)
     assert list(days.index) == [0.5 + day for day in range(9)]  # five hours of a tenth day are left out
     assert days[0].iloc[1] == pytest.approx((23 * 1 + 2) / 24)  # hours 25 to 48
     assert (days[1] == 2.0).all()
+    assert days[0].iloc[0] == pytest.approx(1 / 24)  # hours 1 to 24
     week = drawings.counted([one, two], 1, 7 * 24)
     assert len(week) == 168
     assert week.index[0] == pytest.approx(0.5 / 24)
@@ -137,7 +138,8 @@ def test_every_figure_of_the_paper_is_declared_and_can_be_drawn(monkeypatch: pyt
         assert drawn is not None
         titles = [ax.get_title(loc="left") for ax in drawn.axes]
         assert titles == [f"{split}, k2 = {k2}" for split in ("IID", "non-IID") for k2 in (2, 5, 10)]
-        assert set(lines_of(drawn, 0)) == {"HierFAVG", "MACFL", "MOHAWK"}
+        aim = {"mnist": "97", "cifar10": "60"}[data]
+        assert set(lines_of(drawn, 0)) == {"HierFAVG", "MACFL", "MOHAWK", f"threshold, {aim} %"}
     for name in ("figure-5-mnist", "figure-6-cifar10", "figure-7-mnist-iid", "energy-true-mnist"):
         assert figures[name].draw(reader) is not None
     assert figures["figure-3"].draw(Reader(lambda variant, seed: None, range(2))) is None

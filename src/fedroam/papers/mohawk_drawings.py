@@ -16,7 +16,6 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.analysis.curves import draw
 from fedroam.analysis.drawing import INK, MUTED, colour_of, legend, seeds_title, style
-from fedroam.analysis.energy import per_round
 from fedroam.analysis.variants import mean_and_error
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
@@ -67,7 +66,7 @@ def maps(runs: Found) -> Drawing | None:
             ax.set_ylabel("y (km)")
         side = (high - low) / _CELLS
         label = f"{len(real):,} places, per {side[0]:.0f} m x {side[1]:.0f} m"
-        bar = figure.colorbar(image, ax=panels[1, :], label=label)
+        bar = figure.colorbar(image, ax=panels, label=label, shrink=0.46, anchor=(0.0, 0.03))
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         bar.ax.yaxis.set_minor_formatter(NullFormatter())
     return figure
@@ -76,16 +75,22 @@ def maps(runs: Found) -> Drawing | None:
 def counted(runs: Sequence[Run], hours: int, until: int | None = None) -> pd.DataFrame:
     """Devices aggregated an hour by each run (columns), as means over stretches of so many hours.
 
-    index: days since the start, of the middle of each stretch; until: the last hour that counts. A stretch that the
-    runs end in is left out.
+    index: days since the start, of the middle of each stretch; until: the last hour that counts. A last stretch with
+    less than half of its hours is left out.
     """
-    grown = pd.DataFrame({k: per_round(run, "total_aggregated") for k, run in enumerate(runs)}).dropna()
+    grown = pd.DataFrame({k: _hourly(run) for k, run in enumerate(runs)}).dropna()
     grown = grown[grown.index <= (until or np.inf)]
     stretch = (grown.index.to_numpy() - 1) // hours
-    whole = np.bincount(stretch)[stretch] == hours
-    table = grown[whole].groupby(stretch[whole]).mean()
+    enough = 2 * np.bincount(stretch)[stretch] >= hours
+    table = grown[enough].groupby(stretch[enough]).mean()
     table.index = (table.index + 0.5) * hours / DAY
     return table
+
+
+def _hourly(run: Run) -> pd.Series:
+    """Devices aggregated in each round; nothing is counted, and nothing aggregated, before the first."""
+    totals = column(run, "total_aggregated").fillna({0: 0.0})
+    return totals.diff().iloc[1:] / np.diff(totals.index)
 
 
 def normalised(counts: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +123,7 @@ def availability(
             ax.set_ylim(bottom=0)
             ax.margins(x=0.01)
         ax.set_xlabel("Days since the start")
-        legend(figure, ax, seeds_title([len(seeds)]))
+        legend(figure, ax, seeds_title([len(seeds)]), limit=100)
     return figure
 
 
@@ -165,7 +170,7 @@ def against_energy(
         figure.supxlabel("Energy per device for communication (J)", fontsize=10)
         figure.supylabel("Accuracy of the cloud's model (%)", fontsize=10)
         numbers = [len(several) for _, lines in found for several in lines.values() if several]
-        legend(figure, grid[0, 0], seeds_title(numbers))
+        legend(figure, grid[0, 0], seeds_title(numbers), limit=40 * columns)
     return figure
 
 
@@ -188,7 +193,15 @@ def _against(
         ends.append(float(spent[there[0]] if len(there) else spent[-1]))
         if len(there):
             dots.append((spent[there[0]], mean[there[0]], colour_of(k)))
-        ax.axhline(aim, color=MUTED, linestyle=(0, (4, 3)), linewidth=1.0, zorder=0)
+        if len(ends) == 2:
+            ax.axhline(
+                aim,
+                color=MUTED,
+                linestyle=(0, (4, 3)),
+                linewidth=1.1,
+                label=f"threshold, {aim:g} %",
+                zorder=1,
+            )
     for x, y, colour in dots:
         ax.plot(x, y, "o", color=colour, markeredgecolor=INK, markersize=6.5, zorder=5)
     return max(ends)
