@@ -36,13 +36,15 @@ def made_run(
     name: str = "made",
     energy: Sequence[float] | None = None,
     wasted: Sequence[float] | None = None,
+    judged: Sequence[str] = ("own",),
 ) -> Run:
     """A run whose k-th evaluation, in round k * every, has accuracy[k]; client i has 0.01 * i more than client 0.
 
     Client 0 walks east by 1 m a round from (1, 1), the others stand at (1, 1 + i): 0 and 1 meet at the start.
     The mean accuracy over clients is accuracy[k]; bytes grow by `sent` an evaluation. energy, wasted: joules of all
-    clients by the k-th evaluation (none: a run of an older format, without an account). planned: the number of rounds
-    in the settings, if not the number recorded.
+    clients by the k-th evaluation (none: a run of an older format, without an account). judged: what the models are
+    called that clients are judged by (none: a run of an older format). planned: the number of rounds in the settings,
+    if not the number recorded.
     """
     folder = root / (variant or "plain") / f"seed-{seed}"
     folder.mkdir(parents=True)
@@ -70,6 +72,7 @@ def made_run(
         "rounds": described["rounds"],
         "diverged_at": diverged_at,
         "reason": "",
+        **({"judged": list(judged)} if judged else {}),
     }
     write_json(folder / "run.json", facts)
     write_json(folder / "environment.json", {"python": "3.12", "packages": {"numpy": "2.0"}, "cores": 2})

@@ -190,6 +190,8 @@ def _play(
 
     def take(done: Happened) -> Measurement:
         result = measured(scene, state, done, time.perf_counter() - clock)
+        if "judged" not in recorder.status:
+            recorder.note(judged=list(result.judged))
         recorder.add("rounds", result.round_row)
         recorder.add("clients", result.client_rows)
         matrices = scene.matrix_rows(state.round, state.federation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedroam.analysis.degree import degree_figure
 from fedroam.analysis.energy import energy_per_round_figure
 from fedroam.analysis.holdings import holdings_figure
 from fedroam.analysis.isolated import isolated_figure
+from fedroam.analysis.judges import judges, model_words
 from fedroam.analysis.loss import loss_figure
 from fedroam.analysis.mean_model import mean_model_figure
 from fedroam.analysis.places import places_figure
@@ -44,16 +45,16 @@ _OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | 
     (
         "accuracy",
         "Accuracy",
-        "Share of test samples classified correctly by each client's own model, mean over clients.",
+        "Share of test samples classified correctly, mean over clients. Judged: {model}.",
         accuracy_figure,
     ),
     (
         "mean_model",
         "Accuracy of the averaged model",
-        "The average of all clients' parameters, judged as one model. No client holds it.",
+        "{mean_model}",
         mean_model_figure,
     ),
-    ("loss", "Test loss", "Mean over clients of the test loss of each one's own model.", loss_figure),
+    ("loss", "Test loss", "Mean over clients. Judged: {model}.", loss_figure),
     (
         "consensus",
         "Consensus distance",
@@ -76,7 +77,7 @@ _OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | 
     (
         "spread",
         "Spread over clients",
-        "Test accuracy of every client's own model in the last recorded round, all seeds together.",
+        "Test accuracy of every client in the last recorded round, all seeds together. Judged: {model}.",
         spread_figure,
     ),
     (
@@ -101,11 +102,24 @@ _OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | 
 )
 
 
+def _mean_model(names: Mapping[str, str]) -> str:
+    """What the figure of the averaged model shows, given which models clients are judged by."""
+    if set(names.values()) <= {"own"}:
+        return "The average of all clients' parameters, judged as one model. No client holds it."
+    return (
+        "The one model that stands for all: the global one, or else the average of all clients' parameters."
+    )
+
+
 def all_figures(groups: Sequence[Variant]) -> Iterator[Drawn]:
     """Every figure that the runs have numbers for, in the order of the report; made when asked for."""
+    names = judges(groups)
+    words = {"{model}": model_words(names), "{mean_model}": _mean_model(names)}
     for name, title, caption, make in _OVER_ROUNDS:
         figure = make(groups)
         if figure is not None:
+            for place, text in words.items():
+                caption = caption.replace(place, text)
             yield Drawn(name, title, caption, figure)
     yield from _affinities(groups)
     yield from _holdings(groups)

@@ -20,9 +20,9 @@ def headline(table: pd.DataFrame) -> list[str]:
     best = known.iloc[int(known["final"].to_numpy().argmax())]
     over = _over(int(best["seeds"]))
     if len(table) == 1:
-        return [
-            f"After {best['rounds']} rounds the clients' models reach a test accuracy of {_points(best)} ({over})."
-        ]
+        alike = table.attrs["judges"].get(best["variant"]) == "global"
+        who = "the global model reaches" if alike else "the clients' models reach"
+        return [f"After {best['rounds']} rounds {who} a test accuracy of {_points(best)} ({over})."]
     text = f"After {best['rounds']} rounds “{best['variant']}” ends highest: test accuracy {_points(best)} ({over})"
     others = known[known["variant"] != best["variant"]]
     if 0 < len(others) <= 3:

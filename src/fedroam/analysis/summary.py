@@ -1,8 +1,9 @@
 """The numbers of a study: one row a variant, means and standard errors over seeds.
 
 Accuracy is the share (0 to 1) of test samples classified correctly: the mean over clients of the accuracy of each
-client's own model, each client counting once, on the shared test set or on each client's own held-out samples
-(`evaluate_on`). It is not the accuracy of the averaged model, which the column `mean_model` gives.
+client's own model (or of that which its federation judges it by: see `judges`), each client counting once, on the
+shared test set or on each client's own held-out samples (`evaluate_on`). It is not the accuracy of the averaged
+model, which the column `mean_model` gives.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.judges import judges
 from fedroam.analysis.variants import Variant, mean_and_error, variants
 from fedroam.analysis.words import percent
 from fedroam.errors import InputError
@@ -95,8 +97,8 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
 
     Finished runs count; where a variant has none, its unfinished runs count as far as they got. Differences are
     taken between runs that ended in the same round. The default `threshold` is 90 % of the highest mean final
-    accuracy in the table. `table.attrs` holds last, threshold, threshold_rule, first (label) and notes. Raises
-    InputError where nothing has been recorded, or last or threshold is out of its range.
+    accuracy in the table. `table.attrs` holds last, threshold, threshold_rule, first (label), judges (see `judges`) and
+    notes. Raises InputError where nothing has been recorded, or last or threshold is out of its range.
     """
     if last < 1:
         raise InputError(f"last = {last}: allowed is a whole number of at least 1")
@@ -124,6 +126,7 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
         "threshold": threshold,
         "threshold_rule": rule,
         "first": groups[first].label,
+        "judges": judges(groups),
         "notes": [note for group in groups for note in group.notes],
     }
     return table

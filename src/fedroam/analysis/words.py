@@ -6,18 +6,14 @@ import math
 
 import pandas as pd
 
+from fedroam.analysis.judges import mean_model_meaning, meaning
+
 NONE = "–"
 
 
 def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage, its sign kept on the same line: `71.9 %`."""
     return f"{share * 100:.{digits}f}\u00a0%"
-
-
-MEANING = (
-    "Accuracy is the share of test samples classified correctly: the mean over clients of the accuracy of each "
-    "client's own model, each client counting once."
-)
 
 
 def number(
@@ -125,8 +121,8 @@ def remarks(table: pd.DataFrame) -> list[str]:
     """What the numbers of a comparison table mean, and which runs need a second look."""
     threshold, rule = table.attrs["threshold"], table.attrs["threshold_rule"]
     lines = [
-        MEANING,
-        "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model.",
+        meaning(table.attrs["judges"]),
+        mean_model_meaning(table.attrs["judges"]),
         "Best: the highest of all evaluated rounds, picked on the test samples themselves, so it flatters.",
         "Means ± standard error over seeds (no error where there is one seed).",
     ]

@@ -38,7 +38,7 @@ class Run:
 
     @cached_property
     def status(self) -> dict[str, Any]:
-        """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason."""
+        """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason; judged, once measured."""
         return read_json(self.folder / "run.json")
 
     @cached_property
