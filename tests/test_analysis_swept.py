@@ -128,6 +128,27 @@ def test_one_legend_names_the_lines_of_all_panels() -> None:
     assert len(set(colours.values())) == 3
 
 
+def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
+    values = (pd.Series([1.0, 2.0], index=[0, 10]), pd.Series([2.0, 3.0], index=[0, 10]))
+    lines = [Line("held", values, grey=True), *(Line(label, values) for label in "abcd")]
+    figure = series_figure([("p", lines), ("q", lines[:2])], "y")
+    assert figure is not None
+    grey, *others = figure.axes[0].get_lines()
+    assert grey.get_label() == "held"
+    assert grey.get_zorder() < min(line.get_zorder() for line in others)
+    assert grey.get_marker() in ("", "None")
+    assert len(figure.axes[0].collections) == 4  # bands, none for the grey one
+    looks = [(line.get_color(), line.get_marker()) for line in others]
+    assert len({colour for colour, _ in looks} | {grey.get_color()}) == 5
+    assert len({marker for _, marker in looks}) == 4
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(texts) == ["a", "b", "c", "d", "held"]
+    many = (pd.Series(range(100), dtype=float),)
+    figure = series_figure([("", [Line("a", many), Line("held", many, grey=True)])], "y")
+    assert figure is not None
+    assert figure.axes[0].get_lines()[0].get_marker() in ("", "None")  # too many points to mark each
+
+
 def test_lines_are_means_over_the_rounds_that_all_seeds_have() -> None:
     one, two = pd.Series([1.0, 2.0, 9.0], index=[0, 10, 20]), pd.Series([3.0, 4.0], index=[0, 10])
     table = Line("a", (one, two)).table()

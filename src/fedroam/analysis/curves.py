@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from fedroam.analysis.drawing import colour_of, dash_of, legend, new_figure, seeds_title, short, style
 from fedroam.analysis.variants import Variant, over_seeds
 
-_FEW = 30  # evaluations; up to here each is marked
+FEW = 30  # evaluations; up to here each is marked
 
 
 def curves_figure(
@@ -58,7 +58,7 @@ def draw(
     ax: Axes, k: int, label: str, x: np.ndarray, y: np.ndarray, error: np.ndarray, floor: float | None = None
 ) -> None:
     """The k-th variant's line and band; floor: on a logarithmic axis, where a band that reaches zero is cut."""
-    marker = "o" if len(x) <= _FEW else None
+    marker = "o" if len(x) <= FEW else None
     ax.plot(
         x,
         y,

@@ -145,7 +145,8 @@ class Curves:
     """Curves over rounds with error bands: panels of lines, {panel title: {label: variant}}.
 
     by_round: one series for all lines; where lines are of one run (groups of clients), a label may stand for
-    `(variant, by_round)`. factor: from the series to the unit of `ylabel`.
+    `(variant, by_round)`. factor: from the series to the unit of `ylabel`; grey: labels of lines that others are held
+    against, drawn thin and grey.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Curves:
     ylabel: str = "Clients' test accuracy (%)"
     factor: float = 100.0
     caption: str = ""
+    grey: tuple[str, ...] = ()
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -174,7 +176,8 @@ class Curves:
             for label, line in lines.items():
                 variant, by_round = self._line(line)
                 runs = [run for seed in read.seeds if (run := read.find(variant, seed)) is not None]
-                drawn.append(Line(label, tuple(self.factor * _series(run, by_round) for run in runs)))
+                values = tuple(self.factor * _series(run, by_round) for run in runs)
+                drawn.append(Line(label, values, grey=label in self.grey))
             panels.append((title, drawn))
         return series_figure(panels, self.ylabel)
 
