@@ -93,8 +93,7 @@ def judge_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> J
         group = [claim for claim in able if claim.family == family]
         found = judge([claim.test.evidence(reader) for claim in group], study.alpha)
         verdicts |= dict(zip((claim.name for claim in group), found, strict=True))
-    without = study.scale(scale).without
-    here = Reader(lambda variant, seed: None if variant in without else find(variant, seed), numbers)
+    here = Reader(lambda variant, seed: find(variant, seed) if variant in variants else None, numbers)
     return Judgement(
         study,
         scale,

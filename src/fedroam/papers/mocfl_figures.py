@@ -10,13 +10,20 @@ from matplotlib.ticker import NullFormatter
 
 from fedroam.papers.items import Curves, Figure, OwnFigure
 from fedroam.papers.mocfl_items import CHURN, CONDITIONS, ROWS
-from fedroam.papers.mocfl_runs import FEW, MANY, METHODS, RATES, SETS, SETS_METHODS, name
+from fedroam.papers.mocfl_runs import BASELINES, FEW, MANY, METHODS, RATES, SETS, SETS_METHODS, name
 from fedroam.recording import Run
 
 
 def _curves(item: str, n: int, rates: Sequence[float], title: str) -> Curves:
+    """A panel for each method, a line for each rate: eleven methods in one panel cannot be told apart."""
+    held = {
+        f"{BASELINES['local']}, CAR = {rates[0]:g}": name("local", n, rates[0]),
+        "majority": name("majority", n),
+    }
     panels = {
-        f"CAR = {rate:g}": {label: name(kind, n, rate) for label, kind in ROWS.items()} for rate in rates
+        label: {**{f"CAR = {rate:g}": name(kind, n, rate) for rate in rates}, **held}
+        for label, kind in ROWS.items()
+        if kind not in BASELINES
     }
     return Curves(
         item,
@@ -24,7 +31,9 @@ def _curves(item: str, n: int, rates: Sequence[float], title: str) -> Curves:
         panels,
         by_round="accuracy_pooled",
         ylabel="Pooled test accuracy (%)",
-        caption=CHURN,
+        caption=f"A panel for each method; grey, the same in all panels: learning alone and each client's majority "
+        f"class. {CHURN}",
+        grey=tuple(held),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fedroam.papers.items import Table, table
+from fedroam.papers.mocfl_effects import EQUAL_SERVERS
 from fedroam.papers.mocfl_runs import (
     ABLATED,
     ABLATIONS,
@@ -35,7 +36,7 @@ from fedroam.papers.values import Measure, Value
 
 ROWS = {label: kind for kind, label in METHODS.items()}
 _NC = {f"NC = {n}": n for n in RATES}
-CHURN = "A client that is away in a round neither trains nor sends; it is judged like all others."
+CHURN = "A client that is away in a round neither trains nor sends, with local neither; it is judged like all others."
 _MEASURES: dict[str, Measure] = {
     "Best round (%)": best,
     "Last ten rounds (%)": late,
@@ -158,6 +159,7 @@ TABLES = (
     ),
     _ablation("ablation", late, "accuracy, mean of the last ten rounds"),
     _ablation("ablation-balanced", balanced, "balanced accuracy, mean of the last ten rounds"),
+    *EQUAL_SERVERS,
     table(
         "heads",
         "Clients judged with the server's head, and with the head that each trained itself",

@@ -66,6 +66,24 @@ ABLATIONS: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     "equal-start": ("equal start models", {}, {"start_models": "equal"}),
 }
 ABLATED = {FEW: (1.0, 0.5), MANY: (1.0, 0.5)}
+# Added after the first run, all clients active: MoCFL with FedGH's server and start, its parts left out there, and
+# FedGH with MoCFL's server. (Without affinity step and history MoCFL is FedGH then.)
+_ONE, _EQUAL = {"server_batch": 1}, {"start_models": "equal"}
+MATCHED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "as-fedgh": ("one pair a step, equal start", _ONE, _EQUAL),
+    **{
+        f"as-fedgh-{key}": (label, {**_ONE, **ABLATIONS[key][1]}, _EQUAL)
+        for key, label in {
+            "no-affinity": "the same without affinity step",
+            "no-history": "the same without historical features",
+            "own-head": "the same without global head",
+        }.items()
+    },
+}
+MATCHED_FEDGH: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "server-batch-64": ("64 pairs a step", {"server_batch": 64}, {})
+}
+OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH}
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "unsw": "UNSW-NB15"}
 SETS_METHODS = ("fedavg", "fedprox", "fedgh", *BASELINES)
@@ -75,7 +93,7 @@ QUICK_ROUNDS, QUICK_LR = 25, 0.04
 
 
 def name(kind: str, clients: int = FEW, rate: float = 1.0, data: str = "unsw", *, without: str = "") -> str:
-    """The variant of a method. data: also `distinct`, records without repeats; without: a key of ABLATIONS.
+    """The variant of a method. data: also `distinct`, records without repeats; without: a key of OPTIONS.
 
     What a majority is does not depend on who is active: its variant is the same for all rates.
     """
@@ -88,7 +106,7 @@ def _changes(
     kind: str, clients: int, rate: float, data: str, without: str
 ) -> Callable[[str], Mapping[str, Any]]:
     """Settings over the base, which is MoCFL, by scale."""
-    _, federation, others = ABLATIONS.get(without, ("", {}, {}))
+    _, federation, others = OPTIONS.get(without, ("", {}, {}))
 
     def changes(scale: str) -> Mapping[str, Any]:
         own = {"server_lr": QUICK_LR} if scale == "quick" and kind in ("fedgh", "mocfl") else {}
@@ -116,7 +134,11 @@ def _every() -> list[tuple[str, int, float, str, str]]:
         ("mocfl", n, rate, "unsw", a) for n, rates in ABLATED.items() for a in ABLATIONS for rate in rates
     ]
     images = [(k, FEW, 1.0, data, "") for data in MNIST_FEDAVG for k in SETS_METHODS]
-    return [one for one in (*main, *distinct, *parts, *images) if one[0] != "majority" or one[2] == 1.0]
+    matched = [("mocfl", n, 1.0, "unsw", key) for n in RATES for key in MATCHED]
+    matched += [("fedgh", n, 1.0, "unsw", key) for n in RATES for key in MATCHED_FEDGH]
+    return [
+        one for one in (*main, *distinct, *parts, *images, *matched) if one[0] != "majority" or one[2] == 1.0
+    ]
 
 
 VARIANTS = {
