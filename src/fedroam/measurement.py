@@ -22,15 +22,11 @@ DIVERGED = 100.0
 
 @dataclass(frozen=True)
 class Measurement:
-    """One evaluated round: a row for `rounds`, rows for `clients`, and whether learning has diverged.
-
-    judged: what the federation calls the models that clients are judged by, the headline first.
-    """
+    """One evaluated round: a row for `rounds`, rows for `clients`, and whether learning has diverged."""
 
     round_row: pd.DataFrame
     client_rows: pd.DataFrame
     diverged: bool
-    judged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ def measure(scene: Scene, judged: Mapping[str, Judged], round: Round) -> Measure
     facts |= {name: round.facts.get(name, np.nan) for name in scene.federation.columns}
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
     diverged = bool(len(asked)) and not bool(np.all(asked < limit))
-    return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged, tuple(judged))
+    return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
 
 
 def _scores(scene: Scene, judged: Judged) -> Scores:

@@ -185,13 +185,13 @@ def _play(
     """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
     experiment, rounds = scene.experiment, scene.experiment.rounds
     state = begin(scene) if found is None else State.of(*found, scene)
-    recorder.note(state="running", reason="", round=state.round)
+    # What clients are judged by, the headline first: what accuracy means in this run.
+    judged = list(scene.federation.judged(state.models, state.federation, scene.setting))
+    recorder.note(state="running", reason="", round=state.round, judged=judged)
     clock = time.perf_counter() - recorder.seconds_so_far()
 
     def take(done: Happened) -> Measurement:
         result = measured(scene, state, done, time.perf_counter() - clock)
-        if "judged" not in recorder.status:
-            recorder.note(judged=list(result.judged))
         recorder.add("rounds", result.round_row)
         recorder.add("clients", result.client_rows)
         matrices = scene.matrix_rows(state.round, state.federation)

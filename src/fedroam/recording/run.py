@@ -38,7 +38,8 @@ class Run:
 
     @cached_property
     def status(self) -> dict[str, Any]:
-        """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason; judged, once measured."""
+        """`run.json`: name, variant, seed, digest, state, round, rounds, diverged_at, reason; judged: what the models
+        are called that clients are judged by, the headline first (see `Federation.judged`)."""
         return read_json(self.folder / "run.json")
 
     @cached_property
