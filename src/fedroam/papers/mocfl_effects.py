@@ -93,10 +93,14 @@ EQUAL_SERVERS: tuple[Table, ...] = (
     ),
     table(
         "effects",
-        "What the server's batch, the start models and MoCFL's parts bring, all clients active (last ten rounds)",
+        "What the server's batch, the start models and MoCFL's parts bring, all clients active",
         _EFFECTS,
-        {f"{head} (points)": n for head, n in _CLIENTS.items()},
-        lambda contrast, n: contrast(n, late),
+        {
+            f"{head}, {word} (points)": (n, measure)
+            for word, measure in (("last ten rounds", late), ("best round", best))
+            for head, n in _CLIENTS.items()
+        },
+        lambda contrast, of: contrast(*of),
         source="not in the paper; added after the first run",
         caption="Differences paired by seed: below 0, what is named lowers accuracy.",
     ),

@@ -36,7 +36,10 @@ from fedroam.papers.values import Measure, Value
 
 ROWS = {label: kind for kind, label in METHODS.items()}
 _NC = {f"NC = {n}": n for n in RATES}
-CHURN = "A client that is away in a round neither trains nor sends, with local neither; it is judged like all others."
+CHURN = (
+    "A client that is away in a round neither trains nor sends, with local neither; it is judged like all others. Only "
+    "FedAvgDBE asks something of absent clients: its pass before round 1 is of all."
+)
 _MEASURES: dict[str, Measure] = {
     "Best round (%)": best,
     "Last ten rounds (%)": late,

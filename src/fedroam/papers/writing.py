@@ -49,6 +49,7 @@ _STYLE = """
 .claim .said { font-size: 1.05rem; }
 .verdict { font-weight: 650; }
 .claim.yes { border-left-color: var(--c2); } .claim.no { border-left-color: var(--c1); }
+#findings h3 { margin-top: 1.1rem; }
 .claim.open { border-left-color: var(--c4); }
 """
 
