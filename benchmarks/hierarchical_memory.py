@@ -7,12 +7,16 @@ Devices come and go so that 3.5% are there at a time and 43% of them an hour lat
 stands in for the one of Farcas et al. Images are noise, 32 x 32 in colour. Everything is as in a run: movement,
 training, exchange, accounting, evaluation every --evaluate-every rounds, a checkpoint every --checkpoint-every.
 Memory does not depend on --samples and --epochs, nor on --idle, which trains nothing at all; time depends on little
-else. Peak memory is that of the whole process; the exit code is 1 where it is above --limit.
+else. With training as in the paper a round is 350 devices x 500 images x 5 epochs: 24 of them take some hours. So a
+line tells how far a round has come, every --every seconds, and each round how long the rest will take; Ctrl-C ends
+with the numbers so far. Peak memory is that of the whole process; the exit code is 1 where it is above --limit or
+training takes less than --share of the rounds' time (not with --idle), 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import resource
 import sys
 import tempfile
@@ -26,6 +30,7 @@ import torch
 from fedroam.components import Part, build, register
 from fedroam.data import memory
 from fedroam.experiment import Experiment
+from fedroam.interrupts import Interrupted
 from fedroam.learning import Engine, Learner, Models, Task
 from fedroam.measurement import Measurement
 from fedroam.randomness import stream
@@ -36,16 +41,32 @@ IDLE: list[bool] = []  # not empty: devices give back what they get
 TRAINED: list[tuple[float, int, int]] = []  # seconds, devices and rows of models of each round
 
 
+PORTION = 32  # devices; each portion keeps every core busy for many jobs, so that little is lost at its end
+
+
 class Watched:
-    """A learner that notes how long each round's training took."""
+    """A learner that notes how long each round's training took, and tells how far it has come."""
+
+    every = 60.0  # seconds between two words
 
     def __init__(self, learner: Learner) -> None:
         self.learner, self.notes = learner, learner.notes
 
     def train(self, models: Models, jobs: Any) -> np.ndarray:
-        """Train, and note the time."""
-        clock = time.perf_counter()
-        losses = np.zeros(len(jobs)) if IDLE else self.learner.train(models, jobs)
+        """Train in portions, and note the time."""
+        clock = said = time.perf_counter()
+        losses = np.zeros(len(jobs))
+        for begin in range(0, 0 if IDLE else len(jobs), PORTION):
+            end = min(begin + PORTION, len(jobs))
+            losses[begin:end] = self.learner.train(models, jobs[begin:end])
+            now = time.perf_counter()
+            if now - said >= self.every and end < len(jobs):
+                spent, said = now - clock, now
+                rest = spent / end * (len(jobs) - end)
+                print(
+                    f"       ... {end} of {len(jobs)} devices after {span(spent)}, {span(rest)} left of this round",
+                    flush=True,
+                )
         TRAINED.append((time.perf_counter() - clock, len(jobs), len(models)))
         return losses
 
@@ -94,6 +115,12 @@ def experiment(chosen: argparse.Namespace) -> Experiment:
     )
 
 
+def span(seconds: float) -> str:
+    """`1:02:03`."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
 def resident() -> float:
     """GiB of this process that lie in memory now."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -120,11 +147,21 @@ def main() -> int:
     parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--limit", type=float, default=12.0, help="GiB that are allowed")
     parser.add_argument(
+        "--share", type=float, default=0.9, help="least share of training in the rounds' time"
+    )
+    parser.add_argument("--every", type=float, default=60.0, help="seconds between two words within a round")
+    parser.add_argument(
         "--idle", action="store_true", help="no training: memory, and the time of all the rest"
     )
     chosen = parser.parse_args()
     IDLE.extend([True] * chosen.idle)
+    Watched.every = chosen.every
     described, clock = experiment(chosen), [time.perf_counter()]
+    print(
+        f"{chosen.devices:,} devices, {chosen.access_points:,} access points, {chosen.model}, k2 = {chosen.k2}, "
+        + ("no training" if chosen.idle else f"{chosen.samples} images x {chosen.epochs} epochs a device")
+        + f"; {chosen.rounds} rounds on {os.cpu_count()} cores"
+    )
     print(
         f"{'round':>6} {'devices':>8} {'rows':>6} {'GiB now':>8} {'GiB peak':>9} {'training':>9} {'rest':>7}  (seconds)"
     )
@@ -134,21 +171,34 @@ def main() -> int:
         seconds, devices, rows = TRAINED[-1] if TRAINED else (0.0, 0, 1)
         rest = now - clock[-1] - seconds
         clock.append(now)
+        ahead = (now - clock[1]) / round * (rounds - round) if round else 0.0
         print(
-            f"{round:>6} {devices:>8} {rows:>6} {resident():>8.2f} {peak():>9.2f} {seconds:>9.2f} {rest:>7.2f}",
+            f"{round:>6} {devices:>8} {rows:>6} {resident():>8.2f} {peak():>9.2f} {seconds:>9.2f} {rest:>7.2f}"
+            + (f"  {span(ahead)} left" if 0 < round < rounds else ""),
             flush=True,
         )
 
-    before = resident()
+    before, stopped = resident(), False
     with tempfile.TemporaryDirectory() as folder:
-        run(described, Path(folder) / "run", observer=tell)
-    whole, training = clock[-1] - clock[1], sum(seconds for seconds, _, _ in TRAINED)
-    largest = max((rows for _, _, rows in TRAINED), default=1)
+        try:
+            run(described, Path(folder) / "run", observer=tell)
+        except Interrupted:
+            stopped = True
+    done = len(clock) - 2  # beside the start and round 0
+    if done < 1:
+        return 130
+    whole, training = clock[-1] - clock[1], sum(seconds for seconds, _, _ in TRAINED[:done])
+    share = training / whole
     print(
-        f"peak {peak():.2f} GiB (program alone {before:.2f}), at most {largest} rows; "
-        f"training {100 * training / whole:.1f}% of {whole:.1f} s for {chosen.rounds} rounds"
+        f"rounds: {done} of {chosen.rounds} in {span(whole)}, at most {max(row for _, _, row in TRAINED)} rows"
     )
-    return int(peak() > chosen.limit)
+    print(f"peak memory: {peak():.2f} GiB of {chosen.limit:g} allowed (the program alone: {before:.2f})")
+    print(
+        f"training: {100 * share:.1f}% of the rounds' time, all the rest {(whole - training) / done:.2f} s a round"
+    )
+    if stopped:
+        return 130
+    return int(peak() > chosen.limit or (share < chosen.share and not chosen.idle))
 
 
 if __name__ == "__main__":
