@@ -46,7 +46,8 @@ def drawn(task: Problem, name: str) -> torch.Tensor:
 @pytest.mark.parametrize("model", ["mlp", "mnist_cnn"])
 def test_engines_agree_on_anchors(training: str, model: str) -> None:
     settings: dict[str, Any] = {"hidden": (9,)} if model == "mlp" else {"shape": (20, 20, 1)}
-    task = problem(model, sizes=(20, 20, 7), training=TRAININGS[training], **settings)
+    # With seed 5 a ReLU's input is zero up to rounding (see `problem`).
+    task = problem(model, sizes=(20, 20, 7), training=TRAININGS[training], seed=6, **settings)
     shift, target = drawn(task, "shift"), drawn(task, "target")
     mixed = [Anchor(0.3, target), Anchor(0.3, target, shift), Anchor(0.0, None, shift)]
     same = [Anchor(0.3, target), Anchor(0.3, None, shift), Anchor(0.3, target, shift)]

@@ -15,10 +15,12 @@ from torch import nn
 
 from fedroam.learning.engine import Task
 from fedroam.learning.matrix import Entry
+from fedroam.learning.native import Front, leading, machine, stages_of
 from fedroam.learning.objective import CrossEntropy
 from fedroam.models import Network
 
 aten = torch.ops.aten
+PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 LANES = 16  # below so many channels torch's max-pool works on one value at a time
 View = Callable[[Entry], torch.Tensor]
 
@@ -192,23 +194,33 @@ _WEIGHTED: dict[type[nn.Module], Any] = {
 
 
 class Chain:
-    """A network as links. `attach` it to a client's row, then `add_gradient` of batches."""
+    """A network as links. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
-    def __init__(self, links: list[Any], classes: int, smoothing: float) -> None:
-        self.links = links
+    many: samples that should be computed at a time, at most. native: whether kernels of ours are among the links.
+    """
+
+    def __init__(self, links: list[Any], classes: int, smoothing: float, many: int) -> None:
+        self.links, self.many = links, many
+        self.native = any(isinstance(link, Front) for link in links)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
         for link in self.links:
-            if isinstance(link, _Weighted):
+            if isinstance(link, (_Weighted, Front)):
                 link.attach(lambda entry: entry.view(row))
+
+    @torch.no_grad()
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
+        """The logits [n, classes] of samples x."""
+        for link in self.links:
+            x = link.forward(x)
+        return x
 
     @torch.no_grad()
     def add_gradient(self, x: torch.Tensor, y: torch.Tensor, share: float) -> float:
         """Mean loss of samples x, y, times `share`; as much of its gradient is added to the gradient vector."""
-        for link in self.links:
-            x = link.forward(x)
+        x = self.outputs(x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
@@ -218,28 +230,36 @@ class Chain:
         return loss
 
 
-def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor) -> Chain | None:
+def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor, native: bool = True) -> Chain | None:
     """The network as a chain whose gradients go into `gradient` [parameters]; None where it cannot be one.
 
     It can where the objective is the plain cross-entropy, and the network is a sequence of 2-D convolutions,
-    group norms, 2-D max-pools, ReLUs and linear layers, none of them frozen, shared or hooked.
+    group norms, 2-D max-pools, ReLUs and linear layers, none of them frozen, shared or hooked. native: whether
+    convolutions may be computed by kernels of ours.
     """
     if type(task.objective) is not CrossEntropy or task.layout.buffers or task.x.dim() not in (2, 4):
         return None
     named = sequence(module)
     entries = {entry.name: entry for entry in task.layout.parameters}
-    if named is None or any(not p.requires_grad for p in module.parameters()):
+    if not named or any(not p.requires_grad for p in module.parameters()):
         return None
+
+    def view(entry: Entry) -> torch.Tensor:
+        return entry.view(gradient)
+
     links: list[Any] = []
-    used = 0
-    for position, (name, layer) in enumerate(named):
+    used, many, begin = 0, PIECE, 0
+    if native and task.x.dim() == 4:
+        links, used, begin = _front(named, task, entries, view)
+        many = links[0].many if links else PIECE
+    for position, (name, layer) in enumerate(named[begin:], begin):
         kind = _WEIGHTED.get(type(layer))
         if kind is not None:
             weight, bias = entries.get(f"{name}.weight"), entries.get(f"{name}.bias")
             if weight is None or not _usual(layer):
                 return None
             used += 1 + (bias is not None)
-            links.append(kind(layer, weight, bias, lambda entry: entry.view(gradient)))
+            links.append(kind(layer, weight, bias, view))
         elif type(layer) is nn.MaxPool2d and not layer.return_indices:
             links.append(_MaxPool(layer))
         elif type(layer) is nn.ReLU:
@@ -248,9 +268,31 @@ def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor) -> Chain | N
             links.append(_Flatten())
         else:
             return None
-    if not named or type(named[-1][1]) is not nn.Linear or used != len(entries):
+    if type(named[-1][1]) is not nn.Linear or used != len(entries):
         return None
-    return Chain(links, named[-1][1].out_features, task.objective.label_smoothing)
+    return Chain(links, named[-1][1].out_features, task.objective.label_smoothing, many)
+
+
+def _front(
+    named: list[tuple[str, nn.Module]], task: Task, entries: dict[str, Entry], view: View
+) -> tuple[list[Any], int, int]:
+    """Our kernels as the first link, its number of parameters, and the number of the layer after it, if they fit."""
+    here, blocks = machine(), leading(named)
+    end = blocks[-1].end if blocks else 0
+    flat = named[end][1] if end < len(named) else None
+    if (
+        here is None
+        or not blocks
+        or type(flat) is not nn.Flatten
+        or (flat.start_dim, flat.end_dim) != (1, -1)
+    ):
+        return [], 0, 0
+    channels, height, width = task.x.shape[1:]
+    stages = stages_of(blocks, (channels, height, width), entries)
+    if stages is None:
+        return [], 0, 0
+    used = sum(entry is not None for stage in stages for entry in stage.entries)
+    return [Front(stages, here, view)], used, end + 1
 
 
 def _usual(layer: nn.Module) -> bool:

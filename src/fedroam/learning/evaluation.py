@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch.nn import functional
 
+from fedroam.learning.chain import chain_of
 from fedroam.learning.engine import Scores, Task, tally
 from fedroam.learning.matrix import Models
+from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.replica import Nature, attach, read_buffers, replica
 from fedroam.learning.samples import Samples
 from fedroam.models import split
@@ -76,20 +78,30 @@ class Judge:
 
     def __init__(self, task: Task, nature: Nature) -> None:
         self.layout, self.module = task.layout, replica(task, nature).eval()
+        # Kernels of ours give the outputs too; else the network itself does.
+        chain = None
+        if nature.native and not nature.plain:
+            usual = replace(task, objective=CrossEntropy())  # the outputs are the same for any other
+            chain = chain_of(self.module, usual, torch.empty(task.layout.size))
+        self.chain = chain if chain is not None and chain.native else None
 
     def judge(self, models: Models, samples: Samples, block: Block) -> tuple[np.ndarray, float]:
         """What `tally` counts in a block, and the sum of its losses."""
-        attach(self.module, self.layout, models.parameters[block.row])
+        row = models.parameters[block.row]
+        attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
+        if self.chain is not None:
+            self.chain.attach(row.data)
+        step = BATCH if self.chain is None else min(BATCH, self.chain.many)
         counts, total = NOTHING, 0.0
         with torch.inference_mode():
-            for begin in range(block.begin, block.end, BATCH):
-                end = min(begin + BATCH, block.end)
+            for begin in range(block.begin, block.end, step):
+                end = min(begin + step, block.end)
                 if block.part is None:
                     x, y = samples.cut(begin, end)
                 else:
                     x, y = samples.pick(torch.from_numpy(block.part[begin:end]))
-                outputs = self.module(x)
+                outputs = self.module(x) if self.chain is None else self.chain.outputs(x)
                 counts = counts + tally(outputs, y)
                 total += float(functional.cross_entropy(outputs, y, reduction="sum"))
         return counts, total

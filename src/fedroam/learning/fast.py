@@ -33,12 +33,15 @@ class Cpu(Part):
     """
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    native: bool = field(
+        True, "compute 2-D convolutions by kernels compiled for this machine, where they can"
+    )
 
     def build(self, task: Task) -> CpuLearner:
         """See `Engine.build`. Raises InputError where the data are not on the CPU."""
         if task.x.device.type != "cpu":
             raise InputError(f"engine 'cpu': the data are on {task.x.device}; allowed is device = \"cpu\"")
-        return CpuLearner(task, self.workers)
+        return CpuLearner(task, self.workers, self.native)
 
 
 @register("engine", "auto")
@@ -46,11 +49,14 @@ class Auto(Part):
     """`cpu` where the device is the CPU, `reference` on any other; the learner's `notes` say which."""
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    native: bool = field(
+        True, "compute 2-D convolutions by kernels compiled for this machine, where they can"
+    )
 
     def build(self, task: Task) -> Learner:
         """See `Engine.build`."""
         if task.x.device.type == "cpu":
-            return Cpu(workers=self.workers).build(task)
+            return Cpu(workers=self.workers, native=self.native).build(task)
         return Reference().build(task)
 
 
@@ -89,9 +95,9 @@ class _Hands:
 class CpuLearner:
     """See `Learner`. notes: what is worth telling the user about how the work is done."""
 
-    def __init__(self, task: Task, workers: int) -> None:
+    def __init__(self, task: Task, workers: int, native: bool = True) -> None:
         self.task = task
-        self.nature = probe(task)
+        self.nature = replace(probe(task), native=native)
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         self.layers = recognise(replica(task, self.nature), task)
         self.workers = Workers(workers)

@@ -7,15 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from fedroam.learning.chain import chain_of
+from fedroam.learning.chain import PIECE, chain_of
 from fedroam.learning.engine import Anchor, Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.replica import Nature, attach, read_buffers, replica, write_buffers
 from fedroam.learning.samples import Samples
 from fedroam.models import noise
 from fedroam.randomness import torch_default_stream, torch_stream
-
-PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 
 
 class Trainer:
@@ -31,7 +29,7 @@ class Trainer:
         self.gradient = torch.zeros(task.layout.size)
         self.parameters = dict(self.module.named_parameters())
         self.still: list[Entry] | None = None  # parameters that get no gradient; None before the first step
-        self.chain = None if nature.plain else chain_of(self.module, task, self.gradient)
+        self.chain = None if nature.plain else chain_of(self.module, task, self.gradient, nature.native)
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 
@@ -71,7 +69,8 @@ class Trainer:
         """Mean loss of a batch (positions in the job's samples); its gradient is left in `self.gradient`."""
         self.gradient.zero_()
         index, positions = torch.from_numpy(job.samples[batch]), torch.from_numpy(batch)
-        step = PIECE if self.nature.apart and len(batch) > PIECE else len(batch)
+        most = PIECE if self.chain is None else self.chain.many
+        step = most if self.nature.apart and len(batch) > most else len(batch)
         pieces, total = index.split(step), 0.0
         for piece, some in zip(pieces, positions.split(step), strict=True):
             if self.chain is not None:

@@ -22,12 +22,13 @@ class Nature:
     apart: each sample's output depends on that sample alone, nothing is drawn, and the objective does not ask for
     whole batches: a large batch may be computed in pieces. foreign: training draws from torch's global generator, so
     that only one may train at a time. plain: the network cannot work with channels-last images (it calls `view` on
-    them, for instance).
+    them, for instance). native: convolutions may be computed by kernels of ours.
     """
 
     apart: bool = False
     foreign: bool = False
     plain: bool = False
+    native: bool = True
 
 
 def replica(task: Task, nature: Nature) -> nn.Module:

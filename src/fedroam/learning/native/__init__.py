@@ -1,0 +1,11 @@
+"""Convolutions and what follows them, compiled for this machine and for the sizes at hand.
+
+oneDNN works on channels side by side, in sixteens; the papers' networks have 1, 3, 10 or 20. Here samples and pixels
+lie side by side, and norm, pool and ReLU are one pass over memory.
+"""
+
+from fedroam.learning.native.blocks import leading, stages_of
+from fedroam.learning.native.front import Front
+from fedroam.learning.native.machine import machine
+
+__all__ = ["Front", "leading", "machine", "stages_of"]

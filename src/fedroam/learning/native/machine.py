@@ -1,0 +1,90 @@
+"""This machine's vectors and registers, and the compiling of kernels for it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+try:
+    from llvmlite import binding, ir
+except ImportError:  # a platform without it: the layers are then torch's
+    binding = ir = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What kernels are cut for.
+
+    lanes: float32 values in a vector. channels, vectors: sums that a convolution keeps in registers, output channels
+    times vectors. products: sums that a weight gradient keeps.
+    """
+
+    name: str
+    features: str
+    lanes: int
+    channels: int
+    vectors: int
+    products: int
+
+
+def machine() -> Machine | None:
+    """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`)."""
+    return None if ir is None or os.environ.get("FEDROAM_NATIVE") == "0" else _machine()
+
+
+@cache
+def _machine() -> Machine:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    name, found = binding.get_host_cpu_name(), binding.get_host_cpu_features()
+    # 32 registers of 16 values, of 4 values (ARM), or 16 of 8 values; a few are left for what is multiplied.
+    if found.get("avx512f"):
+        return Machine(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 25)
+    if found.get("neon"):
+        return Machine(name, found.flatten(), 4, 6, 4, 25)
+    return Machine(name, found.flatten(), 8, 6, 2, 12)
+
+
+Kernel = Callable[..., None]  # takes addresses and whole numbers
+
+
+def compiled(write: Callable[[Any], int], machine: Machine) -> Kernel:
+    """The kernel that `write` puts into an LLVM module as the function `kernel`; it returns its arguments' number.
+
+    Python's lock is given up while a kernel computes.
+    """
+    module = ir.Module()
+    arguments = write(module)
+    target = binding.Target.from_default_triple()
+    made_for = target.create_target_machine(cpu=machine.name, features=machine.features, opt=3)
+    module.triple, module.data_layout = binding.get_default_triple(), str(made_for.target_data)
+    code = binding.parse_assembly(str(module))
+    code.verify()
+    tuning = binding.create_pipeline_tuning_options(speed_level=2)
+    # The loops are written as they should be.
+    tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False
+    builder = binding.create_pass_builder(made_for, tuning)
+    builder.getModulePassManager().run(code, builder)
+    engine = binding.create_mcjit_compiler(code, made_for)
+    engine.finalize_object()
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * arguments)  # an address is a whole number too
+    kernel: Any = prototype(engine.get_function_address("kernel"))
+    kernel.engine = engine  # owns the code
+    called: Kernel = kernel
+    return called
+
+
+_lock, _made = threading.Lock(), dict[tuple[Any, Machine], Kernel]()
+
+
+def kernel(spec: Any, machine: Machine) -> Kernel:
+    """The kernel that a description's `write` writes for a machine, compiled when it is first asked for."""
+    with _lock:  # LLVM's memory is not made for several threads
+        if (spec, machine) not in _made:
+            _made[spec, machine] = compiled(lambda module: int(spec.write(module, machine)), machine)
+        return _made[spec, machine]
