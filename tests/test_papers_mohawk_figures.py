@@ -99,6 +99,11 @@ def test_accuracy_against_energy_by_hand() -> None:
     only = drawings.against_energy({"a": fast}, [("one", {"Fast": "a"})], drawings.charged_energy, 1)
     assert only is not None
     assert only.axes[0].get_xlim() == pytest.approx((0, 22))
+    panels = [("none", {"Fast": "x"}), ("one", {"Fast": "a"})]
+    second = drawings.against_energy({"a": fast}, panels, drawings.charged_energy, 1)
+    assert second is not None
+    assert [ax.get_visible() for ax in second.axes] == [False, True]
+    assert [text.get_text() for text in second.legends[0].get_texts()] == ["Fast", "threshold, 85 %"]
     assert drawings.against_energy({}, [("one", lines)], drawings.charged_energy, 1) is None
 
 

@@ -170,7 +170,10 @@ def against_energy(
         figure.supxlabel("Energy per device for communication (J)", fontsize=10)
         figure.supylabel("Accuracy of the cloud's model (%)", fontsize=10)
         numbers = [len(several) for _, lines in found for several in lines.values() if several]
-        legend(figure, grid[0, 0], seeds_title(numbers), limit=40 * columns)
+        shown = [any(lines.values()) for _, lines in found]
+        for k, ax in enumerate(grid.flat):
+            ax.set_visible(k < len(shown) and shown[k])
+        legend(figure, grid.flat[shown.index(True)], seeds_title(numbers), limit=40 * columns)
     return figure
 
 
