@@ -267,3 +267,23 @@ def test_training_with_and_without(model: str, monkeypatch: pytest.MonkeyPatch) 
     assert torch.equal(without, switched_off)
     assert not torch.equal(without, with_kernels)  # it is another way of computing
     torch.testing.assert_close(with_kernels, without, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["mnist_cnn", "lenet_gn"])
+def test_outputs_of_many_samples_in_slices(model: str) -> None:
+    """More samples than are computed at a time, the last slice not full."""
+    shape = (28, 28, 1) if model == "mnist_cnn" else (32, 32, 3)
+    task = problem(model, shape, (4,)).task
+    module = task.network()
+    chain = chain_of(module, task, torch.zeros(task.layout.size))
+    assert chain is not None
+    assert chain.native
+    row = torch.empty(task.layout.size)
+    task.layout.write(module, row, torch.empty(0))
+    chain.attach(row)
+    x = drawn(2 * chain.many + 3, shape[2], shape[0], shape[1], seed=4)
+    with torch.no_grad():
+        expected = module(x)
+    found = chain.outputs(x.contiguous(memory_format=torch.channels_last))
+    assert found.shape == (len(x), 10)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -196,7 +196,8 @@ _WEIGHTED: dict[type[nn.Module], Any] = {
 class Chain:
     """A network as links. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
-    many: samples that should be computed at a time, at most. native: whether kernels of ours are among the links.
+    many: samples for `add_gradient` at a time, at most, or it becomes slow. native: whether kernels of ours are among
+    the links.
     """
 
     def __init__(self, links: list[Any], classes: int, smoothing: float, many: int) -> None:
@@ -212,15 +213,21 @@ class Chain:
 
     @torch.no_grad()
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
-        """The logits [n, classes] of samples x."""
-        for link in self.links:
+        """The logits [n, classes] of samples x, any number of them. No gradient can be asked for afterwards."""
+        first, *others = self.links
+        pieces = x.split(self.many)
+        x = first.forward(x) if len(pieces) == 1 else torch.cat([first.forward(p).clone() for p in pieces])
+        return self._through(others, x)
+
+    def _through(self, links: list[Any], x: torch.Tensor) -> torch.Tensor:
+        for link in links:
             x = link.forward(x)
         return x
 
     @torch.no_grad()
     def add_gradient(self, x: torch.Tensor, y: torch.Tensor, share: float) -> float:
         """Mean loss of samples x, y, times `share`; as much of its gradient is added to the gradient vector."""
-        x = self.outputs(x)
+        x = self._through(self.links, x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)

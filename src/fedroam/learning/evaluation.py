@@ -92,11 +92,10 @@ class Judge:
         read_buffers(self.module, self.layout, models.buffers[block.row])
         if self.chain is not None:
             self.chain.attach(row.data)
-        step = BATCH if self.chain is None else min(BATCH, self.chain.many)
         counts, total = NOTHING, 0.0
         with torch.inference_mode():
-            for begin in range(block.begin, block.end, step):
-                end = min(begin + step, block.end)
+            for begin in range(block.begin, block.end, BATCH):
+                end = min(begin + BATCH, block.end)
                 if block.part is None:
                     x, y = samples.cut(begin, end)
                 else:
