@@ -126,7 +126,7 @@ def test_set_has_the_last_word_over_a_variants_own_setting(fr: Commands) -> None
 
 def test_workers_are_the_engines(fr: Commands) -> None:
     assert fr.run("--set", "engine=cpu", "--workers", "1", "--out", "out").code == 0
-    assert open_run("out/seed-0").settings["engine"] == {"kind": "cpu", "workers": 1}
+    assert open_run("out/seed-0").settings["engine"] == {"kind": "cpu", "workers": 1, "native": True}
 
 
 def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
