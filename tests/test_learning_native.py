@@ -231,6 +231,15 @@ def test_what_kernels_cannot_do_is_left_to_torch(layers: list[nn.Module]) -> Non
     assert not chain.native
 
 
+def test_a_layer_used_twice_is_left_to_autograd() -> None:
+    def network() -> nn.Module:
+        shared = nn.Conv2d(2, 2, 3, padding=1)
+        return nn.Sequential(shared, nn.ReLU(), shared, nn.Flatten(), nn.Linear(72, 10))
+
+    task = problem(network, (6, 6, 2), (4,)).task
+    assert chain_of(task.network(), task, torch.zeros(task.layout.size)) is None
+
+
 def test_kernels_outlive_the_worker_that_made_them() -> None:
     """Several workers ask for the same new kernels at once; nobody's code may be thrown away."""
     layers, image = papers_layers("small")

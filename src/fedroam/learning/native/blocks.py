@@ -31,6 +31,14 @@ class Block:
     relu: bool
     end: int
 
+    @property
+    def parameters(self) -> list[str]:
+        """Names of weight, bias, and the norm's weight and bias; "" for what it does not have."""
+        names = [f"{self.name}.weight", "" if self.convolution.bias is None else f"{self.name}.bias"]
+        return names + (
+            ["", ""] if self.norm is None else [f"{self.norm_name}.weight", f"{self.norm_name}.bias"]
+        )
+
 
 def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[Block]:
     """The blocks at the beginning of a chain of layers, by name: each begins with a convolution."""
@@ -84,11 +92,8 @@ class Stage:
         )
         self.groups, self.eps = (0, 0.0) if norm is None else (norm.num_groups, norm.eps)
         self.side, self.relu, self.above, self.bias = side, block.relu, above, layer.bias is not None
-        names = [f"{block.name}.weight", f"{block.name}.bias" if self.bias else ""]
-        names += ["", ""] if norm is None else [f"{block.norm_name}.weight", f"{block.norm_name}.bias"]
-        self.entries = [entries.get(name) for name in names]  # weight, bias, gamma, beta
-        weight = self.entries[0]
-        assert weight is not None
+        self.entries = [entries[name] if name else None for name in block.parameters]
+        weight = entries[block.parameters[0]]
         out, channels, down, right = weight.view(torch.empty(weight.offset + weight.size)).stride()
         self.weights = Weights(height, width, (out, channels, down, right))
 
@@ -123,6 +128,8 @@ def stages_of(
         if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
             return None
         if block.norm is not None and not block.norm.affine:
+            return None
+        if any(name and name not in entries for name in block.parameters):  # a layer that is used twice
             return None
         height, width = _pair(layer.kernel_size)
         (above, beside), plain = _pair(layer.padding), (1, 1)
