@@ -1,9 +1,10 @@
 """Does movement help, who profits, and do weights by speed close the gap? The study of de Heredia (2024).
 
-Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it, and has not
-been run in full yet. Costs were estimated from the time of one training step and of one evaluation, on two cores: at
-scale quick about 35 minutes for tables 1 to 4 and 50 for everything; at full about two hours a run, three weeks for
-all 267. `fedroam reproduce heredia --dry-run` measures them.
+Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it; it
+has been run whole at scale quick, and not in full yet. Scale quick takes 27 minutes of two cores for tables 1 to 4 and
+36 for everything (half a minute a run, measured); full is estimated at two and a half hours of one core a run, two weeks of
+two cores for all 267.
+`fedroam reproduce heredia --dry-run` measures them.
 
 Readings. "Final" accuracy in the tables is that of the last evaluation, as the paper prints it. Since single clients
 oscillate by tens of points late in a run, claims about it are tested on the mean of the last three evaluations. The
@@ -184,7 +185,7 @@ STUDY = Study(
     title="Client mobility in decentralized learning",
     paper="de Heredia, Exploring the Impact of Client Mobility on Decentralized Federated Learning Systems, 2024.",
     about="Does movement help, who profits, and do weights by speed close the gap between fast and slow clients? "
-    "Declared before it was run; run with 100 rounds at scale quick, not in full yet.",
+    "Declared before it was run; run at scale quick, not in full yet.",
     base="heredia",
     variants=VARIANTS,
     scales=SCALES,
