@@ -2,9 +2,8 @@
 
 Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it; it
 has been run whole at scale quick, and not in full yet. Scale quick takes 27 minutes of two cores for tables 1 to 4 and
-36 for everything (half a minute a run, measured); full is estimated at two and a half hours of one core a run, two weeks of
-two cores for all 267.
-`fedroam reproduce heredia --dry-run` measures them.
+36 for everything (half a minute a run, measured). Full is estimated at two and a half hours of one core a run, two
+weeks of two cores for all 267. `fedroam reproduce heredia --dry-run` measures them.
 
 Readings. "Final" accuracy in the tables is that of the last evaluation, as the paper prints it. Since single clients
 oscillate by tens of points late in a run, claims about it are tested on the mean of the last three evaluations. The
