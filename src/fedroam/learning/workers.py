@@ -59,6 +59,9 @@ class Cancelled(Exception):
     """Raised inside a job to leave it early, because another failed or the user pressed Ctrl-C."""
 
 
+PATIENCE = 0.5  # seconds
+
+
 class _Batch:
     """Jobs handed to the workers together."""
 
@@ -175,8 +178,8 @@ class Workers:
         waiting = count
         try:
             while waiting:
-                batch.done.acquire()
-                waiting -= 1
+                # Not for ever: a signal just before the wait begins is answered only when it ends.
+                waiting -= batch.done.acquire(timeout=PATIENCE)
         except BaseException:  # Ctrl-C: let the workers leave their jobs, so that nobody writes any more
             batch.stop.set()
             for _ in range(waiting):

@@ -269,7 +269,7 @@ STUDY = Study(
     about=(
         "Does movement make up for missing links, and how much of it? A gain of about g points is tested as more than "
         "g / 2; who is ahead, over the later half of the run. Declared before it was run; run at scale quick, "
-        "not yet in full."
+        "not yet run in full."
     ),
     base="jahani-mnist",
     variants=RUNS.variants,

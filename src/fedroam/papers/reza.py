@@ -125,7 +125,7 @@ STUDY = Study(
     about=(
         "Does it help to fly a few clients to where the data differ? A gain of about g points is tested as more than "
         "g / 2; who is ahead, over the later half of the run. Declared before it was run; run at scale quick, "
-        "not yet in full."
+        "not yet run in full."
     ),
     base="mnist-random",
     variants=RUNS.variants,
