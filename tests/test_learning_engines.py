@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -295,6 +296,15 @@ def test_a_failure_does_not_end_the_learner() -> None:
         learner.train(task.start(), task.jobs(1))
 
 
+@pytest.fixture
+def answered_ctrl_c() -> Iterator[None]:
+    """Python's own answer to Ctrl-C. A program that a script starts in the background is told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("answered_ctrl_c")
 def test_ctrl_c_ends_the_jobs_and_is_passed_on() -> None:
     training = SGD(lr=0.01, batch_size=1, steps=10_000)
     task = problem(Broken, (12,), (1, 1, 1), training=training)
