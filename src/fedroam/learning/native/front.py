@@ -33,7 +33,7 @@ class _Room:
         def made(spec: Any) -> Kernel:
             return kernel(spec, machine)
 
-        self.samples, self.stage = samples, stage
+        self.samples = samples
         self.x: torch.Tensor = room(stage.x) if before is None else before.y
         self.dx: torch.Tensor | None = None if before is None else before.dy
         self.raw, self.draw = room(stage.raw), room(stage.draw)
