@@ -177,21 +177,17 @@ def test_the_named_experiment_is_a_run_of_the_study() -> None:
 
 
 def test_what_is_whole_at_scale_quick() -> None:
-    for item in (
-        "table-1",
-        "table-2",
-        "measures-10",
-        "measures-50",
-        "rates-10",
-        "churn",
-        "figure-4",
-        "figure-5",
-    ):
-        assert STUDY.can(STUDY.item(item), "quick"), item
-    assert {claim.name for claim in STUDY.claims if not STUDY.can(claim, "quick")} == {
-        "imbalance-hurts",
-        "imbalance-unsettles",
+    assert [name for name, item in STUDY.items.items() if not STUDY.can(item, "quick")] == ["distinct"]
+    assert {v for v in STUDY.variants if v not in STUDY.needs("quick")} == {
+        v
+        for v in STUDY.variants
+        if words(v)[0] == "distinct"
+        and words(v)[1:3] not in [(k, 10) for k in ("majority", "local", "fedavg", "fedgh", "mocfl")]
     }
+    for data in ("mnist", "fashion_mnist"):
+        variant = f"{data.replace('_', '-')},fedgh,n=10,car=1"
+        sets = [STUDY.experiment(variant, scale).settings()["data"] for scale in ("quick", "full")]
+        assert [(one["kind"], one.get("train_samples")) for one in sets] == [(data, 3000), (data, None)]
     quick = STUDY.experiment("mocfl,n=10,car=1", "quick").settings()
     full = STUDY.experiment("mocfl,n=10,car=1", "full").settings()
     assert quick["rounds"] * quick["training"]["lr"] == full["rounds"] * full["training"]["lr"]
@@ -225,6 +221,8 @@ def test_measures_by_hand() -> None:
     assert best.number(found) == pytest.approx(pooled.max())
     assert late.number(found) == pytest.approx(pooled[-10:].mean())
     assert fluctuation.number(found) == pytest.approx(1.0, rel=0.051)  # 20 rounds, one point up and down
+    assert seconds.number(found) == pytest.approx(0.5)
+    found.rounds.loc[3:, "seconds"] += 600  # a pause does not count
     assert seconds.number(found) == pytest.approx(0.5)
     assert traffic.number(found) == pytest.approx(2.0)
 
@@ -289,7 +287,7 @@ def test_findings_say_what_the_runs_say() -> None:
     told = {
         one.title: " ".join(one.sentences) for one in judge_study(STUDY, "full", range(5), world()).findings
     }
-    ranking, alone, parts, server, churn = told.values()
+    ranking, alone, parts, server, churn, sets = told.values()
     assert "MoCFL is number 1 of 8 by the best round" in ranking
     assert "Rank correlation +1.00" in ranking
     assert "to answer with the class" not in ranking  # the majority is below all that the paper prints
@@ -307,9 +305,13 @@ def test_findings_say_what_the_runs_say() -> None:
         r"FedGH \(−3\.[3-7] ± 0\.", server
     )  # half a point lower, and the swing is 4 instead of 1
     assert "more by FedAvg (+5.0" in churn
+    assert re.search(r"FedAvg, 10 clients, last ten rounds: MNIST \(8[23]\..*UNSW-NB15 \(7[23]\.", sets)
+    assert re.search(r"FedGH minus local: MNIST \(\+2[2-4]\.[^;]*points\)", sets)
+    assert "local minus local" not in sets
+    assert "majority minus" not in sets
 
     wrong = {one.title: " ".join(one.sentences) for one in findings(Reader(world(False), range(5)))}
-    ranking, alone, parts, server, churn = wrong.values()
+    ranking, alone, parts, server, churn, sets = wrong.values()
     assert "MoCFL is number 8 of 8" in ranking
     assert "Rank correlation −1.00" in ranking
     assert (
@@ -338,10 +340,12 @@ def test_findings_of_what_has_not_run() -> None:
     ]
     assert "number 1 of 2" in told[0].sentences[1]
     assert len(told[1].sentences) == 1
-    quick = " ".join(
-        line for one in judge_study(STUDY, "quick", range(3), every).findings for line in one.sentences
+    whole = " ".join(line for one in findings(Reader(every, range(3))) for line in one.sentences)
+    assert "50 clients, mean of CAR 1.0 and 0.5" in whole
+    few = Reader(lambda v, s: None if "mocfl-" in v and "n=50" in v else every(v, s), range(3))
+    assert "50 clients, mean of CAR 1.0 and 0.5" not in " ".join(
+        line for one in findings(few) for line in one.sentences
     )
-    assert "50 clients, mean of CAR 1.0 and 0.5" not in quick  # not run at this scale
 
 
 def test_methods_that_do_not_beat_a_baseline_are_named(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from fedroam.papers.mocfl_runs import (
     PAPERS,
     RATES,
     ROBUST,
+    SETS,
+    SETS_METHODS,
     TABLE_1,
     ahead,
     best,
@@ -41,6 +43,7 @@ def findings(read: Reader) -> list[Finding]:
         Finding("Why: what MoCFL's parts bring", tuple(_parts(read))),
         Finding("Why: the server's batch and the start models", tuple(_server(read))),
         Finding("What churn costs", tuple(_churn(read))),
+        Finding("Whether it is the imbalance of classes that hurts", tuple(_sets(read))),
     )
     return [one for one in told if one.sentences]
 
@@ -200,3 +203,23 @@ def _churn(read: Reader) -> Iterable[str]:
                 else "training less does not clearly cost anything here"
             )
             yield f"{n} clients, learning alone, which trains only when active, too: {one.size} lost; {told}."
+
+
+def _sets(read: Reader) -> Iterable[str]:
+    """App. B: is UNSW-NB15 harder for who shares than for who learns alone?"""
+    for kind in SETS_METHODS:
+        found = effects(read, {label: late.of(name(kind, data=data)) for data, label in SETS.items()})
+        if len(found) > 1:
+            yield f"{METHODS[kind]}, 10 clients, last ten rounds: {named(found)}."
+    for kind in SETS_METHODS:
+        if kind in BASELINES:
+            continue
+        found = effects(
+            read,
+            {
+                label: late.of(name(kind, data=data)) - late.of(name("local", data=data))
+                for data, label in SETS.items()
+            },
+        )
+        if len(found) > 1:
+            yield f"{METHODS[kind]} minus local: {named(found)}."

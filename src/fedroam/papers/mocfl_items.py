@@ -134,8 +134,8 @@ TABLES = (
         ],
         source="Table 2",
         caption="Not comparable: the paper's are a hundredth of 100 rounds on one RTX 4090 with more records, and grow "
-        "4.4-fold from 10 to 50 clients on the same data; ours are of one core of this machine, at this scale, with "
-        "evaluation, while other runs were under way. Compare rows of a column only.",
+        "4.4-fold from 10 to 50 clients on the same data; ours are the median round's, of one core of this machine, at "
+        "this scale, with evaluation, while other runs were under way. Compare rows of a column only.",
     ),
     table(
         "traffic",
