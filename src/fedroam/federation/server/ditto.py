@@ -13,19 +13,22 @@ from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerLoop, T
 from fedroam.learning import Anchor, Job, Models
 
 
-@register("federation", "ditto", source="Li et al., ICML 2021, problem (Ditto), Alg. 1")
+@register(
+    "federation", "ditto", source="Li et al., ICML 2021, objective h_k and Alg. 1, and the authors' code"
+)
 class Ditto(Part, ServerLoop):
     """FedAvg, and beside it a personal model for each client, held to the server's: F_i(v) + lambda/2 ||v - w||^2.
 
     An active client trains the server's model w for the server, and its own model v for itself, each with the whole
     local work of a round and on the same batches: v <- v - lr (grad F_i(v) + lambda (v - w)), w as it was handed out.
-    Judged with the personal models; the server's is the second. Sends as much as FedAvg does, and computes twice as
-    much. With strength = 0 the personal models are those of learning alone.
+    The server's average is weighted by samples (the authors' code draws clients by their samples and takes the plain
+    average). Judged with the personal models; the server's is the second. Sends as much as FedAvg does, and computes
+    twice as much. With strength = 0 the personal models are those of learning alone.
     """
 
     strength: float = field(
         1.0,
-        "lambda, how strongly personal models are held to the server's (the paper's where nobody attacks)",
+        "lambda, how strongly personal models are held to the server's (1 is the authors' setting without attacks)",
         ge=0,
         allow_inf_nan=False,
     )

@@ -69,9 +69,7 @@ class Debiased:
         return loss
 
 
-@register(
-    "federation", "fedavgdbe", source="Zhang et al., NeurIPS 2023, Sec. 4 (PRBM and MR) and the authors' code"
-)
+@register("federation", "fedavgdbe", source="Zhang et al., NeurIPS 2023 (PRBM and MR), and the authors' code")
 class FedAvgDBE(Part, ServerLoop):
     """FedAvgDBE: each client has a memory of its own, a vector added to the features, and its mean features are pulled
     to a consensus; all else is FedAvg.
@@ -82,8 +80,8 @@ class FedAvgDBE(Part, ServerLoop):
 
     Judged with the server's model and each client's own memory. Sends what FedAvg does, and the start pass (the model
     down, a mean up, and that of all down). With kappa = 0 and memory = false it is FedAvg. The defaults of kappa and
-    momentum are those of the paper for a network of four layers. Needs a model that declares an extractor and a linear
-    head.
+    momentum are those of the authors' script for a network of four layers. Needs a model that declares an extractor and
+    a linear head.
     """
 
     kappa: float = field(50.0, "weight of the mean regularisation", ge=0, allow_inf_nan=False)
@@ -92,12 +90,12 @@ class FedAvgDBE(Part, ServerLoop):
     start_pass: Literal["trained", "untrained"] = field(
         "trained",
         "whether the mean features are those of a client's model after a round of plain local training, thrown away "
-        "then (the authors' code), or of the server's start model",
+        "then (as in the authors' code, which takes the running mean of that round), or of the server's start model",
     )
     start_clients: Literal["all", "active"] = field(
         "all",
-        "who takes part in the start pass: all clients, active or not (the paper), or those active in the first "
-        "round with any; the others then begin with the consensus as their mean",
+        "who takes part in the start pass: all clients, active or not (the authors' code), or those active in the "
+        "first round with any; the others then begin with the consensus as their mean",
     )
     running_mean: Literal["carried", "restarted"] = field(
         "carried",

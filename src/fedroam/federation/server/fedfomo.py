@@ -31,7 +31,9 @@ EPSILON = 1e-5  # added to distances
 BEFORE, LOSS_BEFORE, RECEIVED = "before", "loss_before", "received"
 
 
-@register("federation", "fedfomo", source="Zhang et al., ICLR 2021, Eq. 3 to 5")
+@register(
+    "federation", "fedfomo", source="Zhang et al., ICLR 2021, the FedFomo update, and the authors' code"
+)
 class FedFomo(Part, ServerLoop):
     """Each client blends the models that do better than its own on its validation samples, then trains the blend.
 
@@ -40,6 +42,9 @@ class FedFomo(Part, ServerLoop):
     its last training: w_n = (L_i(theta_i) - L_i(theta_n)) / (||theta_n - theta_i|| + 1e-5), also for its own trained
     model; w~ = max(w, 0) / sum max(w, 0); its new model is theta_i + sum w~_n (theta_n - theta_i), and its trained one
     where no weight is positive. P[i, n] grows by w_n, sign and all. Then it trains and uploads.
+
+    The authors' code differs: without a positive weight it goes back to theta_i, P grows by w / |sum w| from a diagonal
+    of 0.1, the distance is by default the sum of absolute differences, and only models of the last round are weighed.
 
     Judged with the client's own trained model. Down: the models received. Up: the model, and the weights. The server's
     models are those of the clients; `before` costs the memory of another matrix of models. With `models = 1` it is
@@ -70,7 +75,7 @@ class FedFomo(Part, ServerLoop):
             turn.state[LOSS_BEFORE] = validation_losses(turn, turn.models, everybody, everybody)
 
     def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: the blend (Eq. 3 to 5)."""
+        """See `ServerLoop.broadcast`: the blend."""
         models, clients = turn.models, turn.clients
         weighed = [self._weighed(turn, int(i)) for i in clients]
         owners = np.repeat(clients, [len(some) for some in weighed])

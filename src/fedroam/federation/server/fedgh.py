@@ -23,7 +23,9 @@ SERVER_EPOCHS = "passes of the server over the pairs of a round"
 SERVER_BATCH = "pairs per step of the server; 0 is all of them"
 
 
-@register("federation", "fedgh", source="Yi et al., ACM MM 2023, doi:10.1145/3581783.3611781, Alg. 1")
+@register(
+    "federation", "fedgh", source="Yi et al., ACM MM 2023, doi:10.1145/3581783.3611781, and the authors' code"
+)
 class FedGH(Part, ServerLoop):
     """Extractors stay with their clients; the server trains one head on everybody's class means and hands it out.
 
@@ -32,7 +34,8 @@ class FedGH(Part, ServerLoop):
     which no client's training touches. With `server_epochs = 0` its start head is handed out for ever.
 
     Judged with the server's head; a client's own head as it trained it is the second. Down: the head. Up: for each
-    class held, the mean features and the class. Rates are those of its authors' code, which takes one pair a step.
+    class held, the mean features and the class. The rate and the one pair a step are those of the authors' code, whose
+    server, though, steps a client's parameters: its head stays as it was drawn, as with `server_epochs = 0` here.
     """
 
     server_lr: float = field(0.01, SERVER_LR, gt=0, lt=1e6)

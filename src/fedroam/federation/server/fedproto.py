@@ -54,9 +54,11 @@ class Nearest(Network):
 
 @dataclass(frozen=True)
 class Aligned:
-    """L_base + strength * mean over samples and features of (z - prototype of its class)^2; Tan et al., Eq. 7.
+    """L_base + strength * mean over samples and features of (z - prototype of its class)^2.
 
-    z = extractor(x); samples of a class without a prototype add 0. The base is computed from z: it sees the head only.
+    The form of the authors' code; Tan et al. (Eqs. 7 and 8) take the distance of the client's own prototype, class by
+    class. z = extractor(x); samples of a class without a prototype add 0. The base is computed from z: it sees the head
+    only.
     """
 
     base: Objective
@@ -75,7 +77,9 @@ class Aligned:
         )
 
 
-@register("federation", "fedproto", source="Tan et al., AAAI 2022, Alg. 1, Eq. 3 to 7")
+@register(
+    "federation", "fedproto", source="Tan et al., AAAI 2022, Alg. 1, Eqs. 3 to 8, and the authors' code"
+)
 class FedProto(Part, ServerLoop):
     """Models stay with their clients; what travels are prototypes, the mean features of each class.
 
@@ -90,7 +94,9 @@ class FedProto(Part, ServerLoop):
 
     strength: float = field(1.0, "weight of the distance to the prototypes (lambda)", ge=0, lt=1e6)
     weights: Literal["clients", "samples"] = field(
-        "clients", "mean over clients: each holder counts once (authors' code), or by its samples (Eq. 6)"
+        "clients",
+        "mean over clients: each holder counts once (authors' code), or by its samples (Eq. 6 without its further "
+        "factor of 1 / number of holders)",
     )
 
     def adapt(self, network: nn.Module) -> nn.Module:
@@ -116,7 +122,7 @@ class FedProto(Part, ServerLoop):
         return Job(client, client, turn.setting.train[client], turn.round, given=given)
 
     def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: the mean prototype of each class held by anybody active (Eq. 6)."""
+        """See `ServerLoop.collect`: the mean prototype of each class held by anybody active."""
         own = class_means(turn)
         weight = own.held.astype(np.float64)
         if self.weights == "samples":

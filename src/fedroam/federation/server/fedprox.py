@@ -15,7 +15,8 @@ class FedProx(Part, ServerLoop):
 
     Every gradient g becomes g + mu (w - w_global). Judged with the server's model, and sends as much as FedAvg does;
     with mu = 0 it is FedAvg. The paper chooses mu among 0.001, 0.01, 0.1 and 1 for each data set. The server's average
-    is weighted by samples, where Alg. 2 draws clients by their samples and takes the plain average.
+    is weighted by samples, as in the paper's experiments (Sec. 5.1); Alg. 2 draws clients by their samples and takes
+    the plain average.
     """
 
     mu: float = field(0.01, "how strongly clients are held to the server's model", ge=0, allow_inf_nan=False)

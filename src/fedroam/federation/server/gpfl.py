@@ -98,7 +98,7 @@ class Guidance:
         return loss
 
 
-@register("federation", "gpfl", source="Zhang et al., ICCV 2023, Sec. 3 and the authors' code")
+@register("federation", "gpfl", source="Zhang et al., ICCV 2023, Eqs. 3 to 11, Alg. 1, and the authors' code")
 class GPFL(Part, ServerLoop):
     """One extractor, two kinds of features: global ones, guided by an embedding of each class that all clients share,
     and personalised ones, which each client's own head takes.
@@ -108,12 +108,16 @@ class GPFL(Part, ServerLoop):
     v = valve(f, g) the cross-entropy of cos(v, embeddings), plus magnitude * ||v - embedding of its class|| as that
     was handed out, in the mean over samples; embedding and valve have a weight decay of their own.
 
+    p_i and the weight decay are those of the authors' code: Eq. 7 divides p_i by the number of classes, too, and Eq. 11
+    has the norms themselves. The distance is that of Eq. 9 in the mean; their code takes one norm of the whole batch,
+    which for a batch of n is some sqrt(n) times as much.
+
     The server averages extractor, embedding and valve by samples; heads stay with their clients. Conditions come from
     the embeddings handed out in each round, the first included. Judged with what the server hands out, the conditions
     made of it, and each client's head. Down and up: extractor, embedding, valve. With angle = magnitude = decay = 0 and
     valve = false only the extractor counts, and heads are local: FedPer (Arivazhagan et al., 2019). The defaults of
-    magnitude and decay are those of the paper for small networks. Needs a model that declares an extractor and a linear
-    head.
+    magnitude and decay are those of the authors' script for small networks. Needs a model that declares an extractor
+    and a linear head.
     """
 
     magnitude: float = field(

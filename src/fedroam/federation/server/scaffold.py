@@ -78,7 +78,7 @@ class Scaffold(Part, ServerLoop):
         turn.state[CONTROLS] = controls.cpu().numpy()
 
     def _weight(self, turn: Turn, client: int) -> float:
-        """K; with momentum, the sum of the weights of all gradients in y_i (Wang et al., NeurIPS 2020, Sec. 4)."""
+        """K; with momentum, the sum of the weights of all gradients in y_i (Wang et al., NeurIPS 2020, Sec. 4.1)."""
         task = turn.setting.task
         steps, m = sum(1 for _ in ServerLoop.job(self, turn, client).positions(task)), task.training.momentum
         return float(sum((1 - m**k) / (1 - m) for k in range(1, steps + 1))) if m else float(steps)
