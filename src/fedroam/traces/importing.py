@@ -12,7 +12,7 @@ import pandas as pd
 from fedroam.errors import InputError
 from fedroam.traces.cleaning import too_fast
 from fedroam.traces.geography import Box, inside, local_projection, swapped, to_metres, valid
-from fedroam.traces.source import Source, read_source
+from fedroam.traces.source import Source, devices_of, read_source
 from fedroam.traces.times import seconds
 from fedroam.traces.trace import UNIX, Trace
 
@@ -58,7 +58,7 @@ def import_trace(
     unix = calendar or source.geographic
     if not calendar:
         _check_numbers(source, time, unix)
-    device, names = _devices(source.columns["device"])
+    device, names = devices_of(source.columns["device"])
     _check_order(source, time, device, order)
     fine, dropped = np.ones(len(time), dtype=bool), {}
 
@@ -124,19 +124,6 @@ def import_trace(
         venues,
         venue,
     )
-
-
-def _devices(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
-    """Whose each row is (int64 [rows]), and the devices' names; whole numbers are ordered as numbers."""
-    codes, words = pd.factorize(values)
-    names = [str(word) for word in words]
-    try:
-        order = sorted(range(len(names)), key=lambda k: int(names[k]))
-    except ValueError:
-        order = sorted(range(len(names)), key=lambda k: names[k])
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[codes], [names[k] for k in order]
 
 
 def _check_numbers(source: Source, time: np.ndarray, unix: bool) -> None:

@@ -18,7 +18,7 @@ from fedroam.randomness import stream
 from fedroam.traces.geography import to_metres
 from fedroam.traces.places import points_of_interest
 from fedroam.traces.selection import Selection, select
-from fedroam.traces.times import moment
+from fedroam.traces.times import a_time, moment
 from fedroam.traces.trace import Trace, read_trace
 
 
@@ -72,11 +72,7 @@ class Replay(Part):
     @field_validator("begin")
     @classmethod
     def _a_time(cls, value: str | float | None) -> str | float | None:
-        if isinstance(value, str):
-            moment(value)
-        elif value is not None and not math.isfinite(value):
-            raise ValueError("allowed is a finite number of seconds, or an ISO 8601 time")
-        return value
+        return a_time(value)
 
     @model_validator(mode="after")
     def _of_its_mode(self) -> Replay:

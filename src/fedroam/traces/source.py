@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -57,38 +58,83 @@ def read_source(path: str | Path, columns: Mapping[str, str], separator: str = "
     columns: what the file calls device, time, lat, lon, x, y or venue, where it is not one of `ALIASES`. Raises
     InputError with file and row for a missing column, a hole, a text among numbers, and an empty file.
     """
-    file = Path(path)
-    if not file.is_file():
-        raise InputError(f"{path}: {'a folder, wanted is a file' if file.is_dir() else 'no such file'}")
+    file = existing(path)
     for name in columns:
         if name not in ALIASES:
             raise unknown("column of a trace", name, ALIASES)
-    parquet = file.suffix == ".parquet"
-    header = _parquet_header(file) if parquet else read_header(file, separator)
-    names = _named(file, header, columns)
-    numbers = [names[k] for k in ("lat", "lon", "x", "y") if k in names]
-    words = [names[k] for k in ("device", "time", "venue") if k in names]
-    table = _read_parquet(file, numbers, words) if parquet else read_table(file, numbers, words, separator)
-    return Source(file, {k: table[name] for k, name in names.items()}, names)
+    names = _named(file, header_of(file, separator), columns)
+    return read_columns(file, names, ("lat", "lon", "x", "y"), separator)
 
 
-def _named(file: Path, header: list[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """What the file calls each column that it has."""
+def existing(path: str | Path) -> Path:
+    """The path of a file. Raises InputError where there is none."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{path}: {'a folder, wanted is a file' if file.is_dir() else 'no such file'}")
+    return file
+
+
+def header_of(file: Path, separator: str = ",") -> list[str]:
+    """What a CSV or Parquet file calls its columns."""
+    return _parquet_header(file) if file.suffix == ".parquet" else read_header(file, separator)
+
+
+def read_columns(file: Path, names: Mapping[str, str], numeric: Sequence[str], separator: str = ",") -> Source:
+    """The columns `names` of a CSV or Parquet file, by our name for each; those in `numeric` hold numbers."""
+    numbers = [name for k, name in names.items() if k in numeric]
+    words = [name for k, name in names.items() if k not in numeric]
+    if file.suffix == ".parquet":
+        table = _read_parquet(file, numbers, words)
+    else:
+        table = read_table(file, numbers, words, separator)
+    return Source(file, {k: table[name] for k, name in names.items()}, dict(names))
+
+
+def matched(
+    file: Path,
+    header: Sequence[str],
+    aliases: Mapping[str, Sequence[str]],
+    columns: Mapping[str, str],
+    way_out: str = "say which one is, e.g. --column {want}={name}",
+) -> dict[str, str]:
+    """What the file calls each column of `aliases` that it has: what `columns` says, or an alias in any case.
+
+    Raises InputError where two aliases fit, and says the `way_out`.
+    """
     names = {}
-    for want, aliases in ALIASES.items():
+    for want, known in aliases.items():
         if want in columns:
             if columns[want] not in header:
                 raise unknown(f"column of {file}", columns[want], header)
             names[want] = columns[want]
             continue
-        found = [name for name in header if name.lower() in aliases and name not in columns.values()]
+        found = [name for name in header if name.lower() in known and name not in columns.values()]
         if len(found) > 1:
             raise InputError(
-                f"{file}: {' and '.join(map(repr, found))} may both be the column {want!r}: say which one is, e.g. "
-                f"--column {want}={found[0]}"
+                f"{file}: {' and '.join(map(repr, found))} may both be the column {want!r}: "
+                f"{way_out.format(want=want, name=found[0])}"
             )
         if found:
             names[want] = found[0]
+    return names
+
+
+def devices_of(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """Whose each row is (int64 [rows]), and the devices' names in order; whole numbers are ordered as numbers."""
+    codes, words = pd.factorize(values)
+    names = [str(word) for word in words]
+    try:
+        order = sorted(range(len(names)), key=lambda k: int(names[k]))
+    except ValueError:
+        order = sorted(range(len(names)), key=lambda k: names[k])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return rank[codes], [names[k] for k in order]
+
+
+def _named(file: Path, header: list[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """What the file calls each column of a trace that it has, with places of one kind."""
+    names = matched(file, header, ALIASES, columns)
     metric = "x" in names and "y" in names
     if metric and "lat" in names and "lon" in names:
         if not {"x", "y"} <= set(columns) and not {"lat", "lon"} <= set(columns):
@@ -132,7 +178,7 @@ def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str,
         if pa.types.is_timestamp(kind):
             # ISO texts, so that times with and without zone are judged as in a CSV file.
             zone = "" if kind.tz is None else "Z"
-            stamps = column.cast(pa.timestamp("us")).to_numpy()
+            stamps = column.cast(pa.timestamp("us"), safe=False).to_numpy()  # finer than a microsecond: cut off
             found[name] = np.char.add(np.datetime_as_string(stamps, unit="us"), zone)
         elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
             values = column.to_numpy()
@@ -142,8 +188,8 @@ def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str,
                     row = int(np.flatnonzero(~np.isfinite(values))[0]) + 1
                     raise InputError(f"{file}, row {row}, column {name!r}: not a finite number")
             found[name] = values
-        elif name in words:
+        elif name in words and not pa.types.is_nested(kind):
             found[name] = np.array(column.cast(pa.string()).to_pylist(), dtype=str)
         else:
-            raise InputError(f"{file}, column {name!r}: holds {kind}, wanted are numbers")
+            raise InputError(f"{file}, column {name!r}: holds {kind}, wanted are {'texts or ' * (name in words)}numbers")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -14,14 +15,14 @@ MIXED = "mixed"
 
 
 def seconds(
-    values: np.ndarray, timezone: str | None, column: str, where: Callable[[int], str]
+    values: np.ndarray, timezone: str | None, column: str, where: Callable[[int], str], *, asked: bool = True
 ) -> tuple[np.ndarray, bool]:
     """Times (numbers, or texts [rows]) as float64 seconds [rows], and whether they are calendar times.
 
     Numbers are taken as they are. Texts are ISO 8601; calendar times come as seconds since 1970 UTC. Texts without a
     zone need `timezone` (an IANA name, or UTC); a local hour that the clock change skips or repeats comes as NaN.
-    Texts with different offsets are refused unless `timezone` is "mixed". where(row) names a row in messages.
-    Raises InputError with the row.
+    Texts with different offsets are refused unless `timezone` is "mixed". where(row) names a row in messages; asked:
+    whether the user may be told to name a time zone. Raises InputError with the row.
     """
     if values.dtype.kind in "iuf":
         return values.astype(np.float64), False
@@ -47,7 +48,7 @@ def seconds(
             f"{where(k)}, column {column!r}: {values[k]!r}, allowed are ISO 8601 times with a zone "
             "(2010-09-17T12:00:00Z) or numbers of seconds"
         )
-    return _calendar(parts, timezone, column, where, row)[codes], True
+    return _calendar(parts, timezone, column, where, row, asked)[codes], True
 
 
 def _calendar(
@@ -56,6 +57,7 @@ def _calendar(
     column: str,
     where: Callable[[int], str],
     row: Callable[[np.ndarray], int],
+    asked: bool,
 ) -> np.ndarray:
     """Unix seconds of distinct ISO times, cut into time and zone."""
     zones = parts[1].fillna("").replace({"UTC": "Z"}).str.replace(":", "").to_numpy(dtype=object)
@@ -68,10 +70,9 @@ def _calendar(
         raise InputError(f"{where(k)}, column {column!r}: mixed time zones ({shown}), allowed is one{hint}")
     if found == [""]:
         if timezone in (None, MIXED):
-            raise InputError(
-                f"{where(0)}, column {column!r}: no time zone; say which, e.g. --timezone UTC or "
-                "--timezone America/New_York"
-            )
+            told = "say which, e.g. --timezone UTC or --timezone America/New_York"
+            wanted = told if asked else "wanted are times with one, e.g. 2010-09-17T12:00:00Z"
+            raise InputError(f"{where(0)}, column {column!r}: no time zone; {wanted}")
         times = _parsed(parts[0], column, where, row)
         try:
             times = times.dt.tz_localize(timezone, ambiguous="NaT", nonexistent="NaT")
@@ -98,6 +99,15 @@ def _parsed(
         k = row(times.isna().to_numpy())
         raise InputError(f"{where(k)}, column {column!r}: {texts[times.isna()].iloc[0]!r} is no date")
     return times
+
+
+def a_time(value: str | float | None) -> str | float | None:
+    """A setting that is a time: as it is. Raises ValueError unless it is finite, or one that `moment` knows."""
+    if isinstance(value, str):
+        moment(value)
+    elif value is not None and not math.isfinite(value):
+        raise ValueError("allowed is a finite number of seconds, or an ISO 8601 time")
+    return value
 
 
 def moment(text: str) -> float:
