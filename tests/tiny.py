@@ -123,6 +123,21 @@ def _own_trace() -> Path:
     return write_trace(trace, _own_files() / "own.parquet")
 
 
+@functools.cache
+def _own_log() -> Path:
+    """Twelve devices that are on for one to three hours and off for one or two, all day."""
+    draws, rows = stream(9, "own log"), []
+    for i in range(12):
+        time = 3600.0 * float(draws.integers(0, 3))
+        while time < 86400:
+            end = time + 3600 * float(draws.integers(1, 4))
+            rows.append(f"phone {i},{time:g},{end:g}")
+            time = end + 3600 * float(draws.integers(1, 3))
+    path = _own_files() / "own-log.csv"
+    path.write_text("\n".join(["device,begin,end", *rows]) + "\n")
+    return path
+
+
 # Settings for kinds that cannot be built from their defaults alone. A part with a required field needs an entry
 # here, by (family, kind), for the contract suite.
 EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
@@ -132,6 +147,7 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     ("data", "csv"): lambda: {"path": str(_own_files() / "own.csv")},
     ("access_points", "file"): lambda: {"path": str(_own_files() / "points.csv")},
     ("mobility", "trace"): lambda: {"file": str(_own_trace())},
+    ("activity", "trace"): lambda: {"file": str(_own_log())},
     # a global aggregation within a few rounds
     **{("federation", kind): lambda: {"k2": 2} for kind in ("hierarchical", "hierfavg", "macfl", "mohawk")},
     # ten clients' samples must fit into the 60 of `own_data`

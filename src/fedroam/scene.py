@@ -24,7 +24,7 @@ from fedroam.learning import Engine, Layout, Learner, Models, Task, make_network
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
 from fedroam.mixing import Mixing
-from fedroam.mobility import Activity, Mobility, Paths, World, checked
+from fedroam.mobility import Activity, Mobility, Paths, World, check_limits, checked
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
 
@@ -129,6 +129,7 @@ def prepare(experiment: Experiment) -> Scene:
     contacts, mobility = cast(Contacts, experiment.contacts), cast(Mobility, experiment.mobility)
     world = World(experiment.seed, experiment.clients, class_counts, contacts.reach(), experiment.rounds)
     groups = mobility.groups(world)
+    check_limits(cast(Activity, experiment.activity), world)
     federation = cast(Federation, experiment.federation)
     device = torch.device(experiment.device)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)

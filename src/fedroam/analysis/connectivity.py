@@ -26,7 +26,7 @@ from fedroam.contacts import Contacts, degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.mixing import Facts, Mixing
-from fedroam.mobility import Activity, Mobility, Paths, State, World, checked
+from fedroam.mobility import Activity, Mobility, Paths, State, World, check_limits, checked
 from fedroam.recording import Run
 from fedroam.scene import deal
 
@@ -80,6 +80,7 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
     world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
+    check_limits(cast(Activity, experiment.activity), world)
     graphs, weights = [], []
     for paths in _paths(experiment, world):
         graph = contacts.meet(paths)

@@ -1,17 +1,19 @@
 """Mobility: where everybody is, as piecewise-linear paths, round by round."""
 
 from fedroam.mobility import activity, grid, random_walk, spread, steered, steered_continuous
-from fedroam.mobility.activity import Activity
+from fedroam.mobility.activity import Activity, KnowsItsLimits, check_limits
 from fedroam.mobility.world import KnowsPlaces, Mobility, Paths, State, World, checked
 
 __all__ = [
     "Activity",
+    "KnowsItsLimits",
     "KnowsPlaces",
     "Mobility",
     "Paths",
     "State",
     "World",
     "activity",
+    "check_limits",
     "checked",
     "grid",
     "random_walk",

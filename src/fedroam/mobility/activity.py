@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from fedroam.components import Part, field, register
-from fedroam.mobility.world import State
+from fedroam.mobility.world import State, World
 from fedroam.randomness import stream
 
 
@@ -23,6 +23,20 @@ class Activity(Protocol):
 
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
         """The state at the end of `round` (1, 2, ...): who meets others then, and trains in the round after."""
+
+
+@runtime_checkable
+class KnowsItsLimits(Protocol):
+    """An activity that cannot do for any number of clients or rounds, such as one that is read from a log."""
+
+    def check_limits(self, clients: int, rounds: int) -> None:
+        """Raise InputError where it cannot tell who is active among `clients`, from the start to round `rounds`."""
+
+
+def check_limits(activity: Activity, world: World) -> None:
+    """Let an activity refuse a world before anything is played. Raises InputError."""
+    if isinstance(activity, KnowsItsLimits):
+        activity.check_limits(world.clients, world.rounds)
 
 
 @register("activity", "always")

@@ -1,16 +1,20 @@
-"""Traces: who was where when, read from real data, and movement that replays them."""
+"""Traces: who was where when, or on when, read from real data; movement and churn that replay them."""
 
-from fedroam.traces import replay
+from fedroam.traces import availability, replay
 from fedroam.traces.geography import local_projection, to_metres
 from fedroam.traces.importing import import_trace
+from fedroam.traces.log import Log, read_log
 from fedroam.traces.selection import Selection, select
 from fedroam.traces.trace import Trace, read_trace, write_trace
 
 __all__ = [
+    "Log",
     "Selection",
     "Trace",
+    "availability",
     "import_trace",
     "local_projection",
+    "read_log",
     "read_trace",
     "replay",
     "select",

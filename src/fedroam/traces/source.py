@@ -79,7 +79,9 @@ def header_of(file: Path, separator: str = ",") -> list[str]:
     return _parquet_header(file) if file.suffix == ".parquet" else read_header(file, separator)
 
 
-def read_columns(file: Path, names: Mapping[str, str], numeric: Sequence[str], separator: str = ",") -> Source:
+def read_columns(
+    file: Path, names: Mapping[str, str], numeric: Sequence[str], separator: str = ","
+) -> Source:
     """The columns `names` of a CSV or Parquet file, by our name for each; those in `numeric` hold numbers."""
     numbers = [name for k, name in names.items() if k in numeric]
     words = [name for k, name in names.items() if k not in numeric]
@@ -178,7 +180,8 @@ def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str,
         if pa.types.is_timestamp(kind):
             # ISO texts, so that times with and without zone are judged as in a CSV file.
             zone = "" if kind.tz is None else "Z"
-            stamps = column.cast(pa.timestamp("us"), safe=False).to_numpy()  # finer than a microsecond: cut off
+            # What is finer than a microsecond is cut off.
+            stamps = column.cast(pa.timestamp("us"), safe=False).to_numpy()
             found[name] = np.char.add(np.datetime_as_string(stamps, unit="us"), zone)
         elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
             values = column.to_numpy()
@@ -189,7 +192,13 @@ def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str,
                     raise InputError(f"{file}, row {row}, column {name!r}: not a finite number")
             found[name] = values
         elif name in words and not pa.types.is_nested(kind):
-            found[name] = np.array(column.cast(pa.string()).to_pylist(), dtype=str)
+            texts = np.char.strip(np.array(column.cast(pa.string()).to_pylist(), dtype=str))
+            if (texts == "").any():
+                raise InputError(
+                    f"{file}, row {int(np.flatnonzero(texts == '')[0]) + 1}, column {name!r}: empty"
+                )
+            found[name] = texts
         else:
-            raise InputError(f"{file}, column {name!r}: holds {kind}, wanted are {'texts or ' * (name in words)}numbers")
+            wanted = "texts or numbers" if name in words else "numbers"
+            raise InputError(f"{file}, column {name!r}: holds {kind}, wanted are {wanted}")
     return found

@@ -39,13 +39,14 @@ def seconds(
     wrong = parts[0].isna().to_numpy()
     if wrong.any():
         k = row(wrong)
+        found = repr(str(values[k]))
         if np.isfinite(numbers).any():
             raise InputError(
-                f"{where(k)}, column {column!r}: {values[k]!r} among times of another kind; allowed are numbers of "
+                f"{where(k)}, column {column!r}: {found} among times of another kind; allowed are numbers of "
                 "seconds, or ISO 8601, in all rows"
             )
         raise InputError(
-            f"{where(k)}, column {column!r}: {values[k]!r}, allowed are ISO 8601 times with a zone "
+            f"{where(k)}, column {column!r}: {found}, allowed are ISO 8601 times with a zone "
             "(2010-09-17T12:00:00Z) or numbers of seconds"
         )
     return _calendar(parts, timezone, column, where, row, asked)[codes], True
