@@ -17,10 +17,12 @@ from fedroam.federation.server.affinity import (
     nearest,
     shares_of,
 )
+from fedroam.learning.training import SGD
 from fedroam.randomness import stream
 from servers import AS_IN_USE, Server, close
 
 PART = {"kind": "fedfomo", "models": 3, "explore": 0.0}
+ALONE = {**PART, "models": 1, "none_better": "trained"}
 SIZES = (20, 32, 26)
 
 
@@ -29,10 +31,13 @@ def server(engine: str = "reference", part: object = PART, **settings: object) -
 
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
-@pytest.mark.parametrize("reference", ["previous", "present"])
-def test_four_rounds_by_hand(engine: str, reference: str) -> None:
+@pytest.mark.parametrize(
+    ("reference", "none_better"),
+    [("previous", "reference"), ("previous", "trained"), ("present", "reference")],
+)
+def test_four_rounds_by_hand(engine: str, reference: str, none_better: str) -> None:
     """Also who is away: client 2 is not there in round 2, but its model is; client 0 returns after a pause."""
-    game = server(engine, {**PART, "reference": reference})
+    game = server(engine, {**PART, "reference": reference, "none_better": none_better})
     rows = {i: game.models.parameters[i].double().clone() for i in range(3)}
     before, affinity, there, moved = dict(rows), np.eye(3), set[int](), 0
     for active in ([0, 1], [0, 1, 2], [1, 2], [0, 1, 2]):
@@ -46,7 +51,7 @@ def test_four_rounds_by_hand(engine: str, reference: str) -> None:
             for j, w in zip(others, weights, strict=True):
                 affinity[i, j] += w
             parts = shares(weights)
-            new[i] = rows[i]
+            new[i] = base if none_better == "reference" else rows[i]
             if any(parts):
                 new[i] = base + sum(s * (rows[j] - base) for j, s in zip(others, parts, strict=True))
                 moved += any(s for j, s in zip(others, parts, strict=True) if j != i)
@@ -64,7 +69,7 @@ def test_four_rounds_by_hand(engine: str, reference: str) -> None:
 
 def test_with_its_own_model_alone_it_is_local() -> None:
     rounds = [None, [1], None, [0, 2]]
-    alone = server(part={**PART, "models": 1}).play(rounds)
+    alone = server(part=ALONE).play(rounds)
     local = server(part="local").play(rounds)
     assert torch.equal(alone.models.parameters, local.models.parameters)
     assert not torch.equal(server().play(rounds).models.parameters, local.models.parameters)
@@ -74,10 +79,32 @@ def test_with_its_own_model_alone_it_is_local() -> None:
 def test_with_its_own_model_alone_it_is_local_with_batches_and_dropout(engine: str) -> None:
     rounds = [None, [1, 2], [0], None]
     alone, all_of_them, local = (
-        server(engine, part, **AS_IN_USE).play(rounds) for part in ({**PART, "models": 1}, PART, "local")
+        server(engine, part, **AS_IN_USE).play(rounds) for part in (ALONE, PART, "local")
     )
     assert torch.equal(alone.models.parameters, local.models.parameters)
     assert not torch.equal(all_of_them.models.parameters, local.models.parameters)
+
+
+def test_a_training_that_did_not_help_is_undone() -> None:
+    """At a rate at which every step does harm, the client trains from where it began, every time."""
+    harmful = SGD(lr=40.0, steps=2)
+    back, on = (
+        server(part={**PART, "models": 1, "none_better": how}, training=harmful)
+        for how in ("reference", "trained")
+    )
+    start = back.models.parameters.clone()
+    for game in (back, on):
+        game.step()
+    once = back.models.parameters.clone()
+    close(on.models.parameters, once)
+    for i in range(3):
+        assert validation_loss(back, once[i].double(), i) > validation_loss(back, start[i].double(), i)
+    for game in (back, on):
+        game.step()
+    close(back.models.parameters, once)
+    assert not torch.equal(back.models.parameters, on.models.parameters)
+    back.learner.close()
+    on.learner.close()
 
 
 @pytest.mark.parametrize(("models", "received"), [(2, 1), (3, 2), (9, 2), (0, 2)])

@@ -259,8 +259,9 @@ def test_at_equal_servers_by_hand() -> None:
     assert np.mean(list(read(AS_FEDGH(50, best)).values())) == pytest.approx(86.45 - 3 - 82.38, **near)
     assert np.mean(list(read(SERVER_AND_START(10, best)).values())) == pytest.approx(3, **near)
     effects = {cell.row: cell.value for cell in STUDY.item("effects").cells if cell.column[:7] == "NC = 10"}  # type: ignore[union-attr]
-    assert len(effects) == 11
+    assert len(effects) == 12
     wanted = {
+        "FedGH: its server's head never trained": ("fedgh-untrained-head", "fedgh"),
         "MoCFL minus FedGH, both with one pair a step and equal start": ("mocfl-as-fedgh", "fedgh"),
         "MoCFL minus FedGH, both with 64 pairs a step and equal start": (
             "mocfl-equal-start",
@@ -276,6 +277,8 @@ def test_at_equal_servers_by_hand() -> None:
         assert [(term.weight, words(term.variant)[1]) for term in effects[row].terms] == list(  # type: ignore[union-attr]
             zip((1.0, -1.0), variants, strict=True)
         )
+    untrained = STUDY.experiment("fedgh-untrained-head,n=10,car=1", "full").settings()["federation"]
+    assert (untrained["server_epochs"], untrained["server_batch"]) == (0, 1)
     # Both sides of a comparison at equal servers differ in nothing but the method.
     for first, second in (("mocfl-as-fedgh", "fedgh"), ("mocfl-equal-start", "fedgh-server-batch-64")):
         one, other = (STUDY.experiment(f"{kind},n=50,car=1", "quick").settings() for kind in (first, second))
@@ -305,6 +308,8 @@ def test_findings_say_what_the_runs_say() -> None:
         r"FedGH \(−3\.[3-7] ± 0\.", server
     )  # half a point lower, and the swing is 4 instead of 1
     assert "more by FedAvg (+5.0" in churn
+    # Best rounds are at the level, three points lower.
+    assert re.search(r"never trained, .*?; best round: FedGH \((−3\.[01]|−2\.9) ± ", server)
     assert re.search(r"FedAvg, 10 clients, last ten rounds: MNIST \(8[23]\..*UNSW-NB15 \(7[23]\.", sets)
     assert re.search(r"FedGH minus local: MNIST \(\+2[2-4]\.[^;]*points\)", sets)
     assert "local minus local" not in sets

@@ -235,8 +235,37 @@ def test_progress_tells_the_time_left_by_hand() -> None:
     progress.end("b", "failed", "why")
     assert (progress.done, progress.failed, progress.accuracies) == (1, 1, {"a": 0.7})
     assert progress.seconds_left == pytest.approx(25.0)
-    progress.workers = 4  # no run can be shared out: c alone takes 20 units at a quarter of the pace
-    assert progress.seconds_left == pytest.approx(80.0)
+    progress.workers = 4  # no run can be shared out: c alone takes 20 units
+    assert progress.seconds_left == pytest.approx(20.0)
+
+
+def test_the_time_left_is_learnt_from_runs_of_the_same_group() -> None:
+    now = [0.0]
+    costs = {"cheap": 10.0, "dear 1": 1.0, "dear 2": 1.0, "cheap 2": 10.0, "other": 10.0}
+    alike = {"dear 1": ("dear", "x"), "dear 2": ("dear", "x"), "cheap": ("a", "y"), "cheap 2": ("b", "y")}
+    progress = Progress(5, 0, costs, alike, lambda: now[0])
+    progress.begin("cheap", "", rounds=10)
+    progress.advance("cheap", 0, None)
+    progress.advance("cheap", 10, None)
+    now[0] = 10.0
+    progress.end("cheap", "done")
+    assert progress.seconds_left == pytest.approx(1 + 1 + 10 + 10)  # one second a unit, as far as is known
+    progress.begin("dear 1", "", rounds=4)
+    progress.advance("dear 1", 0, None)
+    now[0] = 60.0
+    assert progress.seconds_left == pytest.approx(1 + 1 + 10 + 10)  # no work seen: nothing learnt
+    progress.advance("dear 1", 2, None)
+    # Half a unit took 50 s: as much again, twice that for its like, and 60 s for 10.5 units for what is like neither.
+    assert progress.seconds_left == pytest.approx(50 + 100 + 10 + 10 * 60 / 10.5)
+    progress.advance("dear 1", 4, None)
+    now[0] = 110.0
+    progress.end("dear 1", "done")
+    assert progress.seconds_left == pytest.approx(100 + 10 + 10 * 110 / 11)
+    progress.workers = 2
+    assert progress.seconds_left == pytest.approx(105.0)
+    progress.begin("dear 2", "", rounds=1)
+    progress.end("dear 2", "failed", "why")
+    assert progress.seconds_left == pytest.approx(100.0)  # of 110 s for two workers, one run takes 100
 
 
 def test_folders_that_are_no_sweep_are_refused(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ BATCH: dict[str, Contrast] = {
     "MoCFL, equal start": _minus(("mocfl", "as-fedgh"), ("mocfl", "equal-start")),
     "FedGH": _minus(("fedgh", ""), ("fedgh", "server-batch-64")),
 }
+UNTRAINED = _minus(("fedgh", "untrained-head"), ("fedgh", ""))
 START: dict[str, Contrast] = {
     "64 pairs a step": _minus(("mocfl", "equal-start"), ("mocfl", "")),
     "one pair a step": _minus(("mocfl", "as-fedgh"), ("mocfl", "server-batch-1")),
@@ -65,6 +66,7 @@ _ROWS: dict[str, tuple[str, str]] = {
     "… without global head": ("mocfl", "as-fedgh-own-head"),
     "FedGH: one pair, equal start": ("fedgh", ""),
     "FedGH: 64 pairs, equal start": ("fedgh", "server-batch-64"),
+    "FedGH: its server's head never trained": ("fedgh", "untrained-head"),
     **{label: (kind, "") for kind, label in BASELINES.items()},
 }
 _COLUMNS = {
@@ -76,6 +78,7 @@ _EFFECTS: dict[str, Contrast] = {
     **{f"MoCFL minus FedGH, {label}": value for label, value in AGAINST_FEDGH.items()},
     **{f"One pair a step instead of 64: {label}": value for label, value in BATCH.items()},
     **{f"Equal start instead of independent: MoCFL, {label}": value for label, value in START.items()},
+    "FedGH: its server's head never trained": UNTRAINED,
     **{f"MoCFL's {label}, one pair a step and equal start": value for label, value in PART.items()},
 }
 
@@ -88,7 +91,9 @@ EQUAL_SERVERS: tuple[Table, ...] = (
         lambda row, of: of[1].of(name(row[0], of[0], without=row[1])),
         source="not in the paper; added after the first run",
         caption="Pairs: class means that the server's head takes in a step. The rows with … are of one pair and equal "
-        "start; without affinity step and history that is FedGH itself. Balanced accuracy is of the last ten rounds.",
+        "start; without affinity step and history that is FedGH itself. In the public code of FedGH's authors the "
+        "server's head is never trained: it steps other parameters than those it hands out. Balanced accuracy is the "
+        "last ten rounds'.",
         baselines=tuple(BASELINES),
     ),
     table(

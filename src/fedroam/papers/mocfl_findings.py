@@ -11,7 +11,16 @@ from scipy.stats import spearmanr
 
 from fedroam.papers.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.papers.mocfl_claims import MARGIN
-from fedroam.papers.mocfl_effects import AGAINST_FEDGH, BATCH, PART, PARTS, SERVER_AND_START, START, Contrast
+from fedroam.papers.mocfl_effects import (
+    AGAINST_FEDGH,
+    BATCH,
+    PART,
+    PARTS,
+    SERVER_AND_START,
+    START,
+    UNTRAINED,
+    Contrast,
+)
 from fedroam.papers.mocfl_runs import (
     ABLATIONS,
     BASELINES,
@@ -177,6 +186,9 @@ def _server(read: Reader) -> Iterable[str]:
             yield f"{_with(n)}, one pair a step instead of 64, {batch}."
         if start:
             yield f"{_with(n)}, equal start models instead of independent ones for MoCFL, {start}."
+        head = _contrasts(read, {"FedGH": UNTRAINED}, n)
+        if head:
+            yield f"{_with(n)}, a server's head never trained, as in the public code of FedGH's authors, {head}."
 
 
 def _churn(read: Reader) -> Iterable[str]:

@@ -83,7 +83,9 @@ MATCHED: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     },
 }
 MATCHED_FEDGH: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
-    "server-batch-64": ("64 pairs a step", {"server_batch": 64}, {})
+    "server-batch-64": ("64 pairs a step", {"server_batch": 64}, {}),
+    # What its authors' public code does: its server steps other parameters than those of the head it hands out.
+    "untrained-head": ("head never trained", {"server_epochs": 0}, {}),
 }
 OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH}
 

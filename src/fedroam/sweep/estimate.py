@@ -61,6 +61,12 @@ def family_of(experiment: Experiment) -> str:
     return experiment.replace(seed=0).digest
 
 
+def alike(experiment: Experiment) -> tuple[str, ...]:
+    """Groups for which `rough` errs alike, the narrowest first: all but the seed in common, or the main parts."""
+    parts = (experiment.federation, experiment.model, experiment.data, experiment.mobility)
+    return family_of(experiment), " ".join(part.kind for part in parts)
+
+
 def rough(experiment: Experiment) -> Rough:
     """From the number of rounds, steps and samples, and the operations of one forward pass.
 

@@ -14,7 +14,7 @@ from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning.workers import cores
 from fedroam.recording import Run, unchanged_files, write_text
-from fedroam.sweep.estimate import Estimate, Rough, estimate, rough_costs, single_worker
+from fedroam.sweep.estimate import Estimate, Rough, alike, estimate, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import Crew, warm_up
@@ -130,6 +130,7 @@ def _work(
                     ledger.content["records"][digest].get("state") == "done" for digest in plan.distinct
                 ),
                 costs={digest: cost.seconds for digest, cost in costs.items()},
+                alike={digest: alike(run.experiment) for digest, run in todo.items()},
             )
             hear = _listener(ledger, progress, observer or (lambda *_: None))
             setting = {"use": list(plan.use), "modules": modules_of(todo.values())}

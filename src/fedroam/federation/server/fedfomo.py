@@ -40,20 +40,24 @@ class FedFomo(Part, ServerLoop):
     The server keeps everybody's last uploaded model and an affinity matrix P, at first the identity. An active client
     i gets the models of the largest P[i, :]. With L_i the loss on its validation samples, and theta_i its model before
     its last training: w_n = (L_i(theta_i) - L_i(theta_n)) / (||theta_n - theta_i|| + 1e-5), also for its own trained
-    model; w~ = max(w, 0) / sum max(w, 0); its new model is theta_i + sum w~_n (theta_n - theta_i), and its trained one
-    where no weight is positive. P[i, n] grows by w_n, sign and all. Then it trains and uploads.
+    model; w~ = max(w, 0) / sum max(w, 0); its new model is theta_i + sum w~_n (theta_n - theta_i). Where no weight is
+    positive that is theta_i, so that a training that did not help is undone (`none_better`). P[i, n] grows by w_n, sign
+    and all. Then it trains and uploads. A client without validation samples just goes on with its own model.
 
-    The authors' code differs: without a positive weight it goes back to theta_i, P grows by w / |sum w| from a diagonal
-    of 0.1, the distance is by default the sum of absolute differences, and only models of the last round are weighed.
+    The authors' code differs: P grows by w / |sum w| from a diagonal of 0.1, the distance is by default the sum of
+    absolute differences, and only models of the last round are weighed.
 
     Judged with the client's own trained model. Down: the models received. Up: the model, and the weights. The server's
-    models are those of the clients; `before` costs the memory of another matrix of models. With `models = 1` it is
-    `local`. Needs `validation_share` (the paper: 0.2).
+    models are those of the clients; `before` costs the memory of another matrix of models. With `models = 1` and
+    `none_better = "trained"` it is `local`. Needs `validation_share` (the paper: 0.2).
     """
 
     models: int = field(5, "models weighed, the client's own among them (M); 0 is all", unit="models", ge=0)
     reference: Literal["previous", "present"] = field(
         "previous", "theta_i: the model before its last training, or the one after it"
+    )
+    none_better: Literal["reference", "trained"] = field(
+        "reference", "where no weight is positive: back to theta_i, or on with the trained model"
     )
     explore: float = field(
         0.3, "probability, in round 1, that a model received is drawn at random", ge=0, le=1
@@ -95,6 +99,8 @@ class FedFomo(Part, ServerLoop):
                 own = models.buffers[int(i)]
                 buffers = blend(own, rows_of(models.buffers, some, slice(None)), shares)
                 blends.append((int(i), blend(base, rows, shares), buffers))
+            elif self.none_better == "reference" and len(turn.setting.validation[int(i)]):
+                blends.append((int(i), base, models.buffers[int(i)]))
         for (
             row_of,
             parameters,
