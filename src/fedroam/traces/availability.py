@@ -20,7 +20,7 @@ from fedroam.randomness import stream
 from fedroam.traces.log import Log, read_log
 from fedroam.traces.times import a_time, moment
 
-ROUNDING = 1e-8  # share of a round's time that is forgiven, for times that are no whole numbers of seconds
+ROUNDING = 1e-7  # share of a round's time that is forgiven, for times that are no whole numbers of seconds
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,9 +83,8 @@ def _merged(
     """Stretches that neither overlap nor touch, sorted by device and time: device, begin, end."""
     whose, time = np.concatenate([device, device]), np.concatenate([begin, end])
     step = np.repeat([1, -1], len(device))
-    order = np.lexsort(
-        (-step, time, whose)
-    )  # of a begin and an end at one time, the begin comes first: they touch
+    # Of a begin and an end at one time, the begin comes first: such stretches touch.
+    order = np.lexsort((-step, time, whose))
     whose, time, step = whose[order], time[order], step[order]
     depth = np.cumsum(step)  # how many stretches are open; back at 0 where a device's last one ends
     opens, closes = (depth == 1) & (step == 1), depth == 0

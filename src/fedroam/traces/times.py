@@ -38,9 +38,10 @@ def seconds(
     parts = distinct.astype(str).str.extract(_PATTERN)
     wrong = parts[0].isna().to_numpy()
     if wrong.any():
-        k = row(wrong)
+        number = np.isfinite(numbers)
+        k = row(~number if number[codes[0]] else wrong)  # the first that is not of the first row's kind
         found = repr(str(values[k]))
-        if np.isfinite(numbers).any():
+        if number.any():
             raise InputError(
                 f"{where(k)}, column {column!r}: {found} among times of another kind; allowed are numbers of "
                 "seconds, or ISO 8601, in all rows"
