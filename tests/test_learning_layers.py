@@ -13,7 +13,9 @@ from torch.nn import functional
 from fedroam.learning import Layout
 from fedroam.learning.chain import Chain, chain_of
 from fedroam.learning.layers import Convolution1d, PeakOfConvolution1d, quicken
+from fedroam.learning.native import machine
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.series import Kept, PeakOfSeries
 from learners import CLASSES, problem
 
 
@@ -161,6 +163,11 @@ SEQUENCES: dict[str, tuple[int, int, Callable[[], list[nn.Module]], list[type]]]
         *(1, 15),
         lambda: [nn.Conv1d(1, 6, 3), nn.ReLU(), nn.Conv1d(6, 8, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
         [Convolution1d, nn.ReLU, PeakOfConvolution1d, nn.Identity, nn.ReLU],
+    ),
+    "series": (
+        *(2, 15),
+        lambda: [nn.Conv1d(2, 16, 3), nn.ReLU(), nn.Conv1d(16, 32, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
+        [Kept, nn.Identity, PeakOfSeries, nn.Identity, nn.ReLU] if machine() else [Convolution1d],
     ),
     "peak of the input": (
         *(3, 9),

@@ -75,7 +75,8 @@ def _table(results: Sequence[Result], workers: int) -> Table:
     table = Table(
         title=f"fedroam bench, {workers} cores, torch {torch.__version__}",
         caption="x: speed over a plain loop of nn.Module and torch.optim.SGD, measured in turn. Trust ratios, not "
-        "times. disturbed: other programs ran at the same time; measure again.",
+        "times. GFLOP/s: as if the backward pass were dense, which it is not in B. disturbed: other programs ran at "
+        "the same time; measure again.",
     )
     table.add_column()
     table.add_column("measured")

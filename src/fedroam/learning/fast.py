@@ -33,9 +33,7 @@ class Cpu(Part):
     """
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
-    native: bool = field(
-        True, "compute 2-D convolutions by kernels compiled for this machine, where they can"
-    )
+    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> CpuLearner:
         """See `Engine.build`. Raises InputError where the data are not on the CPU."""
@@ -49,9 +47,7 @@ class Auto(Part):
     """`cpu` where the device is the CPU, `reference` on any other; the learner's `notes` say which."""
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
-    native: bool = field(
-        True, "compute 2-D convolutions by kernels compiled for this machine, where they can"
-    )
+    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> Learner:
         """See `Engine.build`."""

@@ -15,17 +15,22 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.learning.chain import hooked
+from fedroam.learning.native import Machine, machine
+from fedroam.learning.series import Kept, PeakOfSeries, suits
 
 # Inputs of one output value: below, a convolution is slower than a matrix product over a copy of all windows.
 NARROW = 16
 aten = torch.ops.aten
 
 
-def quicken(module: nn.Module) -> nn.Module:
-    """Replace what can be replaced below `module`, in place; returns it."""
+def quicken(module: nn.Module, native: bool = True) -> nn.Module:
+    """Replace what can be replaced below `module`, in place; returns it. native: kernels of ours may be used."""
     for owner in list(module.modules()):
         before: nn.Module | None = None
         if type(owner) is nn.Sequential:
+            here = machine() if native else None
+            if here is not None:
+                _join_series(owner, here)
             _join_peaks(owner)
         for name, layer in owner._modules.items():
             if layer is None or hooked(layer):
@@ -43,19 +48,34 @@ def quicken(module: nn.Module) -> nn.Module:
     return module
 
 
+def _join_series(owner: nn.Sequential, here: Machine) -> None:
+    """Two 1-D convolutions with a ReLU between and a global max-pool behind become one layer, if kernels suit them."""
+    for names in zip(*(list(owner._modules)[k:] for k in range(4)), strict=False):
+        layers: list[Any] = [owner._modules[name] for name in names]
+        kinds: tuple[Any, ...] = (nn.Conv1d, nn.ReLU, nn.Conv1d, nn.AdaptiveMaxPool1d)
+        if any(type(layer) is not kind or hooked(layer) for layer, kind in zip(layers, kinds, strict=True)):
+            continue
+        first, _, second, pool = layers
+        simple = all(_plain(layer) and layer.groups == 1 for layer in (first, second))
+        if simple and first is not second and _whole(pool) and suits(first, second, here):
+            kept = Kept(first)
+            joined = (kept, nn.Identity(), PeakOfSeries(kept, second, here), nn.Identity())
+            owner._modules.update(zip(names, joined, strict=True))
+
+
+def _whole(pool: nn.AdaptiveMaxPool1d) -> bool:
+    return pool.output_size in (1, (1,)) and not pool.return_indices
+
+
 def _join_peaks(owner: nn.Sequential) -> None:
     """A 1-D convolution followed at once by a global max-pool becomes one layer."""
     names = list(owner._modules)
     for name, after in itertools.pairwise(names):
         layer, pool = owner._modules[name], owner._modules[after]
-        if (
-            type(layer) is nn.Conv1d
-            and type(pool) is nn.AdaptiveMaxPool1d
-            and not (hooked(layer) or hooked(pool))
-        ):
-            whole = pool.output_size in (1, (1,)) and not pool.return_indices
-            if whole and _plain(layer) and layer.groups == 1:
-                owner._modules[name], owner._modules[after] = PeakOfConvolution1d(layer), nn.Identity()
+        if type(layer) is not nn.Conv1d or type(pool) is not nn.AdaptiveMaxPool1d:
+            continue
+        if _whole(pool) and _plain(layer) and layer.groups == 1 and not (hooked(layer) or hooked(pool)):
+            owner._modules[name], owner._modules[after] = PeakOfConvolution1d(layer), nn.Identity()
 
 
 def _plain(layer: nn.Conv1d) -> bool:

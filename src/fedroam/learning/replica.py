@@ -36,7 +36,7 @@ def replica(task: Task, nature: Nature) -> nn.Module:
     with torch_default_stream(task.seed, "worker's network"):
         module = task.network()
     if not nature.plain:
-        return quicken(module)
+        return quicken(module, nature.native)
     for layer in module.modules():
         if isinstance(
             layer, nn.Conv2d

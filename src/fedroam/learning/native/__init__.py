@@ -6,6 +6,17 @@ lie side by side, and norm, pool and ReLU are one pass over memory.
 
 from fedroam.learning.native.blocks import leading, stages_of
 from fedroam.learning.native.front import Front
-from fedroam.learning.native.machine import machine
+from fedroam.learning.native.machine import Machine, kernel, machine
+from fedroam.learning.native.peaks import PeakGradients, Peaks, Series
 
-__all__ = ["Front", "leading", "machine", "stages_of"]
+__all__ = [
+    "Front",
+    "Machine",
+    "PeakGradients",
+    "Peaks",
+    "Series",
+    "kernel",
+    "leading",
+    "machine",
+    "stages_of",
+]
