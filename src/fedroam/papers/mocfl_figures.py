@@ -119,6 +119,8 @@ FIGURES: tuple[Figure, ...] = (
         },
         by_round="accuracy_pooled",
         ylabel="Pooled test accuracy (%)",
+        caption="Grey: learning alone and each client's majority class. Where FedAvg is not seen, FedProx lies on it.",
+        grey=tuple(BASELINES.values()),
     ),
     *(
         OwnFigure(

@@ -176,10 +176,14 @@ def _server(read: Reader) -> Iterable[str]:
             yield f"{_with(n)}, MoCFL minus FedGH, {against}."
         for one in effects(read, {"": SERVER_AND_START(n, late)}):
             side = {1: "raise", -1: "lower", 0: "do not clearly change"}[one.side]
-            yield (
+            told = (
                 f"{_with(n)}, 64 pairs a step and independent start, which MoCFL has and FedGH has not, {side} MoCFL's "
-                f"accuracy over the last ten rounds ({one.size}): so much of its lead over FedGH, as declared, is "
-                "neither affinity nor history."
+                f"accuracy over the last ten rounds ({one.size})"
+            )
+            yield told + (
+                ": so much of its lead over FedGH, as declared, is neither affinity nor history."
+                if one.side > 0
+                else "."
             )
         batch, start = _contrasts(read, BATCH, n), _contrasts(read, START, n)
         if batch:
