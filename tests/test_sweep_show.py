@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import fedroam
-from fedroam.cli.sweep_progress import SweepLines, SweepProgress, headline, render
+from fedroam.cli.sweep_progress import SweepLines, SweepProgress, by_reason, headline, render
 from fedroam.sweep import Progress
 from sweeps import settings
 
@@ -100,3 +100,9 @@ def test_a_script_without_the_main_line_is_told_of_it(tmp_path: Path) -> None:
     last = failed.stderr.strip().splitlines()[-1]
     assert "worker processes cannot start" in last
     assert "if __name__ == '__main__':" in last
+
+
+def test_failures_are_told_by_reason() -> None:
+    failed = [("a, seed 0", "no such file"), ("b, seed 0", "lost"), ("a, seed 1", "no such file")]
+    assert by_reason(failed) == ["a, seed 0 and 1 more: no such file", "b, seed 0: lost"]
+    assert by_reason([]) == []

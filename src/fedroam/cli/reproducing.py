@@ -12,7 +12,7 @@ from rich.table import Table
 from fedroam.cli import options
 from fedroam.cli.console import out, say, tell, writing
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import going_on, sweep_progress
+from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
 from fedroam.errors import FedroamError, unknown
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def reproduce(
         _list(work)
         _rehearse(work, missing, workers)
         return
-    failed: list[str] = []
+    failed: list[tuple[str, str]] = []
     if missing and not judge_only:
         words = ["fedroam", "reproduce", paper, *([item] if item else []), "--scale", scale]
         options_given = (
@@ -115,16 +115,16 @@ def reproduce(
         failed = _run(work, missing, workers, ray, retry_failed, quiet, shlex.join(words))
     _judge(work, items)
     if failed:
-        for reason in failed:
-            tell(f"failed: {reason}")
+        for line in by_reason(failed):
+            tell(f"failed: {line}")
         tell(f"error: {len(failed)} runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)
 
 
 def _run(
     work: Work, missing: set[str], workers: int, ray: str | None, retry_failed: bool, quiet: bool, again: str
-) -> list[str]:
-    """Compute the missing runs; gives what failed, a line each."""
+) -> list[tuple[str, str]]:
+    """Compute the missing runs; gives the titles of those that failed, and why."""
     from fedroam.cli.studying import SWEEP
     from fedroam.sweep import run_sweep
 
@@ -142,7 +142,7 @@ def _run(
         )
     work.forget()
     rows = {row.digest: row for row in sweep.failed if row.digest in missing}
-    return [f"{row.keys['variant']}, seed {row.seed}: {row.reason}" for row in rows.values()]
+    return [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
 
 
 def _judge(work: Work, items: list[Item]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 
 ROWS = 32  # runs in hand that the table shows
 SILENCE = 60.0  # a plain line comes at least this often (seconds) while runs are in hand
+
+
+def by_reason(failed: Iterable[tuple[str, str]]) -> list[str]:
+    """Failed runs, by title and reason, in a line for each reason: `a, seed 0 and 24 more: no such file`."""
+    titles: dict[str, list[str]] = {}
+    for title, reason in failed:
+        titles.setdefault(reason, []).append(title)
+    return [
+        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
+        for reason, names in titles.items()
+    ]
 
 
 @contextlib.contextmanager

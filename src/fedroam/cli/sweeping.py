@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 from fedroam.cli import options
 from fedroam.cli.console import out, say, tell
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import going_on, sweep_progress
+from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
 from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
@@ -136,8 +136,8 @@ def _conclude(sweep: Sweep) -> None:
         rows.append([*(row.keys.get(name, "") for name in sweep.varied), row.seed, row.state, *numbers])
     _print([*sweep.varied, "seed", "state", *measured], rows)
     failed = {row.digest or _title(row.keys, row.seed): row for row in sweep.failed}
-    for row in failed.values():
-        say(f"failed: {_title(row.keys, row.seed)}: {row.reason}")
+    for line in by_reason((_title(row.keys, row.seed), row.reason) for row in failed.values()):
+        say(f"failed: {line}")
     say(f"sweep: {sweep.folder}")
     if failed:
         tell(f"error: {len(failed)} of the runs failed; after mending what is wrong: --retry-failed")
