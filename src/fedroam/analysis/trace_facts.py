@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from fedroam.traces import Trace
+from fedroam.traces import FORMATS, Trace
 
 HOUR = 3600.0
 
@@ -91,5 +91,7 @@ def rows(trace: Trace, measured: Measured) -> list[tuple[str, str]]:
     if trace.venue is not None:
         told.append(("venues", f"{len(trace.venues):,}"))
     told.append(("projection", str(trace.facts["projection"] or "none, the source is metric")))
-    told.append(("source", f"{trace.facts['source']} (SHA-256 {trace.facts['sha256'][:12]}...)"))
+    kind = str(trace.facts.get("source_format"))
+    read = f"{FORMATS[kind][0]}, " if kind in FORMATS else ""
+    told.append(("source", f"{trace.facts['source']} ({read}SHA-256 {trace.facts['sha256'][:12]}...)"))
     return told

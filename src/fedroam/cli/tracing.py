@@ -20,10 +20,22 @@ app = typer.Typer(cls=options.Commands, help="Traces of real movement: import th
 
 @app.command("import")
 def import_file(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="Check-ins or fixes: .csv, .csv.gz or .parquet.")
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Check-ins, fixes or simulated movement: one file, or several of GPX; gzip or not.",
+        ),
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The trace to write: .parquet.")],
+    format: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="csv, parquet, sumo (FCD XML), ns2, bonnmotion, one (external movement of The ONE) or gpx; auto tells "
+            "by what stands in the file, and says which it took.",
+        ),
+    ] = "auto",
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -69,16 +81,40 @@ def import_file(
             "the median place)",
         ),
     ] = None,
+    places: Annotated[
+        str | None,
+        typer.Option(
+            metavar="degrees|metres",
+            help="SUMO: what x and y are, where the file does not tell (degrees with --fcd-output.geo).",
+        ),
+    ] = None,
+    until: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="ns-2, BonnMotion: when the simulation ends. (default: ns-2's stop, or the last event or arrival)",
+        ),
+    ] = None,
+    with_z: Annotated[
+        bool, typer.Option("--with-z", help="BonnMotion: waypoints are t x y z, also without a line #3D.")
+    ] = False,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="file|track",
+            help="GPX: what a device is. (default: a file if there are several, else a track)",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite TARGET if it exists.")] = False,
     debug: options.Debug = False,
 ) -> None:
-    """Make a trace of metres and seconds from check-ins (user, time, lat, lon, venue), GPS fixes (id, time, lat, lon)
-    or metric fixes (id, t, x, y).
+    """Make a trace of metres and seconds from check-ins (user, time, lat, lon, venue), GPS fixes (id, time, lat, lon),
+    metric fixes (id, t, x, y), or movement from SUMO, ns-2, BonnMotion, The ONE or GPX.
 
     Times are ISO 8601 with a zone, or seconds. Faulty fixes are dropped and counted. Latitudes and longitudes need
     pyproj: pip install 'fedroam[geo]'.
     """
-    from fedroam.traces import import_trace, write_trace
+    from fedroam.traces import FORMATS, import_trace, write_trace
 
     home = Path(target)
     if home.suffix != ".parquet":
@@ -90,7 +126,8 @@ def import_file(
     if not (math.isfinite(unit) and unit > 0):
         raise InputError(f"--unit {unit:g}: allowed is a number above 0")
     trace = import_trace(
-        source,
+        sources,
+        format=format,
         columns=_columns(columns or []),
         separator=separator,
         order=order,  # type: ignore[arg-type]
@@ -99,11 +136,18 @@ def import_file(
         box=_box(box),
         max_speed=max_speed,
         projection=projection,
+        places=places,
+        until=until,
+        with_z=with_z,
+        devices=devices,
     )
     with writing(home):
         write_trace(trace, home)
-    say(f"{trace.fixes:,} fixes of {trace.devices:,} devices from {trace.facts['rows']:,} rows")
-    for line in _dropped(trace):
+    read = f"{trace.facts['rows']:,} rows"
+    if "source_format" in trace.facts:
+        read = FORMATS[trace.facts["source_format"]][0]
+    say(f"{trace.fixes:,} fixes of {trace.devices:,} devices from {read}")
+    for line in [*trace.facts.get("notes", ()), *_dropped(trace)]:
         say(line)
     say(f"trace: {home}")
 
@@ -134,7 +178,7 @@ def info(
     for what, value in rows(trace, measured):
         table.add_row(escape(what), escape(value))
     out().print(table)
-    for line in _dropped(trace):
+    for line in [*trace.facts.get("notes", ()), *_dropped(trace)]:
         say(line)
     home = Path(folder)
     with writing(home):

@@ -82,8 +82,8 @@ def read_table(
     return columns
 
 
-def _open(path: Path) -> IO[bytes]:
-    """The file's bytes, unpacked if it is gzip."""
+def unpacked(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked if it is gzip (by its first bytes, whatever its name says)."""
     return cast(IO[bytes], gzip.open(path)) if _packed(path) else path.open("rb")
 
 
@@ -96,7 +96,7 @@ def _packed(path: Path) -> bool:
 def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Line number (of the row's last line) and stripped cells of every row that is not blank."""
     try:
-        with _open(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        with unpacked(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
             reader = csv.reader(text, delimiter=separator)
             for cells in reader:
                 if cells:

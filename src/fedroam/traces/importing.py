@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from fedroam.errors import InputError
 from fedroam.traces.cleaning import too_fast
+from fedroam.traces.formats import AUTO, Wishes, read_any
 from fedroam.traces.geography import Box, inside, local_projection, swapped, to_metres, valid
-from fedroam.traces.source import Source, devices_of, read_source
+from fedroam.traces.source import Source, devices_of
 from fedroam.traces.times import seconds
 from fedroam.traces.trace import UNIX, Trace
 
@@ -22,8 +23,9 @@ YEAR_2200 = 7.26e9  # as Unix seconds: numbers beyond it are milliseconds, or no
 
 
 def import_trace(
-    path: str | Path,
+    path: str | Path | Sequence[str | Path],
     *,
+    format: str = AUTO,
     columns: Mapping[str, str] | None = None,
     separator: str = ",",
     order: Order = "device",
@@ -32,16 +34,26 @@ def import_trace(
     box: Box | None = None,
     max_speed: float = np.inf,
     projection: str | None = None,
+    places: str | None = None,
+    until: float | None = None,
+    with_z: bool = False,
+    devices: str | None = None,
 ) -> Trace:
-    """Read check-ins, GPS fixes or metric fixes from a CSV or Parquet file.
+    """Read check-ins, GPS fixes, metric fixes or simulated movement from a file (GPX: or from several).
 
-    The file has a column of devices, one of times, and either lat and lon (WGS84 degrees) or x and y (metres);
-    `columns` maps these names to the file's own where those are unusual (`ALIASES`). Times are ISO 8601 with a zone
-    (without one: `timezone`), or numbers of seconds: since 1970 where places are geographic, on a clock of their own
-    where they are metric. unit: what 1 in the columns of places means, degrees or metres.
+    format: "csv", "parquet", "sumo" (FCD XML), "ns2", "bonnmotion", "one" (The ONE), "gpx", or "auto", which tells by
+    what stands in the file. A table (CSV, Parquet) has a column of devices, one of times, and either lat and lon (WGS84
+    degrees) or x and y (metres); `columns` maps these names to its own where those are unusual (`ALIASES`).
+
+    Times are ISO 8601 with a zone (without one: `timezone`), or numbers of seconds: since 1970 in tables of geographic
+    places, else on a clock of their own. unit: what 1 means in places, degrees or metres.
 
     order: what the file promises, checked: times of a `device` never go backwards, those of the whole `file` do not,
     or `any`. Geographic places are projected to metres, by `projection` or else `local_projection`.
+
+    For one format each: `places` ("degrees" or "metres") says what SUMO wrote where the file does not; `until` (s) ends
+    a simulation of ns-2 or BonnMotion, which make fixes where nodes depart and arrive; `with_z` says that waypoints of
+    BonnMotion have a height; `devices` ("file" or "track") what a device is in GPX.
 
     Dropped and counted by reason (`Trace.facts["dropped"]`): places off the globe, at (0, 0), outside `box` (south,
     north, west, east; degrees), local times that a clock change makes ambiguous, repeated fixes, another place at the
@@ -53,14 +65,20 @@ def import_trace(
         raise InputError(f"order = {order!r}: allowed are {', '.join(ORDERS)}")
     if not max_speed > 0:
         raise InputError(f"max_speed = {max_speed:g} m/s: allowed is more than 0")
-    source = read_source(path, columns or {}, separator)
+    source = read_any(
+        [path] if isinstance(path, str | Path) else path,
+        format,
+        columns or {},
+        separator,
+        Wishes(places, until, with_z, devices),
+    )
     time, calendar = seconds(source.columns["time"], timezone, source.names["time"], source.where)
-    unix = calendar or source.geographic
+    unix = calendar or (source.geographic and not source.own_clock)
     if not calendar:
         _check_numbers(source, time, unix)
     device, names = devices_of(source.columns["device"])
     _check_order(source, time, device, order)
-    fine, dropped = np.ones(len(time), dtype=bool), {}
+    fine, dropped = np.ones(len(time), dtype=bool), dict(source.left_out)
 
     def drop(reason: str, which: np.ndarray) -> None:
         dropped[reason] = int((which & fine).sum())
@@ -106,15 +124,17 @@ def import_trace(
     if "venue" in source.columns:
         codes, words = pd.factorize(source.columns["venue"][rows].astype(str))
         venue, venues = codes.astype(np.int32), tuple(str(word) for word in words)
-    facts = {
-        "source": source.path.name,
+    facts: dict[str, Any] = {
+        "source": source.title,
         "sha256": source.sha256(),
         "epoch": UNIX if unix else None,
         "projection": projection,
         "origin": origin,
-        "rows": len(time),
+        "rows": len(time) + sum(source.left_out.values()),
         "dropped": {reason: count for reason, count in dropped.items() if count},
     }
+    if source.format is not None:
+        facts |= {"source_format": source.format, "notes": list(source.notes)}
     return Trace(
         tuple(names[k] for k in device[rows[new]]),
         np.append(new, len(rows)).astype(np.int64),
@@ -160,9 +180,15 @@ def _check_swapped(source: Source, lat: np.ndarray, lon: np.ndarray, box: Box | 
     wrong = swapped(lat, lon, box)
     if 2 * wrong.sum() > len(wrong):
         k = int(np.flatnonzero(wrong)[0])
+        lat_name, lon_name = source.names["lat"], source.names["lon"]
+        told = (
+            f"say --column lat={lon_name} --column lon={lat_name}"
+            if source.format is None
+            else "wanted is a sound file"
+        )
         raise InputError(
             f"{source.where(k)}: latitude {lat[k]:g}, longitude {lon[k]:g} (and {int(wrong.sum()) - 1} more rows): "
-            f"the two are swapped; say --column lat={source.names['lon']} --column lon={source.names['lat']}"
+            f"the two are swapped; {told}"
         )
 
 

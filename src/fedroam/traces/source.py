@@ -1,10 +1,10 @@
-"""The columns of a source file (CSV or Parquet), whatever they are called."""
+"""What is read off a source: columns of devices, times and places; those of CSV and Parquet files."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -29,27 +29,54 @@ ALIASES = {
 
 @dataclass(frozen=True)
 class Source:
-    """A source's columns by the names of `ALIASES`: texts or float64 numbers [rows]; its file and the file's hash."""
+    """A source's columns by the names of `ALIASES`: texts or float64 numbers [rows]; its file and the file's hash.
+
+    names: what the source calls them. What follows is for sources that are no tables: their `format`; `line`, the line
+    of each row, int64 [rows]; `files`, all of them where there are several, and `part`, which of them each row is of,
+    int64 [rows]; `own_clock`, whether times count from a beginning of their own although places are geographic;
+    `left_out`, what was not taken, counted by reason; `notes`, what else is worth telling.
+    """
 
     path: Path
     columns: dict[str, np.ndarray]
     names: dict[str, str]
+    format: str | None = None
+    line: np.ndarray | None = None
+    files: tuple[Path, ...] = ()
+    part: np.ndarray | None = None
+    own_clock: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def geographic(self) -> bool:
         """Whether places are latitudes and longitudes."""
         return "lat" in self.columns
 
+    @property
+    def title(self) -> str:
+        """The file's name; of several files the first ones, and how many more there are."""
+        names = [file.name for file in self.files or (self.path,)]
+        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
     def where(self, row: int) -> str:
         """How a row (from 0) is named in messages."""
+        if self.line is not None:
+            file = self.path if self.part is None else self.files[self.part[row]]
+            return f"{file}, line {self.line[row]}"
         if self.path.suffix == ".parquet":
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {row + 2}"
 
     def sha256(self) -> str:
-        """SHA-256 of the file."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        """SHA-256 of the file; of several files, that of the list of their SHA-256, a line each."""
+        found = [_sha256(file) for file in self.files or (self.path,)]
+        return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_source(path: str | Path, columns: Mapping[str, str], separator: str = ",") -> Source:

@@ -18,7 +18,9 @@ from fedroam.errors import InputError
 KEY = b"fedroam.trace"  # of the file's schema metadata
 FORMAT = 1
 UNIX = "1970-01-01T00:00:00Z"
-HOW = "fedroam trace import SOURCE TARGET makes a trace from CSV or Parquet files"
+HOW = (
+    "fedroam trace import SOURCE TARGET makes a trace from CSV, Parquet, SUMO, ns-2, BonnMotion, The ONE, GPX"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +32,8 @@ class Trace:
     metres. venue: int32 [fixes], index into `venues`, or None where the source names no venues. facts: where it
     comes from: `source` (file name), `sha256` (of that file), `epoch` (what time 0 means, ISO 8601, or None for a
     clock of its own), `projection` (PROJ definition, or None where the source was metric), `origin` (latitude and
-    longitude of x = y = 0, or None), `rows` (of the source) and `dropped` (faulty fixes by reason).
+    longitude of x = y = 0, or None), `rows` (of the source) and `dropped` (faulty fixes by reason);
+    where the source was no table, also `source_format` and `notes` (what its reader found worth telling).
     """
 
     names: tuple[str, ...]
