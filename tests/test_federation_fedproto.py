@@ -127,9 +127,10 @@ def test_the_head_answers_in_training_and_without_prototypes() -> None:
     assert network.eval()(x).argmax(1).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("candidates", ["known", "held"])
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
-def test_judged_by_prototypes_and_by_the_own_head(engine: str) -> None:
-    game = Server(PART, sizes=(30, 40), engine=engine, equal=False)
+def test_judged_by_prototypes_and_by_the_own_head(engine: str, candidates: str) -> None:
+    game = Server({**PART, "candidates": candidates}, sizes=(30, 4), engine=engine, equal=False)
     before = game.judged()
     assert torch.equal(before["prototypes"].models.buffers, before["own_head"].models.buffers)
     for _ in range(3):
@@ -140,9 +141,12 @@ def test_judged_by_prototypes_and_by_the_own_head(engine: str) -> None:
         name: game.learner.evaluate(how.models, how.row.tolist(), task.x, task.y).correct
         for name, how in judged.items()
     }
-    known = np.flatnonzero(game.state["known"])
-    prototypes = torch.from_numpy(game.state["prototypes"][known]).double()
+    everything = np.flatnonzero(game.state["known"])
+    held = [np.flatnonzero(counts) for counts in game.setting.class_counts]
+    assert len(held[1]) < len(everything), "nothing is left out"
     for i in (0, 1):
+        known = everything if candidates == "known" else held[i]
+        prototypes = torch.from_numpy(game.state["prototypes"][known]).double()
         row = Row(game.layout, game.models.parameters[i].double())
         z = row.features(task.x.double())
         answer = known[torch.cdist(z, prototypes).argmin(1).numpy()]

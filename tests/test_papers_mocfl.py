@@ -211,7 +211,9 @@ def test_majority_and_local_stand_in_every_table_of_methods() -> None:
         rows = {cell.row for cell in item.cells}
         if item.name not in ("heads", "affinity", "effects"):
             assert {"majority", "local"} <= rows, item.name
-        shares = item.name.startswith(("table-1", "measures", "rates", "ablation", "distinct", "sets"))
+        shares = item.name.startswith(
+            ("table-1", "measures", "rates", "ablation", "distinct", "sets", "prototypes")
+        )
         assert item.baselines == (("majority", "local") if shares else ()), item.name
 
 
@@ -290,7 +292,7 @@ def test_findings_say_what_the_runs_say() -> None:
     told = {
         one.title: " ".join(one.sentences) for one in judge_study(STUDY, "full", range(5), world()).findings
     }
-    ranking, alone, parts, server, churn, sets = told.values()
+    ranking, alone, parts, server, prototypes, churn, sets = told.values()
     assert "MoCFL is number 1 of 8 by the best round" in ranking
     assert "Rank correlation +1.00" in ranking
     assert "to answer with the class" not in ranking  # the majority is below all that the paper prints
@@ -308,6 +310,11 @@ def test_findings_say_what_the_runs_say() -> None:
         r"FedGH \(−3\.[3-7] ± 0\.", server
     )  # half a point lower, and the swing is 4 instead of 1
     assert "more by FedAvg (+5.0" in churn
+    # An ablation is three points lower, a client's own head one.
+    assert re.search(
+        r"judged among the classes it holds \(−(3\.0|2\.9|3\.1) ± 0\.\d points\) and by its own head \(−1\.0 ± 0\.0 ",
+        prototypes,
+    )
     # Best rounds are at the level, three points lower.
     assert re.search(r"never trained, .*?; best round: FedGH \((−3\.[01]|−2\.9) ± ", server)
     assert re.search(r"FedAvg, 10 clients, last ten rounds: MNIST \(8[23]\..*UNSW-NB15 \(7[23]\.", sets)
@@ -316,7 +323,7 @@ def test_findings_say_what_the_runs_say() -> None:
     assert "majority minus" not in sets
 
     wrong = {one.title: " ".join(one.sentences) for one in findings(Reader(world(False), range(5)))}
-    ranking, alone, parts, server, churn, sets = wrong.values()
+    ranking, alone, parts, server, _, churn, sets = wrong.values()
     assert "MoCFL is number 8 of 8" in ranking
     assert "Rank correlation −1.00" in ranking
     assert (

@@ -33,10 +33,12 @@ from fedroam.papers.mocfl_runs import (
     SETS_METHODS,
     TABLE_1,
     ahead,
+    as_judged,
     best,
     drop,
     late,
     name,
+    own_head,
     part_brings,
 )
 from fedroam.papers.values import Reader
@@ -51,6 +53,7 @@ def findings(read: Reader) -> list[Finding]:
         Finding("Why: what sharing brings over learning alone", tuple(_alone(read))),
         Finding("Why: what MoCFL's parts bring", tuple(_parts(read))),
         Finding("Why: the server's batch and the start models", tuple(_server(read))),
+        Finding("Why: how FedProto's clients are judged", tuple(_prototypes(read))),
         Finding("What churn costs", tuple(_churn(read))),
         Finding("Whether it is the imbalance of classes that hurts", tuple(_sets(read))),
     )
@@ -193,6 +196,21 @@ def _server(read: Reader) -> Iterable[str]:
         head = _contrasts(read, {"FedGH": UNTRAINED}, n)
         if head:
             yield f"{_with(n)}, a server's head never trained, as in the public code of FedGH's authors, {head}."
+
+
+def _prototypes(read: Reader) -> Iterable[str]:
+    for n in RATES:
+        among_all = as_judged.of(name("fedproto", n))
+        ways = {
+            "among the classes it holds": as_judged.of(name("fedproto", n, without="held")) - among_all,
+            "by its own head": own_head.of(name("fedproto", n)) - among_all,
+        }
+        found = effects(read, ways)
+        if len(found) == len(ways):
+            yield (
+                f"{_with(n)}, last ten rounds, mean over clients, against the nearest of all prototypes: a client "
+                f"judged {named(found)}."
+            )
 
 
 def _churn(read: Reader) -> Iterable[str]:

@@ -87,7 +87,11 @@ MATCHED_FEDGH: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
     # What its authors' public code does: its server steps other parameters than those of the head it hands out.
     "untrained-head": ("head never trained", {"server_epochs": 0}, {}),
 }
-OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH}
+# As FedProto's authors judge: among the prototypes of the classes that a client holds.
+HELD: dict[str, tuple[str, Mapping[str, Any], Mapping[str, Any]]] = {
+    "held": ("judged among the classes held", {"candidates": "held"}, {})
+}
+OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH, **HELD}
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "unsw": "UNSW-NB15"}
 SETS_METHODS = ("fedavg", "fedprox", "fedgh", *BASELINES)
@@ -141,6 +145,7 @@ def _every() -> list[tuple[str, int, float, str, str]]:
     images = [(k, FEW, 1.0, data, "") for data in MNIST_FEDAVG for k in SETS_METHODS]
     matched = [("mocfl", n, 1.0, "unsw", key) for n in RATES for key in MATCHED]
     matched += [("fedgh", n, 1.0, "unsw", key) for n in RATES for key in MATCHED_FEDGH]
+    matched += [("fedproto", n, 1.0, "unsw", key) for n in RATES for key in HELD]
     return [
         one for one in (*main, *distinct, *parts, *images, *matched) if one[0] != "majority" or one[2] == 1.0
     ]

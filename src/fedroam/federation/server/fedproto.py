@@ -88,7 +88,8 @@ class FedProto(Part, ServerLoop):
     extractor. The server's prototype of a class is the mean over the active clients that hold the class; one that
     nobody active holds stays as it was.
 
-    Judged by the nearest prototype in the features of the client's own extractor; by its own head is the second. Down
+    Judged by the nearest prototype in the features of the client's own extractor, among all that are known (Eq. 4), or
+    among those of the classes that the client holds (`candidates`); by its own head is the second. Down
     and up: for each class known or held, a vector and the class. With `strength = 0` it trains as `local` does.
     """
 
@@ -97,6 +98,12 @@ class FedProto(Part, ServerLoop):
         "clients",
         "mean over clients: each holder counts once (authors' code), or by its samples (Eq. 6 without its further "
         "factor of 1 / number of holders)",
+    )
+
+    candidates: Literal["known", "held"] = field(
+        "known",
+        "which prototypes may be the nearest: all (Eq. 4), or those of classes in the client's training samples "
+        "(authors' code)",
     )
 
     def adapt(self, network: nn.Module) -> nn.Module:
@@ -149,5 +156,8 @@ class FedProto(Part, ServerLoop):
         for name in (PROTOTYPES, KNOWN):
             values = torch.from_numpy(state[name].astype(np.float32).reshape(-1))
             informed.buffers[:, models.layout.buffer_columns(name)] = values.to(models.buffers.device)
+        if self.candidates == "held":
+            held = torch.from_numpy((setting.class_counts > 0).astype(np.float32))
+            informed.buffers[:, models.layout.buffer_columns(KNOWN)] *= held.to(models.buffers.device)
         row = np.arange(setting.clients)
         return {"prototypes": Judged(informed, row, None), "own_head": Judged(models, row, None)}
