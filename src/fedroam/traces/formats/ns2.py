@@ -58,6 +58,8 @@ def read_ns2(path: Path, wishes: Wishes) -> Source:
         elif timed and _END.fullmatch(command) and timed[1][0].isdigit():  # one at $val(stop) is not known
             found = number(timed[1], where, "the time", 0.0), f"{command.split()[-1]!r} in line {line}"
             stop = min(stop or found, found)
+        elif command.startswith("$ns") and command.count('"') % 2:
+            raise InputError(f"{where}: {text!r} is cut off, wanted is a closing quotation mark")
         else:
             others += 1
     if not nodes:

@@ -66,7 +66,7 @@ def number(text: str, where: str, what: str, low: float = -math.inf) -> float:
 
 @dataclass
 class Fixes:
-    """Fixes as a reader finds them, 40 bytes each. Places are x and y, or longitude and latitude."""
+    """Fixes as a reader finds them, five numbers each. Places are x and y, or longitude and latitude."""
 
     device: array[int] = field(default_factory=lambda: array("q"))
     time: array[float] = field(default_factory=lambda: array("d"))

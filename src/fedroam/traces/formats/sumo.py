@@ -25,7 +25,7 @@ def read_sumo(path: Path, wishes: Wishes) -> Source:
 
     Which of the two is told by `wishes.places`, or by the configuration that SUMO writes into a comment at the file's
     head, or by places that can be no degrees; where none of the three does, InputError. If a vehicle and a person have
-    the same id, all devices are named with what they are. Memory: 40 bytes a fix.
+    the same id, all devices are named with what they are. Memory: about 60 bytes a fix.
     """
     fixes, said = Fixes(), [wishes.places]
     codes: dict[tuple[str, str], int] = {}  # what it is, and its id
