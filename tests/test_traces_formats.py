@@ -21,6 +21,7 @@ from fedroam.errors import InputError
 from fedroam.traces import FORMATS, Trace, import_trace, read_trace, write_trace
 from fedroam.traces.formats import Wishes, recognise
 from fedroam.traces.formats.sumo import read_sumo
+from fedroam.traces.formats.waypoints import CORNERS
 
 SUMO = """\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -214,6 +215,7 @@ def test_ns2_by_hand(tmp_path: Path) -> None:
     assert fixes(trace, "10") == [(4, 100, 0), (20, 100, 0), (30, 130, 40)]
     assert trace.facts["notes"] == [
         "the simulation ends at 30 s (the last event or arrival; --until says otherwise)",
+        CORNERS,
         "1 line not about movement not looked at",
     ]
     places = replayed(trace, tmp_path, 5.0)
@@ -241,6 +243,13 @@ def test_the_end_of_a_simulation(
     if end == 12:
         assert fixes(trace, "0") == [(0, 0, 0), (2, 0, 0), (7, 50, 0), (12, 50, 20)]
         assert fixes(trace, "10") == [(4, 100, 0), (12, 100, 0)]
+
+
+def test_nodes_that_begin_after_the_end_are_told(tmp_path: Path) -> None:
+    trace = import_trace(wrote(tmp_path, NS2, "moves.tcl"), until=3)
+    assert trace.names == ("0", "1")
+    assert fixes(trace, "0") == [(0, 0, 0), (2, 0, 0), (3, 10, 0)]
+    assert "1 node(s) begin later and are left out" in trace.facts["notes"]
 
 
 def test_ns2_stops_at_speed_0_and_the_last_of_equal_times_holds(tmp_path: Path) -> None:
@@ -497,6 +506,8 @@ DAMAGED: dict[str, tuple[str, str, list[str], list[str]]] = {
     "sumo_ill_formed": ("sumo", sumo("<vehicle id=b/>"), [], ["line 3", "not XML"]),
     "sumo_laughs": ("sumo", LAUGHS + sumo('<vehicle id="&lol3;" x="1" y="2"/>'), [], ["line 2", "DOCTYPE"]),
     "sumo_ambiguous": ("sumo", sumo().replace("999", "9"), [], ["--places metres"]),
+    "sumo_empty_id": ("sumo", sumo('<person id="" x="1" y="2"/>'), [], ["line 3", "person with an empty id"]),
+    "sumo_zone": ("sumo", SUMO, ["--timezone", "UTC"], ["--timezone UTC", "seconds of a simulation"]),
     "sumo_option": ("sumo", SUMO, ["--until", "5"], ["--until", "SUMO FCD"]),
     "sumo_places": ("sumo", SUMO, ["--places", "feet"], ["'feet'", "degrees, metres"]),
     "ns2_unknown_node": ("ns2", GO.format(1, 3, "1 2 3"), [], ["line 3", "node 3", "no X_ and no Y_"]),
@@ -585,6 +596,14 @@ def test_damage_is_one_line_with_file_and_line(name: str, fr: Commands) -> None:
     if any(words.startswith("line") for words in wanted):
         assert "s.source, line" in answer.err
     assert contents(fr.folder) == before
+
+
+def test_a_target_must_be_named(fr: Commands) -> None:
+    fr.write("s.csv", "id,t,x,y\n1,2,3,4\n")
+    for arguments in ([], ["s.csv"]):
+        answer = fr("trace", "import", *arguments)
+        assert answer.code == 2, answer
+        assert "Traceback" not in answer.err
 
 
 def test_latin_text_is_refused_with_its_line(tmp_path: Path) -> None:

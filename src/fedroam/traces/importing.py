@@ -72,6 +72,10 @@ def import_trace(
         separator,
         Wishes(places, until, with_z, devices),
     )
+    if source.own_clock and timezone is not None:
+        raise InputError(
+            f"{source.path}: times are seconds of a simulation, so --timezone {timezone} has no meaning"
+        )
     time, calendar = seconds(source.columns["time"], timezone, source.names["time"], source.where)
     unix = calendar or (source.geographic and not source.own_clock)
     if not calendar:

@@ -50,6 +50,8 @@ def read_sumo(path: Path, wishes: Wishes) -> Source:
                     "--fcd-output.attributes was set, it must name x and y)"
                 ) from None
             device = codes.setdefault(key, len(codes))
+            if not key[1]:
+                raise InputError(f"{path}, line {line}: a {name} with an empty id")
             try:
                 places = float(x), float(y)
             except ValueError:

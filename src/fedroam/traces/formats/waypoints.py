@@ -13,6 +13,7 @@ from fedroam.traces.source import Source
 
 Corner = tuple[float, float, float, int]  # time (s), x, y (m), line of the file
 Way = list[Corner]  # of one node, times rising
+CORNERS = 'fixes stand where movement changes: replay them with mode = "interpolate"'
 
 
 def source_of(
@@ -37,18 +38,21 @@ def source_of(
         end, told = stop
     else:
         end, told = last, "the last event or arrival; --until says otherwise"
-    fixes = Fixes()
+    fixes, late = Fixes(), 0
     for code, way in enumerate(ways.values()):
         if begin is not None and way[0][0] > begin:
             way = [(begin, *way[0][1:]), *way]
-        for corner in cut(way, end):
+        corners = cut(way, end)
+        late += not corners
+        for corner in corners:
             fixes.add(code, *corner)
     if not fixes.time:
         first = min(way[0][0] for way in ways.values())
         raise InputError(f"{path}: no node before {end:g} s ({told}), the first one begins at {first:g} s")
-    return fixes.source(
-        path, format, list(ways), notes=[f"the simulation ends at {end:.15g} s ({told})", *notes]
-    )
+    said = [f"the simulation ends at {end:.15g} s ({told})", CORNERS, *notes]
+    if late:
+        said.append(f"{late} node(s) begin later and are left out")
+    return fixes.source(path, format, list(ways), notes=said)
 
 
 def cut(way: Way, end: float) -> Way:
