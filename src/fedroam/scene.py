@@ -170,13 +170,14 @@ def prepare(experiment: Experiment) -> Scene:
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     """Where everybody is at the start, and the way everybody takes in each round, without contacts and training.
 
-    Present are those who are there and active, as in a run.
+    Present are those who are there and active, as in a run. Raises InputError where the activity refuses the world.
     """
     mobility, activity = cast(Mobility, experiment.mobility), cast(Activity, experiment.activity)
+    check_limits(activity, world)
     state, churn = checked(mobility.start(world), world), activity.start(world.seed, world.clients)
     present = state.get("present")
     paths = Paths.still(state["position"], None if present is None else present.astype(bool))
-    for t in range(1, experiment.rounds + 1):
+    for t in range(1, world.rounds + 1):
         yield replace(paths, present=paths.present & churn["active"].astype(bool))
         moved, paths = mobility.step(state, world, t)
         state, churn = checked(moved, world), activity.step(churn, world.seed, world.clients, t)

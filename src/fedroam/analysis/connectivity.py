@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
@@ -26,9 +26,9 @@ from fedroam.contacts import Contacts, degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.mixing import Facts, Mixing
-from fedroam.mobility import Activity, Mobility, Paths, State, World, check_limits, checked
+from fedroam.mobility import Paths, World
 from fedroam.recording import Run
-from fedroam.scene import deal
+from fedroam.scene import deal, movement
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
     world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
-    check_limits(cast(Activity, experiment.activity), world)
     graphs, weights = [], []
     for paths in _paths(experiment, world):
         graph = contacts.meet(paths)
@@ -91,23 +90,9 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
 
 def _paths(experiment: Experiment, world: World) -> Iterator[Paths]:
     """The paths at whose end models are exchanged, round by round; clients that are not active are away."""
-    mobility, activity = cast(Mobility, experiment.mobility), cast(Activity, experiment.activity)
     mix_first = getattr(experiment.federation, "order", "move_then_mix") == "mix_then_move"
-    state = checked(mobility.start(world), world)
-    churn = activity.start(world.seed, world.clients)
-    present = state.get("present")
-    still = Paths.still(state["position"], None if present is None else present.astype(bool))
-    before = _of_the_active(still, churn)
-    for t in range(1, world.rounds + 1):
-        moved, paths = mobility.step(state, world, t)
-        state, churn = checked(moved, world), activity.step(churn, world.seed, world.clients, t)
-        after = _of_the_active(paths, churn)
+    for before, after in itertools.pairwise(movement(experiment, world)):
         yield before if mix_first else after
-        before = after
-
-
-def _of_the_active(paths: Paths, churn: State) -> Paths:
-    return replace(paths, present=paths.present & churn["active"].astype(bool))
 
 
 def recorded(run: Run) -> Meetings:

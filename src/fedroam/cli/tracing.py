@@ -147,7 +147,7 @@ def import_file(
     if "source_format" in trace.facts:
         read = FORMATS[trace.facts["source_format"]][0]
     say(f"{trace.fixes:,} fixes of {trace.devices:,} devices from {read}")
-    for line in [*trace.facts.get("notes", ()), *_dropped(trace)]:
+    for line in _remarks(trace):
         say(line)
     say(f"trace: {home}")
 
@@ -178,7 +178,7 @@ def info(
     for what, value in rows(trace, measured):
         table.add_row(escape(what), escape(value))
     out().print(table)
-    for line in [*trace.facts.get("notes", ()), *_dropped(trace)]:
+    for line in _remarks(trace):
         say(line)
     home = Path(folder)
     with writing(home):
@@ -186,8 +186,10 @@ def info(
     say(f"figures: {', '.join(str(path) for path in paths if path.suffix == '.png')}")
 
 
-def _dropped(trace: Trace) -> list[str]:
-    return [f"dropped: {count:,} {reason}" for reason, count in trace.facts["dropped"].items()]
+def _remarks(trace: Trace) -> list[str]:
+    """What its reader noticed, and what was dropped."""
+    dropped = [f"dropped: {count:,} {reason}" for reason, count in trace.facts["dropped"].items()]
+    return [*trace.facts.get("notes", ()), *dropped]
 
 
 def _columns(given: list[str]) -> dict[str, str]:

@@ -82,6 +82,11 @@ def find_file(path: str, root: str | None, setting: str) -> Path:
             if (base / given).is_file():
                 return base / given
     kind = "a folder, wanted is a file" if given.is_dir() else "no such file"
-    raise InputError(
-        f"{setting} = {path!r}: {kind} (relative paths start here, in data.root or {ENVIRONMENT})"
-    )
+    places = "here, in data.root or" if setting.startswith("data.") else "here, or in"
+    raise InputError(f"{setting} = {path!r}: {kind} (relative paths start {places} {ENVIRONMENT})")
+
+
+def stamp(file: Path) -> tuple[str, int, int]:
+    """A file as it is now (place, size, time of modification), by which what was read from it may be kept."""
+    facts = file.stat()
+    return str(file.resolve()), facts.st_size, facts.st_mtime_ns

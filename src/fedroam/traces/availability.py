@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from fedroam.components import field, register
-from fedroam.data.places import find_file
+from fedroam.data.places import find_file, stamp
 from fedroam.errors import InputError
 from fedroam.mobility import State
 from fedroam.mobility.activity import Always
@@ -173,11 +173,7 @@ class Availability(Always):
 
     def _key(self) -> tuple[str, int, int, str | float | None, float | None, float]:
         """The file as it is now (place, size, time of modification), and the window."""
-        file = self.reads()["file"]
-        stamp = file.stat()
-        return (
-            str(file.resolve()), stamp.st_size, stamp.st_mtime_ns, self.begin, self.length, self.interval
-        )  # fmt: skip
+        return *stamp(self.reads()["file"]), self.begin, self.length, self.interval
 
 
 @functools.lru_cache(maxsize=2)

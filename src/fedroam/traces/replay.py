@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from fedroam.components import Part, field, register
-from fedroam.data.places import search_path
+from fedroam.data.places import find_file, stamp
 from fedroam.errors import InputError
 from fedroam.mobility import Paths, State, World
 from fedroam.randomness import stream
@@ -83,14 +83,7 @@ class Replay(Part):
 
     def path(self) -> Path:
         """The trace's file. Raises InputError where there is none."""
-        given = Path(self.file).expanduser()
-        candidates = [given] if given.is_absolute() else [given, *(b / given for b in search_path(None))]
-        for file in candidates:
-            if file.is_file():
-                return file
-        raise InputError(
-            f"mobility.file = {self.file!r}: no such file (relative paths start here, or in FEDROAM_DATA)"
-        )
+        return find_file(self.file, None, "mobility.file")
 
     def reads(self) -> dict[str, Path]:
         """See `Part.reads`."""
@@ -98,16 +91,10 @@ class Replay(Part):
 
     def selection(self) -> Selection:
         """All devices of the selection, read once per process. Raises InputError where nothing is left."""
-        return _selected(*self._stamp(), self.begin, self.length, self.box)
+        return _selected(*stamp(self.path()), self.begin, self.length, self.box)
 
     def _trace(self) -> Trace:
-        return _read(*self._stamp())
-
-    def _stamp(self) -> tuple[str, int, int]:
-        """The file as it is now: place, size, time of modification."""
-        file = self.path()
-        stamp = file.stat()
-        return str(file.resolve()), stamp.st_size, stamp.st_mtime_ns
+        return _read(*stamp(self.path()))
 
     def rounds(self) -> int:
         """How many rounds the selection covers."""

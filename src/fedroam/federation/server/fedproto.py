@@ -89,8 +89,8 @@ class FedProto(Part, ServerLoop):
     nobody active holds stays as it was.
 
     Judged by the nearest prototype in the features of the client's own extractor, among all that are known (Eq. 4), or
-    among those of the classes that the client holds (`candidates`); by its own head is the second. Down
-    and up: for each class known or held, a vector and the class. With `strength = 0` it trains as `local` does.
+    among those of the classes that the client holds (`candidates`); by its own head is the second. Down and up: for
+    each class known or held, a vector and the class. With `strength = 0` it trains as `local` does.
     """
 
     strength: float = field(1.0, "weight of the distance to the prototypes (lambda)", ge=0, lt=1e6)
@@ -99,7 +99,6 @@ class FedProto(Part, ServerLoop):
         "mean over clients: each holder counts once (authors' code), or by its samples (Eq. 6 without its further "
         "factor of 1 / number of holders)",
     )
-
     candidates: Literal["known", "held"] = field(
         "known",
         "which prototypes may be the nearest: all (Eq. 4), or those of classes in the client's training samples "

@@ -13,7 +13,7 @@ from fedroam.traces.formats.one import read_one
 from fedroam.traces.formats.reading import Wishes
 from fedroam.traces.formats.recognise import recognise
 from fedroam.traces.formats.sumo import read_sumo
-from fedroam.traces.formats.waypoints import checked_until
+from fedroam.traces.formats.waypoints import check_until
 from fedroam.traces.source import Source, existing, read_source
 
 # Each format's name in words, and the wishes that have a meaning for it.
@@ -45,7 +45,7 @@ def read_any(
     for name, value, allowed in (("places", wishes.places, PLACES), ("devices", wishes.devices, DEVICES)):
         if value is not None and value not in allowed:
             raise unknown(f"value of --{name}", value, allowed)
-    checked_until(wishes.until)
+    check_until(wishes.until)
     if not paths:
         raise InputError("no source: wanted is a file")
     files = [existing(path) for path in paths]

@@ -56,9 +56,8 @@ def read_sumo(path: Path, wishes: Wishes) -> Source:
                 places = float(x), float(y)
             except ValueError:
                 places = np.nan, np.nan
-            if (
-                not abs(places[0] + places[1]) < np.inf
-            ):  # the words only where they are needed: there are millions
+            # The words only where they are needed: there are millions of places.
+            if not abs(places[0] + places[1]) < np.inf:
                 where = f"{path}, line {line}, {name} {key[1]!r}"
                 places = number(x, where, "x"), number(y, where, "y")
             fixes.add(device, inside[0], *places, line)

@@ -71,8 +71,7 @@ def cut(way: Way, end: float) -> Way:
     return kept
 
 
-def checked_until(until: float | None) -> float | None:
-    """`until` as it is. Raises InputError unless it is a finite time above 0."""
+def check_until(until: float | None) -> None:
+    """Raises InputError unless `until` is a finite time above 0, or was not given."""
     if until is not None and not 0 < until < math.inf:
         raise InputError(f"--until {until:g}: allowed is a finite time above 0")
-    return until
