@@ -166,15 +166,17 @@ TABLES = (
     table(
         "heads",
         "Clients judged with the server's head, and with the head that each trained itself",
-        {METHODS[kind]: kind for kind in ("fedgh", "mocfl")},
+        {METHODS[kind]: kind for kind in ("fedgh", "mocfl", *BASELINES)},
         {
             f"{head}: {label} (%)": (n, m)
             for head, n in _NC.items()
             for label, m in (("server's", as_judged), ("own", own_head))
         },
-        lambda kind, of: of[1].of(name(kind, of[0])),
+        # A baseline is judged in one way only: both columns show it.
+        lambda kind, of: (as_judged if kind in BASELINES else of[1]).of(name(kind, of[0])),
         source="the paper does not say which it judges",
-        caption="Each client counts once; mean of the last ten rounds.",
+        caption="Each client counts once; mean of the last ten rounds. Baselines are the same in both columns.",
+        baselines=tuple(BASELINES),
     ),
     table(
         "prototypes",
