@@ -34,7 +34,7 @@ from fedroam.interrupts import Interrupted
 from fedroam.learning import Engine, Learner, Models, Task
 from fedroam.measurement import Measurement
 from fedroam.randomness import stream
-from fedroam.simulation import run
+from fedroam.runner import run
 
 GIB = 2**30
 IDLE: list[bool] = []  # not empty: devices give back what they get

@@ -23,7 +23,7 @@ import pandas as pd
 from fedroam.experiment import Experiment
 from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE, read_json
-from fedroam.simulation import run
+from fedroam.runner import run
 
 
 def experiment(rounds: int) -> Experiment:
@@ -101,7 +101,7 @@ def main() -> int:
     # Children are forked from a server that has imported fedroam and nothing else, so that they start at once.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["fedroam.simulation", "fedroam.data", "fedroam.learning", "fedroam.federation"]
+        ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation"]
     )
     moments = stream(options.seed, "kills")
     failed = 0

@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import fedroam as fr
-from fedroam.analysis.statistics import above
+from fedroam.analysis.statistics.paired import above
+from fedroam.analysis.statistics.verdicts import holm
 from fedroam.analysis.variants import mean_and_error
-from fedroam.analysis.verdicts import holm
-from fedroam.papers.measures import later_half
+from fedroam.study.measures import later_half
 
 STEP = 5.0
 SIDE = {"width": 18.0, "height": 18.0}

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import fedroam as fr
 from fedroam.analysis import compare_table, variants
-from fedroam.analysis.accuracy import accuracy_figure
-from fedroam.analysis.drawing import style
-from fedroam.analysis.words import cells, columns
+from fedroam.analysis.figures.accuracy import accuracy_figure
+from fedroam.analysis.figures.drawing import style
+from fedroam.analysis.formatting import cells, columns
 from fedroam.recording import Run
 
 ROOT = Path(__file__).parents[1]

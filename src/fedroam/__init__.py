@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
     from fedroam.experiment import Experiment, Plan, plan
+    from fedroam.interrupts import Interrupted
     from fedroam.recording import Run, open_run, open_runs
-    from fedroam.simulation import Interrupted, run, run_plan
+    from fedroam.runner import run, run_plan
     from fedroam.sweep import Sweep, SweepPlan, open_sweep, run_sweep, sweep_plan
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
@@ -18,7 +19,7 @@ _HOMES = {
     "Experiment": "experiment",
     "FedroamError": "errors",
     "InputError": "errors",
-    "Interrupted": "simulation",
+    "Interrupted": "interrupts",
     "Part": "components",
     "Plan": "experiment",
     "Run": "recording",
@@ -30,8 +31,8 @@ _HOMES = {
     "open_sweep": "sweep",
     "plan": "experiment",
     "register": "components",
-    "run": "simulation",
-    "run_plan": "simulation",
+    "run": "runner",
+    "run_plan": "runner",
     "run_sweep": "sweep",
     "sweep_plan": "sweep",
     "use": "components",

@@ -8,8 +8,8 @@ import numpy as np
 
 from fedroam.access_points.protocol import drawn
 from fedroam.components import Part, field, register
-from fedroam.data.places import find_file
-from fedroam.data.tables import read_header, read_table
+from fedroam.data.sources.places import find_file
+from fedroam.data.sources.tables import read_header, read_table
 from fedroam.errors import InputError
 from fedroam.mobility import KnowsPlaces, Mobility
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.judges import judges
+from fedroam.analysis.evaluated_model import judges
+from fedroam.analysis.formatting import percent
 from fedroam.analysis.variants import Variant, mean_and_error, variants
-from fedroam.analysis.words import percent
 from fedroam.errors import InputError
 from fedroam.recording import Run
 

@@ -16,7 +16,7 @@ from fedroam.bench.measures import Result, evaluation, mixing, overhead, trainin
 from fedroam.bench.server_methods import methods
 from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
-from fedroam.learning.workers import cores
+from fedroam.learning.cpu.workers import cores
 
 __all__ = ["NAMES", "Result", "run"]
 

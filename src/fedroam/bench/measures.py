@@ -17,8 +17,8 @@ from fedroam.bench.workloads import WORKLOADS, Ours, Plain
 from fedroam.data import memory
 from fedroam.experiment import Experiment
 from fedroam.learning import Entry, Job, Layout, Learner, Models, Scores, mix
+from fedroam.learning.cpu.workers import Workers
 from fedroam.learning.training import SGD
-from fedroam.learning.workers import Workers
 from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round

@@ -14,12 +14,12 @@ from fedroam.cli.console import out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
-    from fedroam.analysis.swept import Point
+    from fedroam.analysis.report.marginals import Point
 
 
 def points_of(folder: str | Path) -> list[Point]:
     """The rows of a sweep with their finished runs. Raises InputError where the folder is no sweep."""
-    from fedroam.analysis.swept import Point
+    from fedroam.analysis.report.marginals import Point
     from fedroam.sweep import open_sweep
 
     sweep = open_sweep(folder)
@@ -32,10 +32,10 @@ def compare_by(
     folders: list[str], by: list[str], statistic: str, reach: float | None, csv: str | None
 ) -> None:
     """Print the table by settings, and where a threshold is reached; write it as CSV, too."""
-    from fedroam.analysis.dose import key_text
-    from fedroam.analysis.swept import by_table, group, reaching
-    from fedroam.analysis.words import number
-    from fedroam.papers.measures import measure
+    from fedroam.analysis.figures.error_bars import key_text
+    from fedroam.analysis.formatting import number
+    from fedroam.analysis.report.marginals import by_table, group, reaching
+    from fedroam.study.measures import measure
 
     if len(folders) != 1:
         raise InputError(f"--by: allowed is one sweep folder, found {len(folders)} folders")

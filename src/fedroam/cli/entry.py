@@ -15,18 +15,8 @@ from typing import Annotated, Any
 import typer
 
 import fedroam
-from fedroam.cli import (
-    benching,
-    catalogue,
-    connectivity,
-    data,
-    options,
-    reproducing,
-    results,
-    running,
-    sweeping,
-    tracing,
-)
+from fedroam.cli import options
+from fedroam.cli.commands import bench, catalogue, connectivity, data, reproduce, results, run, sweep, trace
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
@@ -59,18 +49,18 @@ def _fedroam(
             say(text)
 
 
-app.command("run")(running.run)
-app.command("sweep", cls=sweeping.SweepCommand)(sweeping.sweep)
+app.command("run")(run.run)
+app.command("sweep", cls=sweep.SweepCommand)(sweep.sweep)
 app.command("init")(catalogue.init)
 app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
 app.command("connectivity")(connectivity.connectivity)
-app.command("reproduce")(reproducing.reproduce)
-app.command("bench")(benching.bench)
+app.command("reproduce")(reproduce.reproduce)
+app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
-app.add_typer(tracing.app, name="trace")
+app.add_typer(trace.app, name="trace")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -20,7 +20,7 @@ from fedroam.cli.console import tell
 if TYPE_CHECKING:
     from fedroam.experiment import Plan, PlannedRun
     from fedroam.measurement import Measurement
-    from fedroam.simulation import Observer
+    from fedroam.runner import Observer
 
 WINDOW = 60.0  # seconds over which the rate is taken
 ROOMY = 100  # columns of a terminal from which on the bar has room for the run's name too

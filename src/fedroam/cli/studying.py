@@ -13,7 +13,7 @@ from fedroam.experiment import Experiment
 from fedroam.recording import Run, open_run, read_json, unchanged_files
 
 if TYPE_CHECKING:
-    from fedroam.papers.study import Item, Study
+    from fedroam.study.study import Item, Study
     from fedroam.sweep import SweepPlan
 
 SWEEP = "sweep"  # where the runs of a study lie, below its folder

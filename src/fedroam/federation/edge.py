@@ -15,7 +15,7 @@ import torch
 
 from fedroam.federation.attention import Cosine, Weights, average
 from fedroam.learning import Models
-from fedroam.learning.room import keep, with_room
+from fedroam.learning.capacity import keep, with_room
 
 CLOUD = 0
 NOBODY = np.zeros(0, dtype=np.int64)

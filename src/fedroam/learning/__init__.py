@@ -1,6 +1,6 @@
 """Learning: local training and evaluation of many models, held as rows of one matrix."""
 
-from fedroam.learning import fast, objective, reference, training
+from fedroam.learning import cpu, objective, reference, training
 from fedroam.learning.engine import (
     Anchor,
     Engine,
@@ -26,7 +26,7 @@ __all__ = [
     "Scores",
     "Task",
     "consensus_distance",
-    "fast",
+    "cpu",
     "make_network",
     "mix",
     "objective",

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedroam.learning.chain import chain_of
+from fedroam.learning.cpu.sequential import chain_of
+from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, replica
 from fedroam.learning.engine import Scores, Task, tally
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
-from fedroam.learning.replica import Nature, attach, read_buffers, replica
 from fedroam.learning.samples import Samples
 from fedroam.models import split
 

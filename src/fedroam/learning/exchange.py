@@ -9,8 +9,8 @@ import torch
 from scipy import sparse
 from torch.nn import functional
 
+from fedroam.learning.cpu.workers import Workers, cores
 from fedroam.learning.matrix import Models
-from fedroam.learning.workers import Workers, cores
 
 # Columns done at a time: on a CPU, as many as let this part of a thousand rows stay in a core's own cache (it is
 # read once for each neighbour); elsewhere, so many that a single call is enough work.

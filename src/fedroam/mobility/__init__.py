@@ -1,6 +1,6 @@
 """Mobility: where everybody is, as piecewise-linear paths, round by round."""
 
-from fedroam.mobility import activity, grid, random_walk, spread, steered, steered_continuous
+from fedroam.mobility import activity, grid, random_walk, steered
 from fedroam.mobility.activity import Activity, KnowsItsLimits, check_limits
 from fedroam.mobility.world import KnowsPlaces, Mobility, Paths, State, World, checked
 
@@ -17,7 +17,5 @@ __all__ = [
     "checked",
     "grid",
     "random_walk",
-    "spread",
     "steered",
-    "steered_continuous",
 ]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from fedroam.components import use
 from fedroam.errors import InputError, unknown
-from fedroam.papers.study import Study
+from fedroam.study.study import Study
 
 # Modules of this room that hold a STUDY, by the study's name.
 NAMES = {
     "quickstart": "fedroam.papers.quickstart",
-    "heredia": "fedroam.papers.heredia",
-    "reza": "fedroam.papers.reza",
-    "jahani": "fedroam.papers.jahani",
-    "mohawk": "fedroam.papers.mohawk",
-    "mocfl": "fedroam.papers.mocfl",
+    "heredia": "fedroam.papers.heredia.study",
+    "reza": "fedroam.papers.reza.study",
+    "jahani": "fedroam.papers.jahani.study",
+    "mohawk": "fedroam.papers.mohawk.study",
+    "mocfl": "fedroam.papers.mocfl.study",
 }
 
 
@@ -45,7 +45,7 @@ def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
     found = getattr(sys.modules[f"fedroam_use_{path.stem}"], "STUDY", None)
     if not isinstance(found, Study):
         raise InputError(
-            f"{source}: must define STUDY, a fedroam.papers.Study; it holds {type(found).__name__}"
+            f"{source}: must define STUDY, a fedroam.study.Study; it holds {type(found).__name__}"
         )
     if found.name in NAMES:
         raise InputError(f"{source}: the name {found.name!r} is taken by a study of fedroam; choose another")

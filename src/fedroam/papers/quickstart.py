@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fedroam.papers.claims import Claim, order, over, rises, size, under
-from fedroam.papers.items import Curves, Doses, Search, table
-from fedroam.papers.measures import best, final, mean_model, over_run
-from fedroam.papers.study import Scale, Study
+from fedroam.study.claims import Claim, order, over, rises, size, under
+from fedroam.study.items import Curves, Doses, Search, table
+from fedroam.study.measures import best, final, mean_model, over_run
+from fedroam.study.study import Scale, Study
 
 # Moving clients of 20; nobody moves in `static`.
 MOVING = {0: "static", 1: "one", 2: "two", 5: "random", 10: "ten"}

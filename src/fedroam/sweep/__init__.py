@@ -1,8 +1,8 @@
 """Sweeps: many runs at once, each identified by its digest, and one table over all of them."""
 
+from fedroam.planning.sweep_plan import Refused, SweepPlan, SweepRun, sweep_plan
 from fedroam.sweep.estimate import Estimate, estimate
 from fedroam.sweep.folder import Sweep, SweptRun, open_sweep
-from fedroam.sweep.planning import Refused, SweepPlan, SweepRun, sweep_plan
 from fedroam.sweep.progress import Event, Observer, Progress
 from fedroam.sweep.running import run_sweep
 

@@ -23,7 +23,7 @@ from typing import Any
 from fedroam.components import Part, use
 from fedroam.data import Dataset, forget, name_of, offer
 from fedroam.errors import FedroamError, InputError, MissingExtraError
-from fedroam.learning.workers import cores
+from fedroam.learning.cpu.workers import cores
 from fedroam.sweep.limits import limit_memory, restore
 from fedroam.sweep.local import TRIES, Hear
 from fedroam.sweep.progress import Progress

@@ -19,10 +19,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedroam.data import as_batch, forget, load_dataset
 from fedroam.experiment import Experiment
 from fedroam.learning import Layout, make_network
+from fedroam.planning.sweep_plan import SweepRun
 from fedroam.randomness import stream
 from fedroam.sweep.local import Crew, warm_up
 from fedroam.sweep.measuring import UnitCosts
-from fedroam.sweep.planning import SweepRun
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Message
 

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.planning.sweep_plan import SweepPlan
 from fedroam.recording import Run, open_run, read_json, write_json
-from fedroam.sweep.planning import SweepPlan
 
 FILE = "sweep.json"
 RUNS = "runs"

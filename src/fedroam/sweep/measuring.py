@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import nnls
 
-from fedroam import simulation
+from fedroam import runner
 from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.sweep.limits import peak_memory
@@ -78,7 +78,7 @@ def _timed(experiment: Experiment, below: Path) -> list[float]:
     """The moments (s) at which a run began, had come to each round from 0 on, and was over."""
     moments = [time.perf_counter()]
     with TemporaryDirectory(dir=below, prefix="measure-") as folder:
-        simulation.run(experiment, folder, observer=lambda *_: moments.append(time.perf_counter()))
+        runner.run(experiment, folder, observer=lambda *_: moments.append(time.perf_counter()))
         moments.append(time.perf_counter())
     return moments
 

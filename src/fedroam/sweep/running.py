@@ -12,13 +12,13 @@ from pathlib import Path
 from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.learning.workers import cores
+from fedroam.learning.cpu.workers import cores
+from fedroam.planning.sweep_plan import SweepPlan, SweepRun, modules_of
 from fedroam.recording import Run, unchanged_files, write_text
 from fedroam.sweep.estimate import Estimate, Rough, alike, estimate, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import Crew, warm_up
-from fedroam.sweep.planning import SweepPlan, SweepRun, modules_of
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Message

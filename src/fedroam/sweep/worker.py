@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fedroam import simulation
+from fedroam import runner
 from fedroam.components import use
 from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
@@ -121,7 +121,7 @@ def perform(
 ) -> Message:
     """Do a run and say how it ended. Never raises but for what cannot be caught.
 
-    task: toml (the experiment), digest, folder, existing (see `simulation.run`), title, order.
+    task: toml (the experiment), digest, folder, existing (see `runner.run`), title, order.
     """
     told, asked = 0.0, False
 
@@ -144,7 +144,7 @@ def perform(
             )
         folder = Path(task["folder"])
         _wait_for(folder)
-        simulation.run(
+        runner.run(
             experiment,
             folder,
             existing=task["existing"],

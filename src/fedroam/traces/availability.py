@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from fedroam.components import field, register
-from fedroam.data.places import find_file, stamp
+from fedroam.data.sources.places import find_file, stamp
 from fedroam.errors import InputError
 from fedroam.mobility import State
 from fedroam.mobility.activity import Always

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedroam.data.tables import read_header, read_table
+from fedroam.data.sources.tables import read_header, read_table
 from fedroam.errors import InputError, unknown
 
 # What columns are usually called, in lower case; `columns` of `read_source` says it where this does not.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from xml.parsers import expat
 
-from fedroam.data.tables import unpacked
+from fedroam.data.sources.tables import unpacked
 from fedroam.errors import InputError
 from fedroam.traces.formats.reading import DAMAGE, UNREADABLE
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedroam.data.tables import unpacked
+from fedroam.data.sources.tables import unpacked
 from fedroam.errors import InputError
 from fedroam.traces.source import Source
 

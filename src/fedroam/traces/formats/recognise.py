@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fedroam.data.tables import unpacked
+from fedroam.data.sources.tables import unpacked
 from fedroam.errors import InputError
 from fedroam.traces.formats.ns2 import MOVES
 from fedroam.traces.formats.reading import DAMAGE, UNREADABLE

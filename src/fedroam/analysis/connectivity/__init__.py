@@ -1,0 +1,1 @@
+"""Connectivity and convergence: who is linked with whom, and what theory makes of it."""

@@ -1,0 +1,216 @@
+"""Who meets whom over a run, without training: degrees, components, mixing, and how long until everybody is linked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from fedroam.analysis.connectivity.spectral import mixing_parameters, spectral_gaps, window_parameters
+from fedroam.analysis.connectivity.windows import (
+    SmallestWindow,
+    connected_windows,
+    first_contacts,
+    latest_starts,
+    smallest_window,
+)
+from fedroam.components import build
+from fedroam.contacts import Contacts, degrees, graph_of
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.mixing import Facts, Mixing
+from fedroam.mobility import Paths, World
+from fedroam.recording import Run
+from fedroam.scene import deal, movement
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """The contact graphs in which models are exchanged, and the weights of the exchanges, one a round (1, 2, ...).
+
+    graphs: bool CSR [clients, clients], symmetric; weights: float64 CSR, rows summing to 1, or None where they
+    cannot be told. Clients that are away are nodes without contacts.
+    """
+
+    clients: int
+    graphs: tuple[sparse.csr_array, ...]
+    weights: tuple[sparse.csr_array, ...] | None
+
+    @cached_property
+    def latest(self) -> np.ndarray:
+        """See `latest_starts`."""
+        return latest_starts(self.graphs, self.clients)
+
+    @cached_property
+    def components(self) -> np.ndarray:
+        """Connected components of each round's graph, int64 [rounds]; a client without contact is one."""
+        return np.array(
+            [connected_components(graph, directed=False, return_labels=False) for graph in self.graphs],
+            dtype=np.int64,
+        )
+
+    def first(self, rounds: int) -> Meetings:
+        """The same, cut after `rounds` rounds."""
+        return Meetings(
+            self.clients, self.graphs[:rounds], None if self.weights is None else self.weights[:rounds]
+        )
+
+    def smallest_window(self, *, sliding: bool = False, keep_last: bool = False) -> SmallestWindow:
+        """The smallest B for B-strong connectivity; see `smallest_window` of `windows`."""
+        return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)
+
+
+def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
+    """The meetings of an experiment's first rounds (default: all of them), without any training.
+
+    Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
+    dealt out, because steered clients fly by them and weights may depend on them. Raises InputError where the
+    federation is not decentralized: there clients do not mix with those they meet.
+    """
+    _decentralized(experiment.federation.kind)
+    dataset, split = deal(experiment)
+    contacts, mixing = cast(Contacts, experiment.contacts), cast(Mixing, experiment.mixing)
+    counts = split.class_counts(dataset.y_train, dataset.classes)
+    total = experiment.rounds if rounds is None else rounds
+    world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
+    graphs, weights = [], []
+    for paths in _paths(experiment, world):
+        graph = contacts.meet(paths)
+        graphs.append(graph)
+        weights.append(mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
+    return Meetings(experiment.clients, tuple(graphs), tuple(weights))
+
+
+def _paths(experiment: Experiment, world: World) -> Iterator[Paths]:
+    """The paths at whose end models are exchanged, round by round; clients that are not active are away."""
+    mix_first = getattr(experiment.federation, "order", "move_then_mix") == "mix_then_move"
+    for before, after in itertools.pairwise(movement(experiment, world)):
+        yield before if mix_first else after
+
+
+def recorded(run: Run) -> Meetings:
+    """The meetings of a run, from its folder.
+
+    Weights are None for a rule that needs to know how fast clients were, which a folder does not tell. Raises
+    InputError where the run did not keep every round's contacts, or where its federation is not decentralized.
+    """
+    settings = run.settings
+    if settings.get("record_movement") != "all":
+        raise InputError(
+            f"{run.folder}: keeps the contacts of {settings.get('record_movement')} rounds; connectivity needs "
+            'record_movement = "all"'
+        )
+    _decentralized(str(settings["federation"]["kind"]))
+    clients, rounds = int(settings["clients"]), int(run.status["round"])
+    if rounds == 0:
+        raise InputError(f"{run.folder}: has not finished any round yet")
+    table = run.contacts
+    met = table[table["round"].between(1, rounds)].sort_values("round", kind="stable")
+    edges = np.searchsorted(met["round"].to_numpy(), np.arange(1, rounds + 2))
+    pairs = met[["i", "j"]].to_numpy(np.int64)
+    graphs = tuple(graph_of(pairs[a:b], clients) for a, b in itertools.pairwise(edges))
+    if settings["mixing"]["kind"] not in ("plain", "metropolis", "data_size"):
+        return Meetings(clients, graphs, None)
+    mixing = cast(Mixing, build("mixing", settings["mixing"]))
+    train = run.partition[run.partition["part"] == "train"]
+    samples = np.bincount(train["client"], weights=train["samples"], minlength=clients).astype(np.int64)
+    facts = Facts(samples=samples, speed=np.zeros(clients))
+    return Meetings(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
+
+
+def _decentralized(kind: str) -> None:
+    if kind != "decentralized":
+        raise InputError(
+            f"federation.kind = {kind!r}: connectivity is that of clients who mix with whom they meet; allowed is "
+            "'decentralized'"
+        )
+
+
+def round_table(meetings: Meetings) -> pd.DataFrame:
+    """One row a round: round, degree_mean, degree_min, degree_max, isolated (clients without contact), components,
+    and, where weights are known, p and gap (spectral gap).
+    """
+    degree = np.stack([degrees(graph) for graph in meetings.graphs])
+    columns: dict[str, Any] = {
+        "round": np.arange(1, len(degree) + 1),
+        "degree_mean": degree.mean(axis=1),
+        "degree_min": degree.min(axis=1),
+        "degree_max": degree.max(axis=1),
+        "isolated": (degree == 0).sum(axis=1),
+        "components": meetings.components,
+    }
+    if meetings.weights is not None:
+        columns["p"] = mixing_parameters(meetings.weights)
+        columns["gap"] = spectral_gaps(meetings.weights)
+    return pd.DataFrame(columns)
+
+
+def window_table(meetings: Meetings, lengths: Iterable[int], *, keep_last: bool = False) -> pd.DataFrame:
+    """One row a window length: length (rounds), windows, connected (share of them that connects everybody), and p
+    of their products: p_min, p_mean (NaN where weights are not known).
+    """
+    rows = []
+    for length in lengths:
+        connected = connected_windows(meetings.latest, length, keep_last=keep_last)
+        p = (
+            np.full(1, np.nan)
+            if meetings.weights is None
+            else window_parameters(meetings.weights, length, keep_last=keep_last)
+        )
+        rows.append((length, len(connected), connected.mean(), p.min(), p.mean()))
+    return pd.DataFrame(rows, columns=["length", "windows", "connected", "p_min", "p_mean"])
+
+
+def contact_table(meetings: Meetings) -> pd.DataFrame:
+    """Every pair of clients that ever meets, and the first round in which it does: i, j, round."""
+    return pd.DataFrame(first_contacts(meetings.graphs), columns=["i", "j", "round"])
+
+
+def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = False) -> dict[str, Any]:
+    """A run in one row.
+
+    rounds; degree (mean); components (mean); connected (share of rounds whose graph is); p_mean over rounds; b: the
+    smallest B (NaN: none) and windows: how many windows of that length there are; together: the first round by
+    which everybody is linked through those met so far (NaN: never); met: share of all pairs that ever meet; first:
+    median round of their first meeting, over all pairs (infinite where most never meet).
+    """
+    table, smallest = round_table(meetings), meetings.smallest_window(sliding=sliding, keep_last=keep_last)
+    pairs, when = meetings.clients * (meetings.clients - 1) // 2, contact_table(meetings)["round"].to_numpy()
+    every = np.append(when.astype(np.float64), np.full(pairs - len(when), np.inf))
+    linked = np.flatnonzero(meetings.latest >= 0)
+    return {
+        "rounds": len(meetings.graphs),
+        "degree": table["degree_mean"].mean(),
+        "components": table["components"].mean(),
+        "connected": (table["components"] == 1).mean(),
+        "p_mean": table["p"].mean() if "p" in table else np.nan,
+        "b": np.nan if smallest.length is None else float(smallest.length),
+        "windows": smallest.windows,
+        "together": float(linked[0] + 1) if len(linked) else np.nan,
+        "met": len(when) / pairs if pairs else 1.0,
+        "first": float(np.quantile(every, 0.5, method="inverted_cdf")) if pairs else 0.0,
+    }
+
+
+def pattern_table(rows: Sequence[dict[str, Any]], by: Sequence[str]) -> pd.DataFrame:
+    """Summaries of several worlds, grouped `by` columns (a pattern, a number of mobile clients), in order.
+
+    seeds; b_min, b_median, b_max over the seeds that have a B at all; without: how many have none; and the means
+    over seeds of degree, components, connected, p_mean, met.
+    """
+    found = []
+    for key, group in pd.DataFrame(rows).groupby(list(by), sort=False, dropna=False):
+        known = group["b"].dropna()
+        row = dict(zip(by, key, strict=True))
+        row |= {"seeds": len(group), "without": int(group["b"].isna().sum())}
+        row |= {"b_min": known.min(), "b_median": known.median(), "b_max": known.max()}
+        means = ("degree", "components", "connected", "p_mean", "met")
+        found.append(row | {name: group[name].mean() for name in means})
+    return pd.DataFrame(found)

@@ -1,0 +1,1 @@
+"""Figures: one question a file, and how every one of them looks."""

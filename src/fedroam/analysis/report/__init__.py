@@ -1,0 +1,1 @@
+"""Reports: one self-contained page, and the tables of the terminal."""

@@ -1,0 +1,71 @@
+"""The result of a study in a few sentences, with numbers and errors."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from scipy.stats import t as student
+
+from fedroam.analysis.formatting import number
+
+_MOST = 8  # comparisons put into words; the table has all of them
+
+
+def headline(table: pd.DataFrame) -> list[str]:
+    """Sentences about a table of `compare_table`: who ends highest, then each difference to the first variant."""
+    known = table[table["final"].notna()]
+    if not len(known):
+        return ["No run has a final accuracy that is a number; see the notes."]
+    best = known.iloc[int(known["final"].to_numpy().argmax())]
+    over = _over(int(best["seeds"]))
+    if len(table) == 1:
+        alike = table.attrs["judges"].get(best["variant"]) == "global"
+        who = "the global model reaches" if alike else "the clients' models reach"
+        return [f"After {best['rounds']} rounds {who} a test accuracy of {_points(best)} ({over})."]
+    text = f"After {best['rounds']} rounds “{best['variant']}” ends highest: test accuracy {_points(best)} ({over})"
+    others = known[known["variant"] != best["variant"]]
+    if 0 < len(others) <= 3:
+        text += ", against " + ", ".join(
+            f"{_points(row)} for “{row['variant']}”" for _, row in others.iterrows()
+        )
+    sentences = [text + "."]
+    compared = [row for _, row in known.iterrows() if row["difference_n"]]
+    sentences += [_difference(row, str(table.attrs["first"])) for row in compared[:_MOST]]
+    if len(compared) > 1:
+        sentences.append("Intervals are for each comparison alone, not corrected for their number.")
+    return sentences
+
+
+def interval(mean: float, error: float, n: int) -> tuple[float, float]:
+    """95 % confidence interval of a mean with standard error `error` over n values, by Student's t; NaN for n < 2."""
+    if n < 2 or not math.isfinite(error):
+        return math.nan, math.nan
+    half = float(student.ppf(0.975, n - 1)) * error
+    return mean - half, mean + half
+
+
+def _difference(row: pd.Series, first: str) -> str:
+    """One comparison, with what its interval allows to say."""
+    n, gap = int(row["difference_n"]), float(row["difference"])
+    shown = number(gap, row["difference_error"], scale=100, sign=True)
+    low, high = interval(gap, float(row["difference_error"]), n)
+    if not math.isfinite(low):
+        return (
+            f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."
+        )
+    ends = f"{number(low, scale=100, sign=True)} to {number(high, scale=100, sign=True)}"
+    verdict = "no difference is established" if low <= 0 <= high else "the interval excludes zero"
+    return (
+        f"“{row['variant']}” minus “{first}”: {shown} percentage points, paired over {n} seeds; "
+        f"95\u00a0% interval {ends} (Student's t): {verdict}."
+    )
+
+
+def _points(row: pd.Series) -> str:
+    """A final accuracy: `79.9 ± 1.3 %`."""
+    return f"{number(row['final'], row['final_error'], scale=100)}\u00a0%"
+
+
+def _over(seeds: int) -> str:
+    return f"mean ± standard error over {seeds} seeds" if seeds > 1 else "one seed"

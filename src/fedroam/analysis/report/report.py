@@ -1,0 +1,102 @@
+"""One self-contained HTML file about a set of runs, and its figures as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from fedroam.analysis.figures.catalogue import all_figures
+from fedroam.analysis.figures.drawing import inline, save
+from fedroam.analysis.report import page
+from fedroam.analysis.report.marginals import Point, sweep_section
+from fedroam.analysis.report.movement import playback
+from fedroam.analysis.summary import compare_table
+from fedroam.analysis.variants import variants
+from fedroam.recording import Run, write_text
+
+
+def write_report(
+    runs: Sequence[Run],
+    folder: Path,
+    *,
+    last: int = 5,
+    threshold: float | None = None,
+    swept: Sequence[Point] = (),
+) -> Path:
+    """Write `report.html` and `figures/NAME.png` and `.svg` into `folder` (made if need be); return its path.
+
+    The page needs no other file and no network, and follows the reader's light or dark theme. last and threshold
+    are those of `compare_table`; swept: the rows of a sweep, for tables and figures by its varied settings. Raises
+    InputError where there are no runs or nothing has been recorded.
+    """
+    table = compare_table(runs, last=last, threshold=threshold)
+    groups = variants(runs)
+    by_setting, figures = sweep_section(swept) if swept else ("", [])
+    parts: dict[str, list[str]] = {"curves": [], "data": [], "sweep": []}
+    for drawn in [*figures, *all_figures(groups)]:
+        _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
+        text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
+        large = drawn.figure.get_figwidth() > 7.5
+        parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
+    words, numbers, remarks = page.result(table)
+    movement = playback(groups)
+    name, facts = page.heading(groups)
+    content = {
+        "title": escape(f"{name} – fedroam report"),
+        "name": escape(name),
+        "facts": escape(facts),
+        "notes": page.notes_box(table.attrs["notes"]),
+        "headline": words,
+        "table": numbers,
+        "remarks": remarks,
+        "sweep_link": '<a href="#sweep">By setting</a>' if by_setting else "",
+        "sweep": _sweep(by_setting, parts["sweep"]),
+        "figures": "".join(parts["curves"]),
+        "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
+        "map": _asset("map.html") + _map_notes(movement["notes"]),
+        "settings": page.settings(groups),
+        "environment": page.environment(groups),
+        "movement": _json(movement),
+        "css": _asset("report.css"),
+        "script": _asset("report.js"),
+        "footer": "Made by fedroam. The figures lie beside this file, in figures/, as PNG and SVG.",
+    }
+    path = Path(folder) / "report.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, Template(_asset("report.html")).substitute(content))
+    return path
+
+
+def _sweep(by_setting: str, figures: Sequence[str]) -> str:
+    """The section on what varies, nothing where it is no sweep."""
+    if not by_setting:
+        return ""
+    return f'<section id="sweep"><h2>By setting</h2>{by_setting}<div class="cards">{"".join(figures)}</div></section>'
+
+
+def _asset(name: str) -> str:
+    """A file of the report's look."""
+    return (resources.files("fedroam.analysis.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _map_notes(notes: Sequence[str]) -> str:
+    """How to read the map, and what was left out of it."""
+    lines = [
+        "Places and contacts are those in which models are exchanged, one a round; between two rounds the map draws "
+        "straight lines, not the ways taken.",
+        "Keys, with the map in focus: space plays and pauses, ← and → step, Home and End jump, N and P choose a "
+        "client, Escape lets go of it.",
+        *notes,
+    ]
+    return '<ul class="remarks">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"

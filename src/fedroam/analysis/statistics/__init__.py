@@ -1,0 +1,1 @@
+"""Statistics: tests over seeds, verdicts, thresholds."""

@@ -1,0 +1,264 @@
+"""`fedroam connectivity`: who meets whom, and what the theory says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.connectivity_tables import plain, print_patterns, print_windows
+from fedroam.cli.console import say, tell, writing
+from fedroam.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedroam.analysis.connectivity.contact_statistics import Meetings
+    from fedroam.experiment import Experiment
+    from fedroam.recording import Run
+
+_WINDOWS = (10, 50, 100)
+
+
+@dataclass(frozen=True)
+class _World:
+    """One world: what varied, its seed, and where its meetings come from."""
+
+    title: str
+    seed: int
+    experiment: Experiment
+    run: Run | None
+
+
+def connectivity(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|NAME|RUN", help="An experiment file (TOML), a named experiment, or a run folder."
+        ),
+    ],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="KEY=V,V,...",
+            help="Compare values of a setting, e.g. --over mobility.kind=static,random (may be repeated).",
+        ),
+    ] = None,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    seeds: Annotated[int | None, typer.Option(metavar="K", help="Look at K worlds of each.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(metavar="T", help="Rounds to look at. (default: the file's)")
+    ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="B,B,...", help="Lengths of the windows whose products are judged. (default: 10,50,100)"
+        ),
+    ] = None,
+    sliding: Annotated[
+        bool, typer.Option("--sliding", help="Smallest B over windows that begin in every round.")
+    ] = False,
+    keep_last: Annotated[
+        bool, typer.Option("--keep-last", help="Keep the incomplete last window, too.")
+    ] = False,
+    convergence: Annotated[
+        bool,
+        typer.Option(
+            "--convergence", help="Train (softmax regression, plain SGD) and hold the bounds against it."
+        ),
+    ] = False,
+    folder: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Write tables (CSV) and figures there.")
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """How connected the clients are: components, mixing parameter p, smallest B; no training needed.
+
+    B-strong connectivity: the contacts of every window of B rounds, taken together, connect everybody. The
+    smallest B is exact, over all aligned windows of the rounds looked at; a larger B need not do it as well.
+
+    --convergence trains the first world of each variant and prints and draws what was measured beside the bounds of
+    Jahani et al. (Theorem 1, Lemma 3, Corollary 1) and beside tighter ones; infinite ones are called so.
+    """
+    from fedroam.analysis.connectivity.contact_statistics import pattern_table, recorded, simulate, summary
+
+    worlds = list(_worlds(source, over, assignments, use, seeds))
+    if rounds is not None and rounds < 1:
+        raise InputError(f"--rounds {rounds}: allowed is a whole number from 1 on")
+    if sliding and keep_last:
+        raise InputError("--sliding and --keep-last: allowed is one of the two")
+    found: list[tuple[_World, Meetings]] = []
+    for world in worlds:
+        meetings = simulate(world.experiment, rounds) if world.run is None else recorded(world.run)
+        found.append((world, meetings if rounds is None else meetings.first(rounds)))
+    lengths = _lengths(windows, min(len(meetings.graphs) for _, meetings in found))
+    rows = [
+        {
+            "variant": world.title,
+            "seed": world.seed,
+            **summary(meetings, sliding=sliding, keep_last=keep_last),
+        }
+        for world, meetings in found
+    ]
+    tables = {"connectivity": _frame(rows), **_tables(found, lengths, keep_last)}
+    print_patterns(pattern_table(rows, ["variant"]), rows, sliding)
+    print_windows(tables["windows"])
+    figures = {}
+    if folder is not None:
+        from fedroam.analysis.connectivity.figures import smallest_figure, windows_figure
+
+        groups: dict[str, list[Meetings]] = {}
+        for world, meetings in found:
+            groups.setdefault(world.title or "all", []).append(meetings)
+        smallest: dict[str, list[float]] = {}
+        for row in rows:
+            smallest.setdefault(row["variant"] or "all", []).append(row["b"])
+        figures["windows"] = windows_figure(groups)
+        figures["smallest_b"] = smallest_figure(smallest, max(int(row["rounds"]) for row in rows))
+    if convergence:
+        told, drawn = _converge(worlds, rounds, folder is not None)
+        tables["convergence"], figures = told, {**figures, **drawn}
+    if folder is not None:
+        _write(Path(folder), tables, figures)
+
+
+def _worlds(
+    source: str,
+    over: list[str] | None,
+    assignments: list[str] | None,
+    use: list[str] | None,
+    seeds: int | None,
+) -> Iterator[_World]:
+    """The worlds to look at: those of an experiment, or the runs of a folder."""
+    from fedroam.components import use as load
+    from fedroam.experiment import plan
+
+    if Path(source).is_dir():
+        from fedroam.recording import open_runs
+
+        for option, given in (("--over", over), ("--set", assignments), ("--seeds", seeds)):
+            if given is not None:
+                raise InputError(f"{option}: a run folder is looked at as it is; allowed with FILE or NAME")
+        for file in use or []:
+            load(file)
+        for run in open_runs(source):
+            experiment = plan(run.folder / "experiment.toml").runs[0].experiment
+            yield _World(str(run.status["variant"]), int(run.status["seed"]), experiment, run)
+        return
+    from fedroam.sweep import sweep_plan
+
+    resolved = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
+    for note in resolved.notes:
+        say(f"note: {note}")
+    for row in resolved.refused:
+        tell(f"refused: {_title(row.keys)}, seed {row.seed}: {row.reason}")
+    known: dict[str, str] = {}
+    for planned in resolved.runs:
+        name = _title(planned.keys)
+        twin = known.setdefault(planned.experiment.digest, name)
+        if twin != name:  # static clients and a number of mobile ones, for instance
+            say(f"note: {name}, seed {planned.experiment.seed}: the same world as {twin}, left out")
+            continue
+        yield _World(_title(planned.keys), planned.experiment.seed, planned.experiment, None)
+
+
+def _title(keys: Mapping[str, Any]) -> str:
+    """What tells a variant from the others: `random, mobile=3`."""
+    from fedroam.planning.axes import label
+
+    return ", ".join(
+        str(label(value))
+        if name == "variant" or name.endswith(".kind")
+        else f"{name.split('.')[-1]}={label(value)}"
+        for name, value in keys.items()
+    )
+
+
+def _lengths(text: str | None, rounds: int) -> list[int]:
+    """The window lengths asked for; by default those that fit into the rounds."""
+    if text is None:
+        return [length for length in _WINDOWS if length <= rounds] or [rounds]
+    try:
+        lengths = [int(piece) for piece in text.split(",")]
+    except ValueError:
+        lengths = [0]
+    if any(not 1 <= length <= rounds for length in lengths):
+        raise InputError(f"--windows {text}: allowed are whole numbers from 1 to {rounds}, e.g. 10,50")
+    return lengths
+
+
+def _tables(
+    found: list[tuple[_World, Meetings]], lengths: list[int], keep_last: bool
+) -> dict[str, pd.DataFrame]:
+    """Tables of all worlds: per round, per window length, per pair."""
+    import pandas as pd
+
+    from fedroam.analysis.connectivity.contact_statistics import contact_table, round_table, window_table
+
+    makers: dict[str, Any] = {
+        "rounds": round_table,
+        "windows": lambda meetings: window_table(meetings, lengths, keep_last=keep_last),
+        "first_contacts": contact_table,
+    }
+    return {
+        name: pd.concat([_labelled(make(meetings), world) for world, meetings in found], ignore_index=True)
+        for name, make in makers.items()
+    }
+
+
+def _labelled(table: pd.DataFrame, world: _World) -> pd.DataFrame:
+    table.insert(0, "variant", world.title)
+    table.insert(1, "seed", world.seed)
+    return table
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
+def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Train the first world of each variant; its measurements and bounds, printed, as a table, and drawn."""
+    from fedroam.analysis.connectivity.bounds_figure import convergence_figure
+    from fedroam.analysis.connectivity.measure import follow
+
+    firsts: dict[str, _World] = {}
+    for world in worlds:
+        firsts.setdefault(world.title, world)
+    found: list[dict[str, Any]] = []
+    figures: dict[str, Any] = {}
+    for title, world in firsts.items():
+        ending = None if rounds is None else min(rounds, world.experiment.rounds)
+        trajectory = follow(world.experiment, ending)
+        lines = trajectory.lines()
+        say()
+        say(f"{title or 'convergence'}, seed {world.seed}, {len(trajectory.weights)} rounds:")
+        for name, value, remark in lines:
+            say(f"  {name:<58} {plain(value):>12}{'  ' + remark if remark else ''}")
+        found += [
+            {"variant": title, "seed": world.seed, "quantity": name, "value": value}
+            for name, value, _ in lines
+        ]
+        if draw:
+            name = "convergence" if len(firsts) == 1 else f"convergence_{len(figures) + 1}"
+            figures[name] = convergence_figure(trajectory)
+    return _frame(found), figures
+
+
+def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any]) -> None:
+    from fedroam.analysis.figures.drawing import save
+
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in tables.items():
+            table.to_csv(folder / f"{name}.csv", index=False)
+        for name, figure in figures.items():
+            save(figure, folder, name)
+    say(f"written: {folder}")

@@ -1,0 +1,223 @@
+"""`fedroam reproduce`: run what a study needs, and judge it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from fedroam.cli import options
+from fedroam.cli.console import out, say, tell, writing
+from fedroam.cli.progress import duration
+from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
+from fedroam.errors import FedroamError, unknown
+
+if TYPE_CHECKING:
+    from fedroam.cli.studying import Work
+    from fedroam.study.study import Item, Study
+    from fedroam.sweep import Sweep
+
+FAILED = 1
+
+
+def reproduce(
+    paper: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PAPER]",
+            help="A study that comes with fedroam, or a Python file that defines STUDY; without it, all are listed.",
+        ),
+    ] = None,
+    item: Annotated[
+        str | None,
+        typer.Argument(metavar="[ITEM]", help="Only this table, search, figure or claim. (default: all)"),
+    ] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            metavar="quick|full|NAME",
+            help="How large: quick is cut to fit two cores, full is the paper's size; or another scale that the "
+            "study names.",
+        ),
+    ] = "quick",
+    seeds: Annotated[
+        int | None, typer.Option(metavar="K", help="Run K seeds of each variant. (default: the study's)")
+    ] = None,
+    folder: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Where all of it goes. (default: studies/PAPER/SCALE)"),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
+    ] = 0,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Spread the runs over a Ray cluster (local, auto, HOST:PORT)."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only measure what the missing runs will cost.")
+    ] = False,
+    judge_only: Annotated[
+        bool, typer.Option("--judge-only", help="Run nothing; judge the runs that there are.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    debug: options.Debug = False,
+) -> None:
+    """Reproduce a paper: our numbers beside the paper's, and a verdict on each of its claims.
+
+    Runs what is missing for the item asked, several runs at a time; finished runs are used again. Ctrl-C leaves
+    checkpoints, and the same command goes on. Writes study.html, cells.csv, claims.csv, study.json and figures.
+    Without PAPER: lists studies, their items, what they cost and what has been run.
+    """
+    from fedroam.cli.studying import Work
+    from fedroam.papers.library import find_study, studies
+    from fedroam.study.files import make_files
+
+    if paper is None:
+        known = studies()
+        if not any(scale in study.scales for study in known.values()):
+            raise unknown("scale", scale, {name for study in known.values() for name in study.scales})
+        for study in known.values():
+            if scale in study.scales:
+                _list(Work(study, scale, seeds, folder, ()))
+            else:
+                say(f"{study.name}: has no scale {scale}, only {', '.join(study.scales)}")
+        say("fedroam reproduce PAPER [ITEM] runs what is missing and judges it")
+        return
+    study, use = find_study(paper)
+    items: list[Item] = [study.item(item)] if item is not None else list(study.items.values())
+    work = Work(study, scale, seeds, folder, use)
+    wanted = work.needed(items)
+    for line in make_files(
+        study, (work.experiments[key] for key, digest in work.digests.items() if digest in wanted)
+    ):
+        say(line)
+    work.check(items)
+    missing = work.missing(items)
+    if dry_run:
+        _list(work)
+        _rehearse(work, missing, workers)
+        return
+    failed: list[tuple[str, str]] = []
+    if missing and not judge_only:
+        words = ["fedroam", "reproduce", paper, *([item] if item else []), "--scale", scale]
+        options_given = (
+            ("--seeds", seeds),
+            ("--out", folder),
+            ("--workers", workers or None),
+            ("--ray", ray),
+        )
+        words += [word for name, value in options_given if value is not None for word in (name, str(value))]
+        failed = _run(work, missing, workers, ray, retry_failed, quiet, shlex.join(words))
+    _judge(work, items)
+    if failed:
+        for line in by_reason(failed):
+            tell(f"failed: {line}")
+        tell(f"error: {len(failed)} runs failed; after mending what is wrong: --retry-failed")
+        raise typer.Exit(FAILED)
+
+
+def _run(
+    work: Work, missing: set[str], workers: int, ray: str | None, retry_failed: bool, quiet: bool, again: str
+) -> list[tuple[str, str]]:
+    """Compute the missing runs; gives the titles of those that failed, and why."""
+    from fedroam.cli.studying import SWEEP
+    from fedroam.sweep import run_sweep
+
+    following = sweep_progress(quiet)
+    with going_on(again), following:
+        sweep: Sweep = run_sweep(
+            work.plan,
+            work.root / SWEEP,
+            workers=workers,
+            ray=ray,
+            observer=following.follow,
+            on_interrupt=following.interrupted,
+            retry_failed=retry_failed,
+            only=missing,
+        )
+    work.forget()
+    rows = {row.digest: row for row in sweep.failed if row.digest in missing}
+    return [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
+
+
+def _judge(work: Work, items: list[Item]) -> None:
+    from fedroam.study.evaluation import judge_study
+    from fedroam.study.page import write_study
+    from fedroam.study.terminal import print_judgement
+
+    judgement = judge_study(work.study, work.scale, range(work.seeds), work.find)
+    states = {each.name: work.state(each) for each in work.study.items.values()}
+    print_judgement(judgement, out(), {each.name for each in items}, states)
+    with writing(work.root):
+        say(f"\nstudy: {write_study(judgement, work.root, states)}")
+
+
+def kind_of(item: Item) -> str:
+    """table, search, claim or figure."""
+    from fedroam.study import Claim, Search
+    from fedroam.study import Table as PaperTable
+
+    kinds = {PaperTable: "table", Search: "search", Claim: "claim"}
+    return next((name for cls, name in kinds.items() if isinstance(item, cls)), "figure")
+
+
+def _list(work: Work) -> None:
+    """A study's items, with what they cost and what has run."""
+    study: Study = work.study
+    console = out()
+    console.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.title)}")
+    console.print(escape(f"{study.paper} {study.about}"), style="dim")
+    whole = list(study.items.values())
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for head in ("Item", "Kind", "", "Runs", "Core time left"):
+        grid.add_column(head)
+    for each in [*whole, None]:
+        items = whole if each is None else [each]
+        missing = work.missing(items)
+        if each is None:
+            done = len(work.needed(items)) - len(missing)
+            row = [
+                "all",
+                "",
+                f"scale {work.scale}, {work.seeds} seeds",
+                f"{done} of {len(work.needed(items))} runs done",
+            ]
+        else:
+            text = getattr(each, "title", getattr(each, "text", ""))
+            row = [each.name, kind_of(each), text if len(text) < 64 else f"{text[:60]}…", work.state(each)]
+        seconds = work.seconds(missing)
+        row.append("–" if not missing else "not measured" if seconds is None else duration(seconds))
+        grid.add_row(*(escape(text) for text in row))
+    console.print(grid)
+    console.print(
+        escape(
+            f"scales: {', '.join(f'{k} ({v.seeds} seeds)' for k, v in study.scales.items())}; folder: {work.root}"
+        )
+    )
+    for line in study.scale(work.scale).cut:
+        console.print(escape(f"cut at scale {work.scale}: {line}"), style="yellow")
+
+
+def _rehearse(work: Work, missing: set[str], workers: int) -> None:
+    """Measure what the missing runs will cost."""
+    from fedroam.sweep.running import expect
+
+    if not missing:
+        say("nothing is missing")
+        return
+    todo = {digest: run for digest, run in work.plan.distinct.items() if digest in missing}
+    found = expect(work.plan, todo, workers)
+    for reason in dict.fromkeys(found.failed.values()):
+        say(f"would fail: {reason}")
+    if not found.measured:
+        raise FedroamError("none of the variants could be measured, so there is no estimate")
+    cores = sum(found.by_run.values())
+    say(f"{len(todo)} runs to be computed, {duration(cores)} of one core")
+    say(
+        f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {found.measured} variants"
+    )

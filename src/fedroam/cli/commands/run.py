@@ -1,0 +1,121 @@
+"""`fedroam run`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.console import out, say, writing
+from fedroam.cli.progress import progress
+from fedroam.cli.sweep_progress import going_on
+from fedroam.errors import FedroamError, InputError
+
+if TYPE_CHECKING:
+    from fedroam.recording import Existing, Run
+
+
+def run(
+    source: options.Source,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="K", help="Run K seeds, from the file's seed on.")
+    ] = None,
+    folder: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Threads of the engine; results do not depend on it.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Whether to write report.html.")
+    ] = True,
+    debug: options.Debug = False,
+) -> None:
+    """Run an experiment: every variant and seed, then a table and a report.
+
+    Finished runs are reused; an unfinished one needs --resume or --fresh.
+
+    Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
+    """
+    from fedroam.components import use as load
+    from fedroam.experiment import plan as make_plan
+
+    if resume and fresh:
+        raise InputError("--resume and --fresh: allowed is one of the two")
+    changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
+    for file in use or []:
+        load(file)
+    plan = make_plan(source, assignments=changes, seeds=seeds)
+    for note in plan.notes:
+        say(f"note: {note}")
+
+    from fedroam.interrupts import Interrupted
+    from fedroam.runner import plan_folder, run_plan
+
+    root = Path(folder) if folder is not None else plan_folder(plan)
+    existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
+    again = _command(source, assignments, use, seeds, folder, workers, quiet, report)
+    following = progress(plan, quiet)
+    with going_on(again, "the rounds since the last checkpoint are lost"):
+        try:
+            with following:
+                runs = run_plan(
+                    plan,
+                    root,
+                    existing=existing,
+                    observer=following.follow,
+                    on_interrupt=following.interrupted,
+                )
+        except (InputError, Interrupted):
+            raise
+        except Exception as error:
+            where = f"{root / following.current}: " if following.current else ""
+            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
+            raise FedroamError(f"{where}{shown}") from error
+    if following.reused and quiet:
+        say(f"reused: {', '.join(following.reused)}")
+    _conclude(runs, root, report)
+
+
+def _conclude(runs: list[Run], root: Path, report: bool) -> None:
+    """The table, what went astray, and the report."""
+    from fedroam.analysis import compare_table, print_table
+
+    print_table(compare_table(runs), out())
+    home = runs[0].folder if len(runs) == 1 else root
+    say(f"runs: {home}")
+    if report:
+        from fedroam.analysis import write_report
+
+        with writing(home):
+            say(f"report: {write_report(runs, home)}")
+
+
+def _command(
+    source: str,
+    assignments: list[str] | None,
+    use: list[str] | None,
+    seeds: int | None,
+    folder: str | None,
+    workers: int | None,
+    quiet: bool,
+    report: bool,
+) -> str:
+    """The command that continues this very run."""
+    words = ["fedroam", "run", source]
+    words += [word for text in assignments or [] for word in ("--set", text)]
+    words += [word for file in use or [] for word in ("--use", file)]
+    words += [] if seeds is None else ["--seeds", str(seeds)]
+    words += [] if folder is None else ["--out", folder]
+    words += [] if workers is None else ["--workers", str(workers)]
+    words += ["--quiet"] * quiet + ["--no-report"] * (not report) + ["--resume"]
+    return shlex.join(words)

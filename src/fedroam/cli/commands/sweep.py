@@ -1,0 +1,216 @@
+"""`fedroam sweep`."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperCommand
+
+from fedroam.cli import options
+from fedroam.cli.console import out, say, tell
+from fedroam.cli.progress import duration
+from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
+from fedroam.errors import FedroamError
+
+if TYPE_CHECKING:
+    from fedroam.sweep import Estimate, Sweep, SweepPlan
+
+FAILED = 1
+SHOWN = 60  # rows of a table on the screen; the whole one is in the folder
+
+
+class SweepCommand(TyperCommand):
+    """`--ray` may stand alone: then the cluster is one of this machine."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See the option parser."""
+        for k, word in enumerate(args):
+            following = args[k + 1] if k + 1 < len(args) else ""
+            if word == "--ray" and not re.fullmatch(r"auto|local|ray://\S+|\S+:\d+", following):
+                args = [*args[: k + 1], "local", *args[k + 1 :]]
+                break
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+
+def sweep(
+    source: options.Source,
+    over: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--over",
+            metavar="KEY=V,V,...",
+            help="Vary a setting over values, e.g. --over mobility.kind=static,random (may be repeated: every "
+            "combination is run).",
+        ),
+    ] = None,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    seeds: Annotated[
+        int | None, typer.Option(metavar="K", help="Run K seeds of each, the same ones for all.")
+    ] = None,
+    folder: Annotated[
+        str | None,
+        typer.Option("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
+    ] = 0,
+    memory: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GIB",
+            help="Memory for all workers together; a run that needs more than its share fails alone.",
+        ),
+    ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ADDRESS]",
+            help="Spread the runs over a Ray cluster (auto, HOST:PORT, ray://...); alone: a local one.",
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the runs, and measure what they will cost.")
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin all anew, replacing what is there.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Try the failed runs again, from their checkpoints.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run an experiment for every combination of settings and seed, several at a time.
+
+    What varies comes from --over and from the file ([sweep.grid], [sweep.zip], [variants.NAME]). The same command
+    again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
+    and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
+    """
+    from fedroam.sweep import run_sweep, sweep_plan
+
+    plan = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
+    for note in plan.notes:
+        say(f"note: {note}")
+    for row in plan.refused:
+        tell(f"refused: {_title(row.keys, row.seed)}: {row.reason}")
+    root = Path(folder) if folder is not None else plan.folder
+    if dry_run:
+        _rehearse(plan, root, workers, fresh, retry_failed)
+        return
+
+    again = _command(source, over, assignments, use, seeds, folder, workers, memory, ray, quiet)
+    following = sweep_progress(quiet)
+    with going_on(again), following:
+        done = run_sweep(
+            plan,
+            root,
+            workers=workers,
+            memory_gib=memory,
+            ray=ray,
+            observer=following.follow,
+            on_interrupt=following.interrupted,
+            fresh=fresh,
+            retry_failed=retry_failed,
+        )
+    _conclude(done)
+
+
+def _title(keys: Any, seed: int) -> str:
+    from fedroam.planning.sweep_plan import title
+
+    return ", ".join(filter(None, (title(keys), f"seed {seed}")))
+
+
+def _conclude(sweep: Sweep) -> None:
+    """The table, the failures, and the exit code."""
+    measured = [name for name in ("accuracy", "loss") if name in sweep.table]
+    rows = []
+    for row, (_, facts) in zip(sweep.runs, sweep.table.iterrows(), strict=True):
+        numbers = [f"{facts[name]:.4f}" for name in measured]
+        rows.append([*(row.keys.get(name, "") for name in sweep.varied), row.seed, row.state, *numbers])
+    _print([*sweep.varied, "seed", "state", *measured], rows)
+    failed = {row.digest or _title(row.keys, row.seed): row for row in sweep.failed}
+    for line in by_reason((_title(row.keys, row.seed), row.reason) for row in failed.values()):
+        say(f"failed: {line}")
+    say(f"sweep: {sweep.folder}")
+    if failed:
+        tell(f"error: {len(failed)} of the runs failed; after mending what is wrong: --retry-failed")
+        raise typer.Exit(FAILED)
+
+
+def _print(headings: list[str], rows: list[list[Any]]) -> None:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows[:SHOWN]:
+        table.add_row(*(Text(str(value)) for value in row))
+    out().print(table)
+    if len(rows) > SHOWN:
+        say(f"... and {len(rows) - SHOWN} more")
+
+
+def _rehearse(plan: SweepPlan, root: Path, workers: int, fresh: bool, retry_failed: bool) -> None:
+    """`--dry-run`: the runs with digest and state, then time and memory."""
+    from fedroam.sweep.running import rehearse
+
+    rows, todo = rehearse(plan, root, fresh=fresh, retry_failed=retry_failed)
+    headings = [*plan.varied, "seed", "digest", "state"]
+    _print(headings, [[*(row[0].get(n, "") for n in plan.varied), *row[1:]] for row in rows])
+    say(
+        f"{len(rows)} rows, {len(plan.distinct)} different runs, {len(todo)} to be computed"
+        + (f", {len(plan.refused)} refused" if plan.refused else "")
+    )
+    say(f"sweep: {root}")
+    if not todo:
+        return
+    from fedroam.sweep.running import expect
+
+    _tell_costs(expect(plan, todo, workers))
+
+
+def _tell_costs(found: Estimate) -> None:
+    for reason in dict.fromkeys(found.failed.values()):
+        say(f"would fail: {reason}")
+    if not found.measured:
+        raise FedroamError("none of the variants could be measured, so there is no estimate")
+    many = "one variant" if found.measured == 1 else f"{found.measured} variants"
+    say(f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {many}")
+    from fedroam.sweep.limits import GIB, available_memory
+
+    data = f"data {found.data / GIB:.2f} GiB once"
+    if found.memory is None:
+        say(f"memory: {data}; that of the workers is not told by this system")
+    else:
+        each, total = found.memory / GIB, (found.memory * found.workers + found.data) / GIB
+        say(f"memory: about {each:.2f} GiB a worker, {data}: {total:.2f} GiB in all")
+        free = available_memory()
+        if free is not None and total * GIB > free:
+            say(f"note: that is more than the {free / GIB:.2f} GiB that are free; choose fewer --workers")
+
+
+def _command(
+    source: str,
+    over: list[str] | None,
+    assignments: list[str] | None,
+    use: list[str] | None,
+    seeds: int | None,
+    folder: str | None,
+    workers: int,
+    memory: float | None,
+    ray: str | None,
+    quiet: bool,
+) -> str:
+    """The command that continues this very sweep."""
+    words = ["fedroam", "sweep", source]
+    for option, texts in (("--over", over), ("--set", assignments), ("--use", use)):
+        words += [word for text in texts or [] for word in (option, text)]
+    for option, value in (("--seeds", seeds), ("--out", folder), ("--memory", memory), ("--ray", ray)):
+        words += [] if value is None else [option, f"{value:g}" if isinstance(value, float) else str(value)]
+    words += ["--workers", str(workers)] if workers else []
+    return shlex.join([*words, *["--quiet"] * quiet])

@@ -1,0 +1,5 @@
+"""The fast engine for processors: workers, hand-written gradients, and kernels compiled for this machine."""
+
+from fedroam.learning.cpu import engine
+
+__all__ = ["engine"]

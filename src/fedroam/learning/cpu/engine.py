@@ -1,0 +1,176 @@
+"""The fast CPU engine: one single-threaded worker a core, each taking whole clients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from fedroam.components import Part, field, register
+from fedroam.errors import InputError
+from fedroam.learning.cpu.mlp import DenseTrainer, groups, recognise
+from fedroam.learning.cpu.trainer import Trainer
+from fedroam.learning.cpu.worker_model import probe, replica
+from fedroam.learning.cpu.workers import Workers
+from fedroam.learning.engine import Job, Learner, Scores, Task
+from fedroam.learning.evaluation import NOTHING, Judge, blocks, scores
+from fedroam.learning.matrix import Models
+from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.reference import Reference
+from fedroam.learning.samples import Samples
+from fedroam.models import split
+
+
+@register("engine", "cpu")
+class Cpu(Part):
+    """One single-threaded worker a core; each trains whole clients, the largest first, rows in place.
+
+    Large batches are computed in pieces where a probe finds that the network treats samples one by one.
+    Multilayer perceptrons train a few clients side by side. A network that draws from torch's global generator
+    is trained one client at a time. Results do not depend on the number of workers.
+    """
+
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
+
+    def build(self, task: Task) -> CpuLearner:
+        """See `Engine.build`. Raises InputError where the data are not on the CPU."""
+        if task.x.device.type != "cpu":
+            raise InputError(f"engine 'cpu': the data are on {task.x.device}; allowed is device = \"cpu\"")
+        return CpuLearner(task, self.workers, self.native)
+
+
+@register("engine", "auto")
+class Auto(Part):
+    """`cpu` where the device is the CPU, `reference` on any other; the learner's `notes` say which."""
+
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
+
+    def build(self, task: Task) -> Learner:
+        """See `Engine.build`."""
+        if task.x.device.type == "cpu":
+            return Cpu(workers=self.workers, native=self.native).build(task)
+        return Reference().build(task)
+
+
+class _Hands:
+    """What one worker computes with; each is made when first needed."""
+
+    def __init__(self, learner: CpuLearner) -> None:
+        self.learner = learner
+        self._any: Trainer | None = None
+        self._dense: DenseTrainer | None = None
+        self._judge: Judge | None = None
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
+        learner = self.learner
+        if learner.layers is None:
+            return [self._alone(models, job) for job in jobs]
+        if self._dense is None:
+            self._dense = DenseTrainer(
+                learner.task, learner.samples, learner.layers, learner.workers.check, self._alone
+            )
+        return self._dense.train(models, jobs)
+
+    def _alone(self, models: Models, job: Job) -> float:
+        learner = self.learner
+        if self._any is None:
+            self._any = Trainer(learner.task, learner.samples, learner.nature, learner.workers.check)
+        return self._any.train(models, job)
+
+    @property
+    def judge(self) -> Judge:
+        if self._judge is None:
+            self._judge = Judge(self.learner.task, self.learner.nature)
+        return self._judge
+
+
+class CpuLearner:
+    """See `Learner`. notes: what is worth telling the user about how the work is done."""
+
+    def __init__(self, task: Task, workers: int, native: bool = True) -> None:
+        self.task = task
+        self.nature = replace(probe(task), native=native)
+        self.samples = Samples(task.x, task.y, plain=self.nature.plain)
+        self.layers = recognise(replica(task, self.nature), task)
+        self.workers = Workers(workers)
+        self._hands: dict[int, _Hands] = {}
+        notes = ["engine: cpu"]
+        if self.nature.foreign:
+            notes.append("the network draws from torch's global generator: clients are trained one by one")
+        if self.nature.plain:
+            notes.append("the network cannot work with channels-last images: it is computed the slower way")
+        usual = replace(task, objective=CrossEntropy())
+        if self.layers is None and recognise(replica(usual, self.nature), usual) is not None:
+            notes.append(
+                "the loss is not the plain cross-entropy: each worker trains one client after the other"
+            )
+        self.notes = tuple(notes)
+
+    def _of(self, worker: int) -> _Hands:
+        if worker not in self._hands:
+            self._hands[worker] = _Hands(self)
+        return self._hands[worker]
+
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        """See `Learner.train`."""
+        losses = np.full(len(jobs), np.nan)
+        units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
+
+        def do(worker: int, unit: int) -> None:
+            losses[units[unit]] = self._of(worker).train(models, [jobs[k] for k in units[unit]])
+
+        def name(unit: int) -> str:
+            clients = ", ".join(str(jobs[k].client) for k in units[unit])
+            return f"client {clients}, round {jobs[units[unit][0]].round}"
+
+        sizes = [sum(len(jobs[k].samples) for k in unit) for unit in units]
+        self.workers.run(sizes, do, name, serial=self.nature.foreign)
+        return losses
+
+    def evaluate(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> Scores:
+        """See `Learner.evaluate`."""
+        samples = Samples(x, y, plain=self.nature.plain)
+        found, case_of = blocks(models, rows, len(y), parts)
+        results = [(NOTHING, 0.0)] * len(found)
+
+        def do(worker: int, k: int) -> None:
+            self.workers.check()
+            results[k] = self._of(worker).judge.judge(models, samples, found[k])
+
+        sizes = [block.end - block.begin for block in found]
+        self.workers.run(sizes, do, lambda k: f"evaluation of row {found[k].row}", serial=self.nature.foreign)
+        return scores(found, results, case_of)
+
+    def features(
+        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
+    ) -> list[torch.Tensor]:
+        """See `Learner.features`."""
+        split(self._of(0).judge.module)  # refuse at once what has no extractor
+        results: list[torch.Tensor] = [torch.empty(0)] * len(rows)
+
+        def do(worker: int, k: int) -> None:
+            self.workers.check()
+            results[k] = self._of(worker).judge.features(models, rows[k], self.samples, parts[k])
+
+        self.workers.run(
+            [len(part) for part in parts],
+            do,
+            lambda k: f"features of row {rows[k]}",
+            serial=self.nature.foreign,
+        )
+        return results
+
+    def close(self) -> None:
+        """See `Learner.close`."""
+        self.workers.close()

@@ -1,0 +1,223 @@
+"""Kernels of two 1-D convolutions with a ReLU between, of which the largest value over the whole length is kept.
+
+Here the lanes are output channels: a place's inputs, and those of the places beside it, are then one stretch of memory,
+and a value's largest place is found where it is summed up, so that nothing as long as the series is written. Only that
+place gets a gradient: the backward pass is a few vectors for each output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fedroam.learning.cpu.kernels.ir import Value, Writer, parts
+from fedroam.learning.cpu.kernels.target import Machine, ir
+
+AT_ONCE = 8  # weights of the first convolution whose gradients are summed up at a time
+
+
+@dataclass(frozen=True)
+class Series:
+    """Sizes: x float32 [samples, inputs, length]; kernels of `near` and `far` places; `hidden` channels between.
+
+    The channels between and the outputs must fill the machine's vectors (`fits`).
+    """
+
+    inputs: int
+    length: int
+    hidden: int
+    near: int
+    outputs: int
+    far: int
+
+    def fits(self, machine: Machine) -> bool:
+        """Whether the kernels can be written."""
+        whole = self.hidden % machine.lanes == self.outputs % machine.lanes == 0
+        return whole and self.places > 0
+
+    @property
+    def between(self) -> int:
+        """Places after the first convolution."""
+        return self.length - self.near + 1
+
+    @property
+    def places(self) -> int:
+        """Places after the second."""
+        return self.between - self.far + 1
+
+    @property
+    def taps(self) -> int:
+        """Inputs of a value of the second convolution."""
+        return self.far * self.hidden
+
+    def write_between(self, k: Writer, x: Value, weights: Value, bias: Value, room: Value) -> None:
+        """relu(first convolution) of the sample at x into room [between, hidden]; weights [near, inputs, hidden]."""
+        vectors = self.hidden // k.lanes
+
+        def of_place(p: Value, _: list[Value]) -> None:
+            sums = [k.load(k.at(bias, v * k.lanes)) for v in range(vectors)]
+
+            def of_input(i: Value, sums: list[Value]) -> list[Value]:
+                for near in range(self.near):
+                    seen = k.load_spread(k.at(x, k.times(i, self.length), p, near))
+                    row = k.at(weights, k.times(i, self.hidden), near * self.inputs * self.hidden)
+                    sums = [
+                        k.fma(seen, k.load(k.at(row, v * k.lanes)), total) for v, total in enumerate(sums)
+                    ]
+                return sums
+
+            for v, total in enumerate(k.loop(0, self.inputs, 1, sums, of_input)):
+                place = k.at(room, k.times(p, self.hidden), v * k.lanes)
+                k.store(k.maximum(total, k.constant(0.0)), place)
+
+        k.loop(0, self.between, 1, [], of_place)
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """y[n, o] = max over places p of bias[o] + sum over i and d of w[o, i, d] relu(first convolution)[n, i, p + d].
+
+    Kernel: (addresses of x, of the first weights [near, inputs, hidden] and bias, of the second weights [far, hidden,
+    outputs] and bias, of room for [between, hidden], of y [samples, outputs], of the places [samples, outputs] as
+    float32; samples). Of equal values the first place is taken; a NaN is larger than all.
+    """
+
+    series: Series
+
+    def write(self, module: Any, machine: Machine) -> int:
+        """See `compiled`."""
+        s, k = self.series, Writer(module, machine.lanes, 8, 1)
+        at_x, at_first, at_bias, at_second, at_second_bias, room, at_y, at_place, samples = k.arguments
+
+        def group(first: int, size: int, n: Value) -> Any:
+            """So many vectors of outputs, `size` at a time."""
+
+            def of_group(number: Value, _: list[Value]) -> None:
+                out = k.times(k.sum(first, k.times(number, size)), k.lanes)
+                weights = k.at(at_second, out)
+                start = [k.load(k.at(at_second_bias, out, v * k.lanes)) for v in range(size)]
+
+                def block(wide: int) -> Any:
+                    def of_block(p: Value, best: list[Value]) -> list[Value]:
+                        def of_tap(tap: Value, sums: list[Value]) -> list[Value]:
+                            row = k.at(weights, k.times(tap, s.outputs))
+                            w = [k.load(k.at(row, v * k.lanes)) for v in range(size)]
+                            for q in range(wide):
+                                seen = k.load_spread(k.at(room, k.times(k.sum(p, q), s.hidden), tap))
+                                for v in range(size):
+                                    sums[q * size + v] = k.fma(seen, w[v], sums[q * size + v])
+                            return sums
+
+                        sums = k.loop(0, s.taps, 1, start * wide, of_tap)
+                        for q in range(wide):
+                            here = k.spread(k.b.sitofp(k.sum(p, q), k.float))
+                            for v in range(size):
+                                value = sums[q * size + v]
+                                larger = k.b.or_(
+                                    k.b.fcmp_ordered(">", value, best[v]),
+                                    k.b.fcmp_unordered("uno", value, value),
+                                )
+                                best[v] = k.b.select(larger, value, best[v])
+                                best[size + v] = k.b.select(larger, here, best[size + v])
+                        return best
+
+                    return of_block
+
+                best = [k.constant(float("-inf"))] * size + [k.constant(0.0)] * size
+                many = s.places // machine.channels * machine.channels
+                best = k.loop(0, many, machine.channels, best, block(machine.channels))
+                best = k.loop(many, s.places, 1, best, block(1))
+                for v in range(size):
+                    into = k.sum(k.times(n, s.outputs), out, v * k.lanes)
+                    k.store(best[v], k.at(at_y, into))
+                    k.store(best[size + v], k.at(at_place, into))
+
+            return of_group
+
+        def of_sample(n: Value, _: list[Value]) -> None:
+            s.write_between(k, k.at(at_x, k.times(n, s.inputs * s.length)), at_first, at_bias, room)
+            for first, size, groups in parts(s.outputs // k.lanes, machine.vectors):
+                k.loop(0, groups, 1, [], group(first, size, n))
+
+        k.loop(0, samples, 1, [], of_sample)
+        return k.end()
+
+
+@dataclass(frozen=True)
+class PeakGradients:
+    """The gradients of `Peaks`, added to: those of its weights and biases, as they lie for this kernel.
+
+    Kernel: (addresses of x, of the first weights [near, inputs, hidden] and bias, of the second weights [outputs, far,
+    hidden], of the gradient of y and the places [samples, outputs], of twice the room for [between, hidden], of the
+    gradients of the first weights [near, inputs, hidden] and bias, of the second [outputs, far, hidden] and bias;
+    samples).
+    """
+
+    series: Series
+
+    def write(self, module: Any, machine: Machine) -> int:
+        """See `compiled`."""
+        s, k = self.series, Writer(module, machine.lanes, 12, 1)
+        at_x, at_first, at_bias, at_second, at_dy, at_place, room, slopes, *into, samples = k.arguments
+        into_first, into_bias, into_second, into_second_bias = into
+        nothing = k.constant(0.0)
+
+        def of_output(n: Value) -> Any:
+            def body(out: Value, _: list[Value]) -> None:
+                one = k.sum(k.times(n, s.outputs), out)
+                slope = k.b.load(k.at(at_dy, one), typ=k.float)
+                place = k.b.fptosi(k.b.load(k.at(at_place, one), typ=k.float), k.whole)
+                bias = k.at(into_second_bias, out)
+                k.b.store(k.b.fadd(k.b.load(bias, typ=k.float), slope), bias)
+                wide, begin = k.spread(slope), k.times(place, s.hidden)
+
+                def of_vector(t: Value, _: list[Value]) -> None:
+                    weight, window = k.sum(k.times(out, s.taps), t), k.sum(begin, t)
+                    for target, factor in (
+                        (k.at(into_second, weight), k.at(room, window)),
+                        (k.at(slopes, window), k.at(at_second, weight)),
+                    ):
+                        k.store(k.fma(wide, k.load(factor), k.load(target)), target)
+
+                # Half of the outputs, which ReLU or dropout has set to zero, get no gradient.
+                some = k.b.zext(k.b.fcmp_unordered("!=", slope, ir.Constant(k.float, 0.0)), k.whole)
+                k.loop(0, k.times(some, s.taps), k.lanes, [], of_vector)
+
+            return body
+
+        def of_first(x: Value) -> None:
+            """Gradients of the first convolution, by vectors of its channels."""
+            weights = [(near, i) for i in range(s.inputs) for near in range(s.near)]
+
+            def of_channels(v: Value, _: list[Value]) -> None:
+                for first in range(0, len(weights), AT_ONCE):
+                    some = weights[first : first + AT_ONCE]
+
+                    def of_place(p: Value, sums: list[Value], some: Any = some) -> list[Value]:
+                        here = k.sum(k.times(p, s.hidden), v)
+                        passed = k.b.fcmp_unordered(">", k.load(k.at(room, here)), nothing)
+                        slope = k.b.select(passed, k.load(k.at(slopes, here)), nothing)
+                        seen = [k.load_spread(k.at(x, p, i * s.length + near)) for near, i in some]
+                        return [k.fma(a, slope, b) for a, b in zip(seen, sums, strict=False)] + [
+                            k.b.fadd(sums[-1], slope)
+                        ]
+
+                    *sums, total = k.loop(0, s.between, 1, [nothing] * (len(some) + 1), of_place)
+                    targets = [k.at(into_first, v, (near * s.inputs + i) * s.hidden) for near, i in some]
+                    if not first:
+                        targets, sums = [*targets, k.at(into_bias, v)], [*sums, total]
+                    for target, more in zip(targets, sums, strict=True):
+                        k.store(k.b.fadd(k.load(target), more), target)
+
+            k.loop(0, s.hidden, k.lanes, [], of_channels)
+
+        def of_sample(n: Value, _: list[Value]) -> None:
+            x = k.at(at_x, k.times(n, s.inputs * s.length))
+            s.write_between(k, x, at_first, at_bias, room)
+            size = s.between * s.hidden
+            k.loop(0, size, k.lanes, [], lambda at, _: k.store(nothing, k.at(slopes, at)))
+            k.loop(0, s.outputs, 1, [], of_output(n))
+            of_first(x)
+
+        k.loop(0, samples, 1, [], of_sample)
+        return k.end()

@@ -1,0 +1,238 @@
+"""Local training of multilayer perceptrons and softmax regression with the backward pass written out.
+
+A step of such a network is so little arithmetic that autograd, and Python between two operations, would cost more
+than the step. So clients whose batches have the same lengths are trained side by side, a few at a time, as batched
+matrix products on their rows; and where there is no momentum, the product that computes a weight's gradient adds
+it to the weight at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from fedroam.learning.cpu.sequential import sequence
+from fedroam.learning.engine import Job, Task, rate
+from fedroam.learning.matrix import Entry, Models
+from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.samples import Samples
+
+ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
+SAMPLES = 1024  # samples side by side, at most
+BATCH = 512  # larger batches gain nothing here
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Where a linear layer's weight [outputs, inputs] and bias [outputs] lie in a row."""
+
+    weight: Entry
+    bias: Entry | None
+
+
+def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
+    """The linear layers of a network that is a chain of them with ReLU between; None for any other network.
+
+    Also None where the objective is not the plain cross-entropy, or a parameter is frozen, shared or hooked.
+    """
+    if type(task.objective) is not CrossEntropy or task.layout.buffers:
+        return None
+    if not all(parameter.requires_grad for parameter in module.parameters()):
+        return None
+    chain = sequence(module)
+    if not chain:
+        return None
+    first = chain[0][1]
+    flattened = type(first) is nn.Flatten and (first.start_dim, first.end_dim) == (1, -1)
+    chain = chain[1:] if flattened else chain
+    if task.x.dim() > 2 and not flattened:
+        return None
+    kinds = [type(layer) for _, layer in chain]
+    if kinds != [nn.Linear] + [nn.ReLU, nn.Linear] * (len(kinds) // 2):
+        return None
+    entries = {entry.name: entry for entry in task.layout.parameters}
+    linear = [name for name, layer in chain if type(layer) is nn.Linear]
+    if any(f"{name}.weight" not in entries for name in linear):  # shared: it stands under another name
+        return None
+    layers = tuple(Layer(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
+    named = sum(1 if layer.bias is None else 2 for layer in layers)
+    return layers if named == len(task.layout.parameters) else None
+
+
+def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
+    """The jobs to be done side by side, as positions in `jobs`: as many samples each, anchored with the same pull, and
+    neighbours in the matrix.
+
+    What is grouped depends on the jobs alone, not on who does them. Jobs of clients without samples are left out.
+    """
+    most = max(1, ROWS_BYTES // (4 * task.layout.size))
+    alike = [(len(job.samples), _pull(job)) for job in jobs]
+    order = sorted(range(len(jobs)), key=lambda k: (alike[k], jobs[k].row))
+    group: list[int] = []
+    for k in order:
+        samples = len(jobs[k].samples)
+        batch = min(getattr(task.training, "batch_size", 0) or samples, samples, BATCH)
+        full = len(group) >= most or (len(group) + 1) * batch > SAMPLES
+        if group and (full or alike[k] != alike[group[0]]):
+            yield group
+            group = []
+        group.append(k)
+    if group:
+        yield group
+
+
+def _pull(job: Job) -> float:
+    return 0.0 if job.anchor is None else job.anchor.pull
+
+
+class DenseTrainer:
+    """One worker's way to train a few clients side by side."""
+
+    def __init__(
+        self,
+        task: Task,
+        samples: Samples,
+        layers: tuple[Layer, ...],
+        check: Callable[[], None],
+        alone: Callable[[Models, Job], float],
+    ) -> None:
+        """`alone(models, job)` trains a client whose batches are too large to gain anything here."""
+        self.task, self.samples, self.layers, self.check, self.alone = task, samples, layers, check, alone
+        classes = layers[-1].weight.shape[0]
+        smoothing = getattr(task.objective, "label_smoothing", 0.0)
+        self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
+
+    @torch.no_grad()
+    def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
+        """Train the jobs' rows in place; mean training loss of each."""
+        schedules = [list(job.batches(self.task)) for job in jobs]
+        lengths = [[len(batch) for batch in schedule] for schedule in schedules]
+        pulls = {_pull(job) for job in jobs}
+        if max(max(some, default=0) for some in lengths) > BATCH or len(pulls) > 1:
+            with torch.enable_grad():
+                return [self.alone(models, job) for job in jobs]
+        if any(some != lengths[0] for some in lengths):
+            return [self._side_by_side(models, [job], [schedules[k]])[0] for k, job in enumerate(jobs)]
+        return self._side_by_side(models, jobs, schedules)
+
+    def _side_by_side(
+        self, models: Models, jobs: Sequence[Job], schedules: Sequence[list[np.ndarray]]
+    ) -> list[float]:
+        if not schedules[0]:
+            return [float("nan")] * len(jobs)
+        rows, put_back = _rows(models.parameters, jobs)
+        momentum, put_momentum_back = None, None
+        if models.momentum is not None:
+            momentum, put_momentum_back = _rows(models.momentum, jobs)
+        elif self.task.training.momentum:
+            momentum = torch.zeros(rows.shape)
+        total, seen, lr = (
+            torch.zeros(len(jobs), dtype=torch.float64),
+            0,
+            rate(self.task.training, jobs[0].round),
+        )
+        weights = [self._views(matrix) for matrix in (rows, momentum) if matrix is not None]
+        pull, steady = _anchors(jobs, rows)
+        decay = self.task.training.weight_decay + pull
+        for batches in zip(*schedules, strict=True):
+            self.check()
+            x, y = self.samples.pick(torch.from_numpy(np.concatenate(batches)))
+            size = len(batches[0])
+            x = x.flatten(1).view(len(jobs), size, -1)
+            targets = self.targets.index_select(0, y).view(len(jobs), size, -1)
+            velocities = weights[-1] if momentum is not None else None
+            total += self._step(x, targets, weights[0], velocities, lr, decay)
+            seen += size
+            if momentum is None and steady is not None:
+                rows.sub_(steady, alpha=lr)
+            if momentum is not None:
+                if decay:
+                    momentum.add_(rows, alpha=decay)
+                if steady is not None:
+                    momentum.add_(steady)
+                rows.sub_(momentum, alpha=lr)
+        put_back()
+        if put_momentum_back is not None:
+            put_momentum_back()
+        return [float(loss) for loss in total / seen]
+
+    def _views(self, rows: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+        """Weights [clients, outputs, inputs] and biases [clients, outputs] within rows."""
+
+        def view(entry: Entry) -> torch.Tensor:
+            return rows[:, entry.offset : entry.offset + entry.size].view(len(rows), *entry.shape)
+
+        return [
+            (view(layer.weight), None if layer.bias is None else view(layer.bias)) for layer in self.layers
+        ]
+
+    def _step(
+        self,
+        x: torch.Tensor,
+        targets: torch.Tensor,
+        layers: list[tuple[torch.Tensor, torch.Tensor | None]],
+        velocities: list[tuple[torch.Tensor, torch.Tensor | None]] | None,
+        lr: float,
+        decay: float,
+    ) -> torch.Tensor:
+        """One step of every client; x [clients, n, inputs], targets [clients, n, classes]. Sums of the losses.
+
+        decay: how much of the weights is added to their gradient. With velocities v only those are brought up to
+        date, v <- m v + g, and the caller does the rest.
+        """
+        inputs, a = [], x
+        for k, (weight, bias) in enumerate(layers):
+            if k:
+                a = a.relu_()
+            inputs.append(a)
+            matrix = weight.transpose(1, 2)
+            a = torch.bmm(a, matrix) if bias is None else torch.baddbmm(bias[:, None], a, matrix)
+        log = torch.log_softmax(a, 2)
+        loss = -(log * targets).sum((1, 2), dtype=torch.float64)
+        gradient = (log.exp_() - targets).div_(x.shape[1])
+        keep = 1 - lr * decay
+        for k in reversed(range(len(layers))):
+            (weight, bias), a = layers[k], inputs[k]
+            below = torch.ops.aten.threshold_backward(torch.bmm(gradient, weight), a, 0) if k else None
+            if velocities is None:
+                weight.baddbmm_(gradient.transpose(1, 2), a, beta=keep, alpha=-lr)
+                if bias is not None:
+                    bias.mul_(keep).sub_(gradient.sum(1), alpha=lr)
+            else:
+                m = self.task.training.momentum
+                velocity, bias_velocity = velocities[k]
+                velocity.baddbmm_(gradient.transpose(1, 2), a, beta=m)
+                if bias_velocity is not None:
+                    bias_velocity.mul_(m).add_(gradient.sum(1))
+            if below is not None:
+                gradient = below
+        return loss
+
+
+def _anchors(jobs: Sequence[Job], rows: torch.Tensor) -> tuple[float, torch.Tensor | None]:
+    """The anchors of jobs with the same pull, as pull * x + steady: the pull, and steady [jobs, parameters] if any."""
+    anchors = [job.anchor for job in jobs]
+    pull = _pull(jobs[0])
+    if all(a is None or ((a.target is None or not pull) and a.shift is None) for a in anchors):
+        return pull, None
+    steady = torch.zeros(rows.shape)
+    for own, anchor in zip(steady, anchors, strict=True):
+        if anchor is not None and anchor.target is not None:
+            own.sub_(anchor.target, alpha=pull)
+        if anchor is not None and anchor.shift is not None:
+            own.add_(anchor.shift)
+    return pull, steady
+
+
+def _rows(matrix: torch.Tensor, jobs: Sequence[Job]) -> tuple[torch.Tensor, Callable[[], object]]:
+    """The jobs' rows: a slice where they are neighbours, else a copy; and how to put a copy back."""
+    own = [job.row for job in jobs]
+    if own == list(range(own[0], own[0] + len(own))):
+        return matrix.data[own[0] : own[0] + len(own)], lambda: None
+    index = torch.tensor(own)
+    copy = matrix.data.index_select(0, index)
+    return copy, lambda: matrix.data.index_copy_(0, index, copy)

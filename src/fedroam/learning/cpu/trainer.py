@@ -1,0 +1,121 @@
+"""The local training of one client by one single-threaded worker, for any `nn.Module` and any objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from fedroam.learning.cpu.sequential import PIECE, chain_of
+from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, replica, write_buffers
+from fedroam.learning.engine import Anchor, Job, Task, rate
+from fedroam.learning.matrix import Entry, Models
+from fedroam.learning.samples import Samples
+from fedroam.models import noise
+from fedroam.randomness import torch_default_stream, torch_stream
+
+
+class Trainer:
+    """One worker's network, gradient memory and optimiser. Rows are trained in place.
+
+    The network's parameters are made views into the client's row, and its gradients are views into one flat
+    vector, so that the optimiser is a few operations on whole rows (the update rule of torch.optim.SGD).
+    """
+
+    def __init__(self, task: Task, samples: Samples, nature: Nature, check: Callable[[], None]) -> None:
+        self.task, self.samples, self.nature, self.check = task, samples, nature, check
+        self.module = replica(task, nature).train()
+        self.gradient = torch.zeros(task.layout.size)
+        self.parameters = dict(self.module.named_parameters())
+        self.still: list[Entry] | None = None  # parameters that get no gradient; None before the first step
+        self.chain = None if nature.plain else chain_of(self.module, task, self.gradient, nature.native)
+        # Momentum that does not outlive the round.
+        self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
+
+    def train(self, models: Models, job: Job) -> float:
+        """Train the job's row in place; mean training loss."""
+        task, layout = self.task, self.task.layout
+        row = models.parameters[job.row].data
+        if self.chain is not None:
+            self.chain.attach(row)
+        else:
+            attach(self.module, layout, row)
+        read_buffers(self.module, layout, models.buffers[job.row])
+        momentum = None if models.momentum is None else models.momentum[job.row].data
+        if momentum is None and self.passing_momentum is not None:
+            momentum = self.passing_momentum.zero_()
+        with noise(torch_stream(task.seed, "dropout", job.round, job.client)):
+            if self.nature.foreign:
+                with torch_default_stream(task.seed, "foreign draws", job.round, job.client):
+                    loss = self._steps(job, row, momentum)
+            else:
+                loss = self._steps(job, row, momentum)
+        write_buffers(self.module, layout, models.buffers[job.row])
+        return loss
+
+    def _steps(self, job: Job, row: torch.Tensor, momentum: torch.Tensor | None) -> float:
+        lr, total, seen = rate(self.task.training, job.round), 0.0, 0
+        for positions in job.positions(self.task):
+            self.check()
+            total += self._gradient(job, positions) * len(positions)
+            seen += len(positions)
+            if job.anchor is not None:
+                self._hold(job.anchor, row)
+            self._update(row, momentum, lr)
+        return total / seen if seen else float("nan")
+
+    def _gradient(self, job: Job, batch: np.ndarray) -> float:
+        """Mean loss of a batch (positions in the job's samples); its gradient is left in `self.gradient`."""
+        self.gradient.zero_()
+        index, positions = torch.from_numpy(job.samples[batch]), torch.from_numpy(batch)
+        most = PIECE if self.chain is None else self.chain.many
+        step = most if self.nature.apart and len(batch) > most else len(batch)
+        pieces, total = index.split(step), 0.0
+        for piece, some in zip(pieces, positions.split(step), strict=True):
+            if self.chain is not None:
+                self.check()
+                total += self.chain.add_gradient(*self.samples.pick(piece), len(piece) / len(batch))
+                continue
+            handed = job.handed(some) if job.given or job.each else {}
+            loss = self.task.objective.loss(self.module, *self.samples.pick(piece), **handed)
+            if len(pieces) > 1:
+                self.check()
+                loss = loss * (len(piece) / len(batch))
+            loss.backward()
+            if self.still is None:
+                self.still = self._collect()
+            total += float(loss.detach())
+        return total
+
+    def _collect(self) -> list[Entry]:
+        """After the very first backward pass: from now on gradients are added up in `self.gradient`.
+
+        Returns the parameters without a gradient, frozen or not used, which torch.optim.SGD leaves alone too.
+        """
+        still = []
+        for entry in self.task.layout.parameters:
+            parameter, view = self.parameters[entry.name], entry.view(self.gradient)
+            if parameter.grad is None:
+                still.append(entry)
+            else:
+                view.copy_(parameter.grad)
+                parameter.grad = view
+        return still
+
+    def _hold(self, anchor: Anchor, row: torch.Tensor) -> None:
+        """Add an anchor's terms to the gradient, but for parameters that get none."""
+        anchor.add(self.gradient, row)
+        for entry in self.still or ():
+            entry.view(self.gradient).zero_()
+
+    def _update(self, row: torch.Tensor, momentum: torch.Tensor | None, lr: float) -> None:
+        """v <- m v + (g + d x); x <- x - lr v, as torch.optim.SGD."""
+        gradient, decay = self.gradient, self.task.training.weight_decay
+        if decay:
+            gradient.add_(row, alpha=decay)
+            for entry in self.still or ():
+                entry.view(gradient).zero_()
+        if momentum is not None:
+            gradient = momentum.mul_(self.task.training.momentum).add_(gradient)
+        row.add_(gradient, alpha=-lr)

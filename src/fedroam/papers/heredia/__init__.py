@@ -1,0 +1,1 @@
+"""The study of de Heredia (2024)."""

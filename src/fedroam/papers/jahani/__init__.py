@@ -1,0 +1,1 @@
+"""The study of Jahani et al."""

@@ -1,0 +1,278 @@
+"""What Jahani et al. claim of their experiments, each as a test over seeds."""
+
+from __future__ import annotations
+
+import math
+
+from fedroam.papers.jahani.runs import (
+    ALL_MOBILE,
+    ALPHAS,
+    CIFAR_LARGE,
+    CIFAR_SMALL,
+    FEW_MOBILE,
+    FEW_RADII,
+    LARGE,
+    LARGE_AXES,
+    LARGEST,
+    MAP_MOBILE,
+    NETWORK_SETTINGS,
+    RUNS,
+    above_share,
+    common,
+)
+from fedroam.papers.steered_variants import LABELS, MOVING, STATIC, STEERED, about
+from fedroam.study.claims import Beyond, Claim, Test, all_of, equal, falls, order, rises, under
+from fedroam.study.measures import best, final, later_half, smallest_b
+from fedroam.study.values import Value, average
+
+# Gains over random movement with 5 mobile clients (points), by alpha and pattern.
+GAINS = {(0.05, "dam"): 5.0, (0.05, "dcm"): 8.0, (0.1, "dam"): 4.0, (0.1, "dcm"): 4.0}
+SPARSE_GAIN = 20.0  # "up to", at Rc = 1
+
+
+def ahead(first: str, second: str) -> Test:
+    """One pattern ahead of another over the later half of the run, averaged over figure 2 and Table II."""
+    return order(
+        *(
+            average(RUNS.of(later_half, p, mobile=m, alpha=a) for m in (3, 5) for a in ALPHAS)
+            for p in (first, second)
+        )
+    )
+
+
+def moving(**settings: float) -> Value:
+    """Highest accuracy, averaged over the patterns that move."""
+    return average(RUNS.of(best, p, **settings) for p in MOVING)
+
+
+def drop(pattern: str) -> Value:
+    """Final accuracy that more heterogeneous data cost, with 3 mobile clients."""
+    return RUNS.of(final, pattern, mobile=3, alpha=0.1) - RUNS.of(final, pattern, mobile=3, alpha=0.05)
+
+
+def speed_gain(mobile: int) -> Value:
+    """What unlimited instead of the shortest moves bring clients that move at random, at Rc = 3."""
+    fast, slow = (RUNS.of(best, "random", mobile=mobile, step=step) for step in (math.inf, 1.0))
+    return fast - slow
+
+
+def over_map(step: float) -> Value:
+    """Highest accuracy at Rc = 3 and one Rm, averaged over the numbers of clients that move at random."""
+    return average(RUNS.of(best, "random", mobile=m, step=step) for m in MAP_MOBILE)
+
+
+IN_FIGURE_2 = (
+    Claim(
+        "random-beats-static",
+        "Even random movement is well above static clients.",
+        ahead("random", STATIC),
+        "Fig. 2, Table II",
+    ),
+    Claim(
+        "dam-beats-random",
+        "DAM consistently outperforms random movement.",
+        ahead("dam", "random"),
+        "Sec. V-B2",
+    ),
+    Claim(
+        "dcm-beats-random",
+        "DCM consistently outperforms random movement.",
+        ahead("dcm", "random"),
+        "Sec. V-B2",
+    ),
+    Claim("dcm-beats-dam", "DCM provides the best accuracy.", ahead("dcm", "dam"), "Sec. V-B2"),
+    *(
+        Claim(
+            f"gain-alpha-{alpha:g}".replace(".", "_"),
+            f"At α = {alpha:g}, DAM and DCM are about {GAINS[alpha, 'dam']:g} and {GAINS[alpha, 'dcm']:g} points above "
+            "random movement.",
+            about((RUNS.gain(p, alpha=alpha), GAINS[alpha, p]) for p in STEERED),
+            "Sec. V-B2",
+        )
+        for alpha in ALPHAS
+    ),
+    Claim(
+        "steering-limits-the-drop",
+        "From α = 0.1 to 0.05, DAM and DCM lose less than 10 points.",
+        all_of([under(drop(p), 10) for p in STEERED]),
+        "Sec. V-B3",
+    ),
+    Claim(
+        "random-drops-more",
+        "Static clients and random movement lose more than DAM and DCM do.",
+        all_of([order(drop(p), average(drop(q) for q in STEERED)) for p in (STATIC, "random")]),
+        "Sec. V-B3: 19.34 and 14.00 points",
+    ),
+)
+IN_FIGURE_3 = (
+    Claim(
+        "more-mobile-is-better",
+        "The more clients move, the higher the accuracy (mean of random, DAM and DCM).",
+        rises({m: moving(mobile=m) for m in FEW_MOBILE}),
+        "Fig. 3a",
+    ),
+    Claim(
+        "gains-grow-with-numbers",
+        "The gains of DAM and DCM over random movement grow with the number of mobile clients.",
+        rises({m: average(RUNS.gain(p, measure=best, mobile=m) for p in STEERED) for m in FEW_MOBILE}),
+        "Sec. V-B4",
+    ),
+    Claim(
+        "gap-widens-as-radius-falls",
+        "The smaller the communication radius, the wider the gap between static and moving clients.",
+        falls({r: moving(radius=r) - RUNS.of(best, STATIC, radius=r) for r in FEW_RADII}),
+        "Sec. V-B4",
+    ),
+    Claim(
+        "gain-sparse",
+        "At Rc = 1, steering is up to 20 points above random movement (tested of DCM).",
+        about([(RUNS.gain("dcm", measure=best, radius=1.0), SPARSE_GAIN)]),
+        "Sec. V-B4",
+    ),
+    Claim(
+        "farther-is-better",
+        "The farther clients move in a round, the higher the accuracy (mean of random, DAM and DCM).",
+        order(moving(step=5.0), moving(step=1.0)),
+        "Sec. V-B4",
+    ),
+    Claim(
+        "ahead-at-small-steps",
+        "Even with a small Rm, DAM and DCM are ahead of random movement.",
+        all_of([Beyond(RUNS.gain(p, measure=best, step=1.0)) for p in STEERED]),
+        "Sec. V-B4",
+    ),
+)
+IN_CONNECTIVITY = (
+    Claim(
+        "b-falls-with-steering",
+        "Steering links everybody sooner: B of DCM is smaller than that of DAM, and this than that of random movement.",
+        all_of(
+            [
+                order(RUNS.of(smallest_b, slow, mobile=m), RUNS.of(smallest_b, fast, mobile=m))
+                for m in (3, 5)
+                for slow, fast in (("random", "dam"), ("dam", "dcm"))
+            ]
+        ),
+        "Sec. III and V-B4, discussion",
+    ),
+)
+IN_THRESHOLDS = (
+    Claim(
+        "radius-3-mobile",
+        "With 3 mobile clients DCM reaches 90 % of the fully connected graph at Rc = 4, random movement not before 5.",
+        all_of(
+            [
+                Beyond(above_share("dcm", mobile=3, radius=4.0)),
+                under(above_share("random", mobile=3, radius=4.0), 0),
+                Beyond(above_share("random", mobile=3, radius=5.0)),
+            ]
+        ),
+        "Fig. 4a",
+    ),
+    Claim(
+        "radius-5-mobile",
+        "With 5 mobile clients DCM reaches it at Rc = 3, random movement not before 4.",
+        all_of(
+            [
+                Beyond(above_share("dcm", mobile=5, radius=3.0)),
+                under(above_share("random", mobile=5, radius=3.0), 0),
+                Beyond(above_share("random", mobile=5, radius=4.0)),
+            ]
+        ),
+        "Fig. 4b",
+    ),
+    Claim(
+        "random-never-at-radius-3",
+        "At Rc = 3 random movement never reaches it, however far clients move (tested with 8 mobile, unconstrained).",
+        under(above_share("random", mobile=8, step=math.inf), 0),
+        "Fig. 5c, 5d",
+    ),
+    Claim(
+        "dcm-with-4-at-radius-3",
+        "At Rc = 3 DCM reaches it with 4 mobile clients.",
+        Beyond(above_share("dcm", mobile=4)),
+        "Fig. 5c, 5d",
+    ),
+    Claim(
+        "fewer-mobile-at-radius-4",
+        "At Rc = 4 DCM needs fewer mobile clients than random movement (tested: with equally many it is ahead, "
+        "averaged over 1 to 8 of them, at Rm = 5 and unconstrained).",
+        Beyond(
+            average(
+                RUNS.gain("dcm", measure=best, mobile=m, radius=4.0, step=step)
+                for m in ALL_MOBILE
+                for step in (5.0, math.inf)
+            )
+        ),
+        "Fig. 5a, 5b",
+    ),
+)
+IN_MAPS = (
+    Claim(
+        "saturates-in-step",
+        "Accuracy saturates in Rm: at Rc = 3, Rm = 9 is within 2 points of unconstrained movement.",
+        equal(over_map(9.0), over_map(math.inf), margin=2.0),
+        "Fig. 6; 9 and the margin are ours",
+    ),
+    Claim(
+        "speed-helps-more-of-them",
+        "Faster movement brings more where more clients move.",
+        order(speed_gain(7), speed_gain(1)),
+        "Sec. V-B6",
+    ),
+    Claim(
+        "mobility-hardly-matters-at-large-radius",
+        "With a large communication radius neither number nor speed of mobile clients matters: at Rc = 7, 7 "
+        "unconstrained ones are within 2 points of one that moves by 1.",
+        equal(
+            RUNS.of(best, "random", mobile=7, radius=7.0, step=math.inf),
+            RUNS.of(best, "random", mobile=1, radius=7.0, step=1.0),
+            margin=2.0,
+        ),
+        "Sec. V-B6; 7 and the margin are ours",
+    ),
+)
+IN_OTHER_NETWORKS = tuple(
+    Claim(
+        f"generalises-{network.name}",
+        f"On {'CIFAR-10' if network.settings else 'MNIST'} with {network.clients} clients on {network.side} x "
+        f"{network.side}, {LABELS['dam']} and {LABELS['dcm']} are ahead of random movement.",
+        all_of(
+            [
+                Beyond(RUNS.gain(p, measure=later_half, network=network, **NETWORK_SETTINGS[network.name]))
+                for p in STEERED
+            ]
+        ),
+        "Fig. 7",
+    )
+    for network in (CIFAR_SMALL, CIFAR_LARGE, LARGE, LARGEST)
+)
+IN_LARGER_NETWORKS = tuple(
+    Claim(
+        f"dcm-needs-less-{network.name}",
+        f"With {network.clients} clients on {network.side} x {network.side}, DCM needs a smaller Rc and fewer mobile "
+        "clients than random movement (tested: at equal Rc, and with equally many, it is ahead on average).",
+        all_of(
+            [
+                Beyond(
+                    average(
+                        RUNS.gain("dcm", measure=best, network=network, **{**common(network), key: value})
+                        for value in values
+                    )
+                )
+                for key, values in LARGE_AXES.items()
+            ]
+        ),
+        "Fig. 8",
+    )
+    for network in (LARGE, LARGEST)
+)
+CLAIMS = (
+    *IN_FIGURE_2,
+    *IN_FIGURE_3,
+    *IN_CONNECTIVITY,
+    *IN_THRESHOLDS,
+    *IN_MAPS,
+    *IN_OTHER_NETWORKS,
+    *IN_LARGER_NETWORKS,
+)

@@ -1,0 +1,215 @@
+"""What the paper of MoCFL claims of its experiments, each as a test over partitions (see `papers.mocfl`)."""
+
+from __future__ import annotations
+
+from fedroam.papers.mocfl.effects import AS_FEDGH, AT_64, BATCH, PART, PARTS
+from fedroam.papers.mocfl.runs import (
+    ABLATIONS,
+    BASELINES,
+    FEW,
+    FRAGILE,
+    MANY,
+    METHODS,
+    MNIST_FEDAVG,
+    ONE_MODEL,
+    PERSONAL,
+    RATES,
+    RIVALS,
+    ROBUST,
+    ahead,
+    best,
+    drop,
+    fluctuation,
+    late,
+    name,
+    part_brings,
+)
+from fedroam.study.claims import Beyond, Claim, all_of, equal, order, over, size, under
+from fedroam.study.values import Value, average
+
+MARGIN = 3.0  # points: what is robust loses less at CAR 0.5, what is not loses more
+ONE_POINT = 2.0  # points: "about one" is less than this
+_OURS = "not in the paper"
+LATER = "added after the first run had been read"
+
+
+def _mean_best(kinds: tuple[str, ...], clients: int) -> Value:
+    return average(best.of(name(kind, clients)) for kind in kinds)
+
+
+def _first(clients: int) -> Claim:
+    return Claim(
+        f"first-{clients}",
+        f"With {clients} clients, all active, MoCFL has the highest accuracy of the eight methods (best round).",
+        all_of([over(ahead("mocfl", rival, clients), 0) for rival in RIVALS]),
+        source="Sec. 4.1, Table 1",
+    )
+
+
+def _first_late(clients: int) -> Claim:
+    return Claim(
+        f"first-late-{clients}",
+        f"The same with {clients} clients over the last ten rounds, which are not chosen on test data.",
+        all_of([over(ahead("mocfl", rival, clients, late), 0) for rival in RIVALS]),
+        source=f"{_OURS}: a fairer number",
+    )
+
+
+def _against(baseline: str) -> Claim:
+    return Claim(
+        f"mocfl-beats-{baseline}",
+        f"MoCFL is above {BASELINES[baseline]} with 10 and with 50 clients, all active (last ten rounds).",
+        all_of([over(ahead("mocfl", baseline, n, late), 0) for n in RATES]),
+        source=f"{_OURS}: a method that does not is of no use to its users",
+    )
+
+
+def _part(key: str, text: str, source: str) -> Claim:
+    return Claim(
+        f"{key.removeprefix('no-').removeprefix('own-')}-helps",
+        f"{text} MoCFL is better than {ABLATIONS[key][0]} (10 clients, last ten rounds, mean of CAR 1.0 and 0.5).",
+        over(part_brings(key), 0),
+        source=source,
+    )
+
+
+def _part_matched(key: str) -> Claim:
+    return Claim(
+        f"{key.removeprefix('no-').removeprefix('own-')}-helps-as-fedgh",
+        f"With FedGH's server and start, too, MoCFL is better than {ABLATIONS[key][0]} (10 clients, all active, last "
+        "ten rounds).",
+        over(PART[PARTS[key]](FEW, late), 0),
+        source=_OURS,
+        family=LATER,
+    )
+
+
+CLAIMS = (
+    _first(FEW),
+    _first(MANY),
+    _first_late(FEW),
+    _first_late(MANY),
+    Claim(
+        "far-above-static-methods",
+        "MoCFL improves accuracy by 5 to 19 points over the other methods: by more than 5 over their mean, with 10 and "
+        "with 50 clients (best round).",
+        all_of([size(best.of(name("mocfl", n)), _mean_best(RIVALS, n), 5.0) for n in RATES]),
+        source="Sec. 1, Table 1; the mean is our reading",
+    ),
+    Claim(
+        "personalised-ahead",
+        "FedAvgDBE, FedProto, GPFL, FedGH and MoCFL are each ahead of FedAvg, FedProx and MOON, with 10 and with 50 "
+        "clients (best round).",
+        all_of([over(ahead(p, one, n), 0) for n in RATES for p in PERSONAL for one in ONE_MODEL]),
+        source="Sec. 4.1, Table 1",
+    ),
+    Claim(
+        "personalised-far-ahead",
+        "They are far ahead: their mean by more than 5 points (in the paper about 10), with 10 and with 50 clients.",
+        all_of([size(_mean_best(PERSONAL, n), _mean_best(ONE_MODEL, n), 5.0) for n in RATES]),
+        source="Sec. 4.1, Table 1; half of its 10 points is our bound",
+    ),
+    Claim(
+        "mocfl-robust-10",
+        "With 10 clients MoCFL loses about one point at CAR 0.5 (less than 2; last ten rounds).",
+        equal(late.of(name("mocfl")), late.of(name("mocfl", rate=0.5)), ONE_POINT),
+        source="Sec. 4.2, Fig. 4; the margin is ours",
+    ),
+    Claim(
+        "three-robust-10",
+        "With 10 clients FedProto, GPFL and MoCFL are robust: at CAR 0.5 each stays within 3 points.",
+        all_of([equal(late.of(name(kind)), late.of(name(kind, rate=0.5)), MARGIN) for kind in ROBUST]),
+        source="Sec. 4.2, Fig. 4; the margin is ours",
+    ),
+    Claim(
+        "others-drop-10",
+        "The others (FedAvg, FedProx, MOON, FedAvgDBE, FedGH) drop significantly at CAR 0.5: each by more than 3 "
+        "points.",
+        all_of([Beyond(drop(kind), MARGIN) for kind in FRAGILE]),
+        source="Sec. 4.2, Fig. 4; the margin is ours",
+    ),
+    Claim(
+        "mocfl-robust-50",
+        "With 50 clients MoCFL stays stable: at CAR 0.5 it is within 3 points of CAR 1.0.",
+        equal(late.of(name("mocfl", MANY)), late.of(name("mocfl", MANY, 0.5)), MARGIN),
+        source="Sec. 4.2, Fig. 3; the margin is ours",
+    ),
+    Claim(
+        "first-under-churn",
+        "At CAR 0.5, too, MoCFL has the highest accuracy, with 10 and with 50 clients (last ten rounds).",
+        all_of([over(ahead("mocfl", rival, n, late, 0.5), 0) for n in RATES for rival in RIVALS]),
+        source="Sec. 4.2, Figs. 3 and 4",
+    ),
+    Claim(
+        "gpfl-activity",
+        "With 50 clients GPFL is slightly better where more are active (CAR 1.0 against 0.5).",
+        order(late.of(name("gpfl", MANY)), late.of(name("gpfl", MANY, 0.5))),
+        source="Sec. 4.2, Fig. 3",
+    ),
+    Claim(
+        "fedgh-fluctuates",
+        "With 50 clients FedGH's accuracy fluctuates more than MoCFL's, at CAR 1.0 and 0.5.",
+        all_of([over(ahead("fedgh", "mocfl", MANY, fluctuation, rate), 0) for rate in (1.0, 0.5)]),
+        source="Sec. 4.2, Fig. 3",
+    ),
+    Claim(
+        "imbalance-hurts",
+        "FedAvg is better on MNIST and on Fashion-MNIST, whose classes are balanced, than on UNSW-NB15.",
+        all_of([over(late.of(name("fedavg", data=d)) - late.of(name("fedavg")), 0) for d in MNIST_FEDAVG]),
+        source="App. B, Fig. 7",
+    ),
+    Claim(
+        "imbalance-unsettles",
+        "FedGH's accuracy fluctuates more on UNSW-NB15 than on MNIST and on Fashion-MNIST.",
+        all_of(
+            [
+                over(fluctuation.of(name("fedgh")) - fluctuation.of(name("fedgh", data=d)), 0)
+                for d in MNIST_FEDAVG
+            ]
+        ),
+        source="App. B, Fig. 7",
+    ),
+    _part("no-affinity", "Blending extractors by affinity helps:", "Sec. 3.2 and 4.1, in words"),
+    _part("no-history", "Historical features help:", "Sec. 3.3 and 4.2, in words"),
+    _part("own-head", "The global head helps:", "Sec. 3.3 and 4.2, in words"),
+    _against("majority"),
+    _against("local"),
+    Claim(
+        "each-beats-local",
+        "Each of the eight methods is above learning alone, with 10 and with 50 clients, all active (last ten rounds).",
+        all_of(
+            [
+                over(ahead(kind, "local", n, late), 0)
+                for n in RATES
+                for kind in METHODS
+                if kind in (*RIVALS, "mocfl")
+            ]
+        ),
+        source=_OURS,
+    ),
+    Claim(
+        "above-fedgh-as-fedgh",
+        "Where the server takes one pair a step for both and all start equally, as in FedGH, MoCFL is above FedGH, "
+        "with 10 and with 50 clients, all active (last ten rounds).",
+        all_of([over(AS_FEDGH(n, late), 0) for n in RATES]),
+        source=_OURS,
+        family=LATER,
+    ),
+    Claim(
+        "above-fedgh-at-64",
+        "Where it takes 64 pairs a step for both and all start equally, MoCFL is above FedGH, with 10 and with 50 "
+        "clients, all active (last ten rounds).",
+        all_of([over(AT_64(n, late), 0) for n in RATES]),
+        source=_OURS,
+        family=LATER,
+    ),
+    Claim(
+        "server-batch-matters",
+        "FedGH, too, is better where its server takes 64 pairs a step instead of one, with 10 and with 50 clients, all "
+        "active (last ten rounds).",
+        all_of([under(BATCH["FedGH"](n, late), 0) for n in RATES]),
+        source=_OURS,
+        family=LATER,
+    ),
+    *(_part_matched(key) for key in PARTS),
+)

@@ -1,0 +1,160 @@
+"""What Reza et al. claim of their experiments, each as a test over seeds."""
+
+from __future__ import annotations
+
+import math
+
+from fedroam.papers.reza.runs import (
+    CIFAR,
+    CIFAR_GAINS,
+    CIFAR_PANELS,
+    FEW_MOBILE,
+    FEW_RADII,
+    GAINS,
+    LARGE,
+    LARGE_GAINS,
+    LARGE_PANELS,
+    LIMITS,
+    MOBILE_GAINS,
+    PANELS,
+    RUNS,
+    SPARSE_GAIN,
+    THREE,
+    Settings,
+)
+from fedroam.papers.steered_variants import MOVING, STATIC, STEERED, about
+from fedroam.study.claims import Beyond, Claim, Test, all_of, equal, order, rises
+from fedroam.study.measures import final, later_half
+from fedroam.study.values import Value, average
+
+
+def ahead(first: str, second: str, panels: dict[str, Settings] = PANELS) -> Test:
+    """One pattern ahead of another over the later half of the run, averaged over panels (default: of figure 2)."""
+    return order(*(average(RUNS.of(later_half, p, **s) for s in panels.values()) for p in (first, second)))
+
+
+def both_limits(alpha: float) -> list[Value]:
+    """Gains of DAM and of DCM, each averaged over both Rm."""
+    return [average(RUNS.gain(p, alpha=alpha, step=step) for step in LIMITS) for p in STEERED]
+
+
+def of_three(key: str, value: float) -> Value:
+    """Final accuracy with 3 mobile clients and one setting, averaged over the patterns that move."""
+    return average(RUNS.of(final, p, **{**THREE, key: value}) for p in MOVING)
+
+
+def limited(step: float) -> Value:
+    """Accuracy over the later half at one Rm, averaged over the patterns that move and both alphas."""
+    return average(RUNS.of(later_half, p, alpha=alpha, step=step) for p in MOVING for alpha in GAINS)
+
+
+def limit_name(step: float) -> str:
+    """How the paper calls a finite and an infinite Rm."""
+    return "unconstrained" if math.isinf(step) else "constrained"
+
+
+CLAIMS = (
+    Claim(
+        "random-beats-static",
+        "Clients that move, even at random, are ahead of static ones.",
+        ahead("random", STATIC),
+        "Fig. 2",
+    ),
+    Claim("dam-beats-random", "DAM is ahead of random movement.", ahead("dam", "random"), "Fig. 2"),
+    Claim("dcm-beats-random", "DCM is ahead of random movement.", ahead("dcm", "random"), "Fig. 2"),
+    Claim("dcm-beats-dam", "DCM outperforms DAM.", ahead("dcm", "dam"), "Sec. V-B"),
+    *(
+        Claim(
+            f"gain-alpha-{alpha:g}".replace(".", "_"),
+            f"At α = {alpha:g}, DAM and DCM are about {points:g} points above random movement.",
+            about((value, points) for value in both_limits(alpha)),
+            "Sec. V-B",
+        )
+        for alpha, points in GAINS.items()
+    ),
+    Claim(
+        "unconstrained-is-better",
+        "Unconstrained movement converges better than constrained movement.",
+        order(limited(math.inf), limited(5.0)),
+        "Sec. V-B",
+    ),
+    Claim(
+        "more-mobile-is-better",
+        "The more clients move, the higher the accuracy (mean of random, DAM and DCM).",
+        rises({m: average(RUNS.of(final, p, mobile=m) for p in MOVING) for m in FEW_MOBILE}),
+        "Sec. V-B1",
+    ),
+    Claim(
+        "gain-over-numbers",
+        "Over the numbers of mobile clients, DAM gains 5.3 points on average and DCM 7.",
+        about((average(RUNS.gain(p, mobile=m) for m in FEW_MOBILE), g) for p, g in MOBILE_GAINS.items()),
+        "Sec. V-B1",
+    ),
+    Claim(
+        "steering-wins-whatever-the-number",
+        "DAM and DCM consistently outperform random movement, whatever the number of mobile clients.",
+        all_of([Beyond(RUNS.gain(p, mobile=m)) for p in STEERED for m in FEW_MOBILE]),
+        "Sec. V-B1",
+    ),
+    Claim(
+        "larger-radius-is-better",
+        "The larger the communication radius, the higher the accuracy (mean of random, DAM and DCM).",
+        rises({radius: of_three("radius", radius) for radius in FEW_RADII}),
+        "Sec. V-B2",
+    ),
+    Claim(
+        "gain-sparse",
+        "At Rc = 1, DAM and DCM are about 15 points above random movement.",
+        about((RUNS.gain(p, radius=1.0, **THREE), SPARSE_GAIN) for p in STEERED),
+        "Sec. V-B2",
+    ),
+    Claim(
+        "farther-is-better",
+        "The farther clients move in a round, the higher the accuracy (mean of random, DAM and DCM).",
+        order(of_three("step", 5.0), of_three("step", 1.0)),
+        "Sec. V-B3",
+    ),
+    Claim(
+        "saturates",
+        "Accuracy approaches that of unconstrained clients: at Rm = 12 it is within 2 points of it.",
+        equal(of_three("step", 12.0), of_three("step", math.inf), margin=2.0),
+        "Sec. V-B3; 12 and the margin are ours",
+    ),
+    Claim(
+        "steering-wins-large",
+        "With 50 clients on 35 x 35, DAM and DCM outperform random movement, unconstrained and constrained.",
+        all_of(
+            [
+                Beyond(RUNS.gain(p, measure=later_half, **panel))
+                for p in STEERED
+                for panel in LARGE_PANELS.values()
+            ]
+        ),
+        "Sec. V-B4",
+    ),
+    *(
+        Claim(
+            f"gain-large-{limit_name(step)}",
+            f"With 50 clients on 35 x 35, DCM is about {points:g} points above random movement, {limit_name(step)}.",
+            about([(RUNS.gain("dcm", network=LARGE, radius=5.0, step=step), points)]),
+            "Sec. V-B4",
+        )
+        for step, points in LARGE_GAINS.items()
+    ),
+    Claim(
+        "random-beats-static-cifar",
+        "On CIFAR-10, too, clients that move are ahead of static ones.",
+        ahead("random", STATIC, CIFAR_PANELS),
+        "Sec. V-B5",
+    ),
+    *(
+        Claim(
+            f"gain-cifar-{limit_name(step)}",
+            f"On CIFAR-10, DAM and DCM are about {CIFAR_GAINS[step, 'dam']:g} and {CIFAR_GAINS[step, 'dcm']:g} points "
+            f"above random movement, {limit_name(step)}.",
+            about((RUNS.gain(p, network=CIFAR, alpha=0.1, step=step), CIFAR_GAINS[step, p]) for p in STEERED),
+            "Sec. V-B5",
+        )
+        for step in LIMITS
+    ),
+)

@@ -1,0 +1,259 @@
+"""The life of a run: its folder, its rounds, checkpoints, Ctrl-C, and the runs of a plan one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment, Plan, PlannedRun
+from fedroam.federation import Meeting
+from fedroam.interrupts import Interrupted, interrupts
+from fedroam.measurement import Measurement
+from fedroam.recording import (
+    Existing,
+    Recorder,
+    Run,
+    environment,
+    file_facts,
+    open_run,
+    run_in,
+    unchanged_data,
+    write_json,
+    write_table,
+)
+from fedroam.scene import Scene, describe, holdings, prepare
+from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.state import State
+
+Observer = Callable[[int, int, Measurement | None], None]
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path | None = None,
+    *,
+    existing: Existing = "resume",
+    variant: str = "",
+    order: int = 0,
+    observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    checkpoint_pause: float = 0.0,
+) -> Run:
+    """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
+
+    A finished run of the same experiment is returned as it is; an unfinished one is continued (`existing =
+    "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
+    after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
+    after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
+    checkpoints, however short the rounds. Raises InputError for wrong input, FedroamError where the run fails,
+    Interrupted when Ctrl-C stopped it (a checkpoint is written first).
+    """
+    folder = Path(out) if out is not None else default_folder(experiment)
+    status = {
+        "format": 1,
+        "name": experiment.name,
+        "variant": variant,
+        "order": order,
+        "seed": experiment.seed,
+        "digest": experiment.digest,
+        "state": "running",
+        "round": 0,
+        "rounds": experiment.rounds,
+        "diverged_at": None,
+        "reason": "",
+    }
+    recorder = Recorder(folder, status)
+    there = run_in(folder, experiment, existing)
+    finished = there is not None and there.done
+    scene = None if finished else prepare(experiment)  # refuse bad input before writing
+    try:
+        if there is not None and scene is not None:
+            unchanged_data(there, scene.dataset.fingerprint)
+        recorder.open(experiment.toml(), existing)
+        found = None if recorder.finished else recorder.restore()  # a damaged checkpoint changes nothing
+    except BaseException:
+        recorder.close()
+        if scene is not None:
+            scene.learner.close()
+        raise
+    try:
+        if not recorder.finished:
+            scene = scene or prepare(experiment)
+            _record_scene(scene, folder, facts or {})
+            watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
+            _play(scene, recorder, found, watch, stopping, checkpoint_pause)
+    except Interrupted:
+        raise
+    except Exception as error:
+        with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
+            recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
+        raise
+    finally:
+        recorder.close()
+        if scene is not None:
+            scene.learner.close()
+    return open_run(folder)
+
+
+def _play(
+    scene: Scene,
+    recorder: Recorder,
+    found: tuple[int, dict[str, np.ndarray]] | None,
+    observer: Observer,
+    on_interrupt: Callable[[], None],
+    pause: float,
+) -> None:
+    """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
+    experiment, rounds = scene.experiment, scene.experiment.rounds
+    state = begin(scene) if found is None else State.of(*found, scene)
+    # What clients are judged by, the headline first: what accuracy means in this run.
+    judged = list(scene.federation.judged(state.models, state.federation, scene.setting))
+    recorder.note(state="running", reason="", round=state.round, judged=judged)
+    clock = time.perf_counter() - recorder.seconds_so_far()
+
+    def take(done: Happened) -> Measurement:
+        result = measured(scene, state, done, time.perf_counter() - clock)
+        recorder.add("rounds", result.round_row)
+        recorder.add("clients", result.client_rows)
+        matrices = scene.matrix_rows(state.round, state.federation)
+        if len(matrices):
+            recorder.add("matrices", matrices)
+        if result.diverged and recorder.status["diverged_at"] is None:
+            # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
+            recorder.note(diverged_at=state.round)
+        return result
+
+    def moved(meeting: Meeting, evaluated: bool) -> None:
+        if experiment.record_movement == "all" or (experiment.record_movement == "evaluated" and evaluated):
+            positions, contacts = scene.movement_rows(state.round, meeting)
+            recorder.add("positions", positions)
+            recorder.add("contacts", contacts)
+
+    with interrupts(on_interrupt) as interrupted:
+        if found is None:
+            moved(state.meeting, evaluated=True)
+            observer(0, rounds, take(Happened.nothing(state.meeting)))
+            recorder.checkpoint(0, state.arrays())
+        saved = time.perf_counter()
+        while state.round < rounds:
+            state, done = play_round(scene, state)
+            t = state.round
+            evaluated = t % experiment.evaluate_every == 0 or t == rounds
+            moved(done.meeting, evaluated)
+            observer(t, rounds, take(done) if evaluated else None)
+            due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
+            leaving = interrupted()  # asked once: Ctrl-C after the checkpoint is for the next round
+            if due or t == rounds or leaving:
+                recorder.checkpoint(t, state.arrays())
+                saved = time.perf_counter()
+            if leaving and t < rounds:
+                recorder.note(state="interrupted")
+                raise Interrupted(
+                    f"stopped after round {t} of {rounds}; {recorder.folder} holds a checkpoint"
+                )
+    recorder.finish()
+
+
+def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
+    """The facts of the run that do not change: machine, world, who holds what."""
+    ran = {
+        "computed": list(scene.learner.notes),
+        "data": scene.data_facts(),
+        "files": file_facts(scene.experiment),
+    }
+    write_json(folder / "environment.json", {**environment(), **facts, **ran})
+    write_json(folder / "world.json", describe(scene))
+    write_table(folder / "partition.parquet", holdings(scene))
+
+
+def default_folder(experiment: Experiment) -> Path:
+    """`runs/NAME-DIGEST/seed-SEED`; the digest is that of seed 0, so that the seeds of a study lie together."""
+    family = experiment.replace(seed=0).digest
+    return Path("runs") / f"{experiment.name}-{family[:8]}" / f"seed-{experiment.seed}"
+
+
+def plan_folder(plan: Plan) -> Path:
+    """`runs/NAME-DIGEST` for a plan; independent of how many seeds it has."""
+    variants = {run.variant: run.experiment.replace(seed=0) for run in plan.runs}
+    one = Plan(plan.name, tuple(PlannedRun(variant, first) for variant, first in variants.items()))
+    digest = next(iter(variants.values())).digest if set(variants) == {""} else one.digest
+    return Path("runs") / f"{plan.name}-{digest[:8]}"
+
+
+def run_plan(
+    plan: Plan,
+    out: str | Path | None = None,
+    *,
+    existing: Existing = "resume",
+    observer: Callable[[PlannedRun], Observer] | None = None,
+    on_interrupt: Callable[[], None] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> list[Run]:
+    """Run every run of a plan, one after the other, into folders below `out` (default `plan_folder`).
+
+    Every folder and every variant's settings are checked before the first run begins. `observer(planned)` is
+    asked for the observer of each run when its turn comes (and never called for a run that is finished already).
+    Raises what `run` does; Interrupted, too, where Ctrl-C came in the last round of a run that others follow.
+    """
+    root = Path(out) if out is not None else plan_folder(plan)
+    check_plan(plan, root, existing)
+    runs: list[Run] = []
+    stopping = False
+
+    def note() -> None:
+        nonlocal stopping
+        stopping = True
+        if on_interrupt is not None:
+            on_interrupt()
+
+    for order, planned in enumerate(plan.runs):
+        if stopping:
+            raise Interrupted(f"stopped after {order} of {len(plan.runs)} runs; {root} holds them")
+        done = run(
+            planned.experiment,
+            root / planned.folder,
+            existing=existing,
+            variant=planned.variant,
+            order=order,
+            observer=observer(planned) if observer else None,
+            on_interrupt=note,
+            facts=facts,
+        )
+        runs.append(done)
+    return runs
+
+
+def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
+    """Refuse what cannot be run before anything is written or computed. Raises InputError."""
+    if root.is_dir():
+        if (root / "run.json").exists():
+            raise InputError(
+                f"{root}: is the folder of a single run, a plan needs its own; choose another --out"
+            )
+        own = {planned.folder.partition("/")[0] for planned in plan.runs}
+        visible = [path.name for path in root.iterdir() if not path.name.startswith(".")]
+        ours = [*root.glob("*/run.json"), *root.glob("*/*/run.json")]
+        if not ours and any(name not in own for name in visible):
+            raise InputError(f"{root}: not empty and holds no run of fedroam; choose another --out")
+    elif os.path.lexists(root):
+        raise InputError(f"{root}: is a file; --out needs a folder")
+    fresh: dict[str, Experiment] = {}
+    for planned in plan.runs:
+        experiment, folder = planned.experiment, root / planned.folder
+        there = run_in(folder, experiment, existing)
+        if there is None or not there.done:
+            fresh.setdefault(planned.variant, experiment)
+    if len(fresh) > 1:  # a single one is prepared at once anyway
+        for variant, experiment in fresh.items():
+            try:
+                prepare(experiment).learner.close()
+            except InputError as error:
+                raise InputError(f"variant {variant!r}: {error}") from None

@@ -1,0 +1,260 @@
+"""Tables, searches and figures of a study, declared: which runs, which number, what the paper printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import pandas as pd
+from matplotlib.figure import Figure as Drawing
+
+from fedroam.analysis.figures.error_bars import Response, dose_figure
+from fedroam.analysis.figures.heatmap import heat_figure
+from fedroam.analysis.figures.lines import Line, series_figure
+from fedroam.analysis.variants import mean_and_error
+from fedroam.errors import InputError, unknown
+from fedroam.recording import Run
+from fedroam.study.measures import column
+from fedroam.study.values import Quotient, Reader, Value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: our value, and what the paper printed there (in the value's unit), with its error."""
+
+    row: str
+    column: str
+    value: Value | Quotient
+    paper: float | None = None
+    paper_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper. source: its number there; caption: what it shows.
+
+    baselines: rows that the others must beat to be of use; below the table stands which ones do not.
+    """
+
+    name: str
+    title: str
+    cells: tuple[Cell, ...]
+    source: str = ""
+    caption: str = ""
+    baselines: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
+        return tuple(dict.fromkeys(v for cell in self.cells for v in cell.value.variants))
+
+
+# What a paper printed in a cell: nothing, a number, or a number and its error.
+Printed = float | tuple[float, float] | None
+R = TypeVar("R")
+C = TypeVar("C")
+
+
+def table(
+    name: str,
+    title: str,
+    rows: Mapping[str, R],
+    columns: Mapping[str, C],
+    value: Callable[[R, C], Value | Quotient],
+    paper: Sequence[Sequence[Printed]] | None = None,
+    *,
+    source: str = "",
+    caption: str = "",
+    baselines: Sequence[str] = (),
+) -> Table:
+    """A table of rows x columns: labels with what `value(row, column)` needs.
+
+    paper: the printed numbers by row: None, a number, or (number, error). Raises InputError for another shape.
+    """
+    if paper is not None and [len(row) for row in paper] != [len(columns)] * len(rows):
+        raise InputError(f"table {name}: the paper's numbers must be {len(rows)} rows of {len(columns)}")
+    cells = [
+        Cell(label, head, value(r, c), *_printed(None if paper is None else paper[i][j]))
+        for i, (label, r) in enumerate(rows.items())
+        for j, (head, c) in enumerate(columns.items())
+    ]
+    for label in baselines:
+        if label not in rows:
+            raise unknown(f"baseline of table {name}", label, rows)
+    return Table(name, title, tuple(cells), source, caption, tuple(baselines))
+
+
+def _printed(given: Printed) -> tuple[float | None, float | None]:
+    return given if isinstance(given, tuple) else (given, None)
+
+
+@dataclass(frozen=True)
+class Search:
+    """The smallest key whose value reaches a share of a bound, a number or a value (by seed). paper: its answer."""
+
+    name: str
+    title: str
+    values: Mapping[float, Value]
+    bound: Value | float
+    share: float = 1.0
+    paper: float | None = None
+    source: str = ""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
+        values = [*self.values.values(), *([self.bound] if isinstance(self.bound, Value) else [])]
+        return tuple(dict.fromkeys(v for value in values for v in value.variants))
+
+
+class Figure(Protocol):
+    """A figure: name, title and caption, the variants it needs, and how it is drawn from their runs."""
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line; its file."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        ...
+
+    @property
+    def caption(self) -> str:
+        """What it shows."""
+        ...
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
+        ...
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """The figure; None where there is nothing to draw yet."""
+        ...
+
+
+# A number by round: the name of a column of `rounds`, or any function of a run.
+ByRound = str | Callable[[Run], pd.Series]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves over rounds with error bands: panels of lines, {panel title: {label: variant}}.
+
+    by_round: one series for all lines; where lines are of one run (groups of clients), a label may stand for
+    `(variant, by_round)`. factor: from the series to the unit of `ylabel`; grey: labels of lines that others are held
+    against, drawn thin and grey.
+    """
+
+    name: str
+    title: str
+    panels: Mapping[str, Mapping[str, str | tuple[str, ByRound]]]
+    by_round: ByRound = "accuracy"
+    ylabel: str = "Clients' test accuracy (%)"
+    factor: float = 100.0
+    caption: str = ""
+    grey: tuple[str, ...] = ()
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """See `Figure`."""
+        return tuple(
+            dict.fromkeys(self._line(line)[0] for lines in self.panels.values() for line in lines.values())
+        )
+
+    def _line(self, line: str | tuple[str, ByRound]) -> tuple[str, ByRound]:
+        return (line, self.by_round) if isinstance(line, str) else line
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """See `Figure`."""
+        panels = []
+        for title, lines in self.panels.items():
+            drawn = []
+            for label, line in lines.items():
+                variant, by_round = self._line(line)
+                runs = [run for seed in read.seeds if (run := read.find(variant, seed)) is not None]
+                values = tuple(self.factor * _series(run, by_round) for run in runs)
+                drawn.append(Line(label, values, grey=label in self.grey))
+            panels.append((title, drawn))
+        return series_figure(panels, self.ylabel)
+
+
+def _series(run: Run, by_round: ByRound) -> pd.Series:
+    return column(run, by_round) if isinstance(by_round, str) else by_round(run)
+
+
+@dataclass(frozen=True)
+class Doses:
+    """A value over a setting, with error bars: {label: {key: value}}; bound: a dashed line, share times a value."""
+
+    name: str
+    title: str
+    lines: Mapping[str, Mapping[Any, Value | Quotient]]
+    xlabel: str
+    ylabel: str
+    bound: Value | float | None = None
+    share: float = 1.0
+    bound_label: str = "bound"
+    caption: str = ""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """See `Figure`."""
+        values = [value for line in self.lines.values() for value in line.values()]
+        values += [self.bound] if isinstance(self.bound, Value) else []
+        return tuple(dict.fromkeys(v for value in values for v in value.variants))
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """See `Figure`."""
+        lines = [
+            Response(label, tuple((key, tuple(read(value).values())) for key, value in line.items()))
+            for label, line in self.lines.items()
+        ]
+        bound = self.bound
+        if isinstance(bound, Value):
+            bound = mean_and_error(list(read(bound).values()))[0]
+        shown = None if bound is None else (self.bound_label, self.share * bound)
+        return dose_figure(lines, self.xlabel, self.ylabel, bound=shown)
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A value over two settings: {(column, row): value}."""
+
+    name: str
+    title: str
+    cells: Mapping[tuple[Any, Any], Value]
+    xlabel: str
+    ylabel: str
+    label: str
+    caption: str = ""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """See `Figure`."""
+        return tuple(dict.fromkeys(v for value in self.cells.values() for v in value.variants))
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """See `Figure`."""
+        columns, rows = (list(dict.fromkeys(key[k] for key in self.cells)) for k in (0, 1))
+        values = {key: list(read(value).values()) for key, value in self.cells.items()}
+        return heat_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
+
+
+@dataclass(frozen=True)
+class OwnFigure:
+    """Any other figure: `make({variant: [run of each seed]})` draws it, or gives None."""
+
+    name: str
+    title: str
+    variants: tuple[str, ...]
+    make: Callable[[Mapping[str, Sequence[Run]]], Drawing | None] = field(repr=False)
+    caption: str = ""
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """See `Figure`."""
+        found = {v: [run for s in read.seeds if (run := read.find(v, s)) is not None] for v in self.variants}
+        return self.make(found) if any(found.values()) else None

@@ -1,0 +1,149 @@
+"""A study: what a paper ran and said, declared, so that it can be run and judged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from fedroam.analysis.statistics.verdicts import ALPHA
+from fedroam.errors import InputError, unknown
+from fedroam.experiment import Experiment, overlay, read_settings
+from fedroam.study.claims import Claim
+from fedroam.study.findings import Tell
+from fedroam.study.items import Figure, Search, Table
+
+# Settings laid over others; or a function of the scale's name that gives them.
+Changes = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
+Item = Table | Search | Figure | Claim
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a study is run: settings laid over its base, number of seeds.
+
+    cut: what differs from the paper and why, one sentence each; without: variants that are not run at this scale
+    (items that need them are marked so).
+    """
+
+    seeds: int
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    cut: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A paper's experiments, tables, figures and claims.
+
+    paper: how to cite it; about: what it asks, in a sentence; base: an experiment's settings, or the name of one;
+    variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of
+    the claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path
+    as the settings name it, what makes it: see `make_files`); readings: what was read into the paper, a sentence each;
+    findings: what the runs say beyond the claims, computed from them (see `papers.findings`). Raises InputError where
+    a name is doubled or leads nowhere.
+    """
+
+    name: str
+    title: str
+    paper: str
+    about: str
+    base: str | Mapping[str, Any]
+    variants: Mapping[str, Changes]
+    scales: Mapping[str, Scale]
+    tables: tuple[Table, ...] = ()
+    searches: tuple[Search, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    alpha: float = ALPHA
+    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+    readings: tuple[str, ...] = ()
+    findings: Tell | None = None
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.variants, *self.scales):
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=,+-]*", name):
+                raise InputError(
+                    f"study {self.name}: {name!r}: allowed are letters, digits and . _ = , + - in a name"
+                )
+        names = [item.name for item in self._items()]
+        for name in names:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+                raise InputError(
+                    f"study {self.name}: item {name!r}: allowed are letters, digits, - and _ in a name"
+                )
+            if names.count(name) > 1:
+                raise InputError(f"study {self.name}: two items are called {name!r}")
+        for item in self._items():
+            for variant in item.variants:
+                if variant not in self.variants:
+                    raise InputError(
+                        f"study {self.name}, {item.name}: {unknown('variant', variant, self.variants)}"
+                    )
+        if not self.scales or not self.variants:
+            raise InputError(f"study {self.name}: needs at least one scale and one variant")
+        for name, scale in self.scales.items():
+            if scale.seeds < 1:
+                raise InputError(
+                    f"study {self.name}, scale {name}: seeds = {scale.seeds}: allowed is 1 or more"
+                )
+            for variant in scale.without:
+                if variant not in self.variants:
+                    raise unknown(f"variant in scale {name} of study {self.name}", variant, self.variants)
+
+    def _items(self) -> tuple[Item, ...]:
+        return (*self.tables, *self.searches, *self.figures, *self.claims)
+
+    @cached_property
+    def items(self) -> dict[str, Item]:
+        """Tables, searches, figures and claims by name, in this order."""
+        return {item.name: item for item in self._items()}
+
+    def scale(self, name: str) -> Scale:
+        """A scale by name."""
+        if name not in self.scales:
+            raise unknown(f"scale of {self.name}", name, self.scales)
+        return self.scales[name]
+
+    def item(self, name: str) -> Item:
+        """An item by name."""
+        if name not in self.items:
+            raise unknown(f"item of {self.name}", name, self.items)
+        return self.items[name]
+
+    def needs(self, scale: str, items: Iterable[Item] | None = None) -> tuple[str, ...]:
+        """The variants that items need (default: all of them) and that this scale runs, in the study's order."""
+        wanted = {v for item in (self._items() if items is None else items) for v in item.variants}
+        without = self.scale(scale).without
+        return tuple(v for v in self.variants if v in wanted and v not in without)
+
+    def can(self, item: Item, scale: str) -> bool:
+        """Whether a scale runs all that an item needs."""
+        return not set(item.variants) & set(self.scale(scale).without)
+
+    def experiment(self, variant: str, scale: str, seed: int = 0) -> Experiment:
+        """The experiment of a variant at a scale; `seed` counts from the base's own seed. Raises InputError."""
+        try:
+            return Experiment(**self._settings(variant, scale, seed, []))
+        except InputError as error:
+            raise InputError(f"study {self.name}, scale {scale}, variant {variant}: {error}") from None
+
+    def notes(self, scale: str) -> tuple[str, ...]:
+        """What was left out where a variant changes the kind of a part (see `experiment.overlay`)."""
+        notes: list[str] = []
+        for variant in self.needs(scale):
+            self._settings(variant, scale, 0, notes)
+        return tuple(dict.fromkeys(notes))
+
+    def _settings(self, variant: str, scale: str, seed: int, notes: list[str]) -> dict[str, Any]:
+        settings = dict(read_settings(self.base)[0] if isinstance(self.base, str) else self.base)
+        for key in ("variants", "seeds", "use", "sweep"):
+            settings.pop(key, None)
+        settings = overlay(settings, self.scale(scale).settings, notes)
+        changes = self.variants[variant]
+        settings = overlay(settings, changes(scale) if callable(changes) else changes, notes)
+        first = settings.get("seed", 0)
+        return {**settings, "name": self.name, "seed": first + seed if isinstance(first, int) else first}

@@ -1,0 +1,157 @@
+"""Numbers and figures by varied settings: pairing, averaging and errors against hand calculations."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedroam.analysis.figures.error_bars import Response, dose_figure
+from fedroam.analysis.figures.heatmap import heat_figure
+from fedroam.analysis.figures.lines import Line, series_figure
+from fedroam.analysis.report.marginals import Point, by_table, final_accuracy, group, reaching, sweep_figures
+from fedroam.analysis.report.report import write_report
+from fedroam.errors import InputError
+from fedroam.recording import Run
+from support.made_runs import made_run
+
+KINDS, MOBILE, SEEDS = ("static", "random"), (1, 3, 5), (0, 1, 2)
+
+
+def accuracy(kind: str, mobile: int, seed: int) -> float:
+    """Final accuracy (%): seeds differ by 10, random gains 2 a moving client, and a little of its own."""
+    gain = 0.0 if kind == "static" else 2.0 * mobile + 0.5 * seed
+    return 50 + 10 * seed + gain
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> list[Point]:
+    found = []
+    for kind in KINDS:
+        for mobile in MOBILE:
+            for seed in SEEDS:
+                final = accuracy(kind, mobile, seed) / 100
+                run = made_run(
+                    tmp_path / f"{kind}{mobile}", kind, seed, [0.1, final / 2, final], movement=False
+                )
+                found.append(Point({"mobility.kind": kind, "mobility.mobile": mobile}, seed, run))
+    return found
+
+
+def test_differences_are_paired_by_seed_after_averaging_over_the_other_settings(points: list[Point]) -> None:
+    grouped = group(points, ["mobility.kind"], final_accuracy)
+    assert grouped.pooled == "mobility.mobile = 1, 3, 5"
+    assert grouped.groups[("static",)] == pytest.approx({0: 50.0, 1: 60.0, 2: 70.0})
+    assert grouped.groups[("random",)] == pytest.approx({0: 56.0, 1: 66.5, 2: 77.0})
+    first, second = by_table(grouped).to_dict("records")
+    assert (first["mean"], first["error"]) == (pytest.approx(60), pytest.approx(10 / math.sqrt(3)))
+    assert math.isnan(first["difference"])
+    assert second["difference"] == pytest.approx(6.5)  # 6, 6.5, 7: the seeds' luck of 10 has gone
+    assert second["difference_error"] == pytest.approx(0.5 / math.sqrt(3))
+    assert second["low"] == pytest.approx(6.5 - 4.302653 * 0.5 / math.sqrt(3), rel=1e-5)
+    assert second["n"] == 3
+    assert second["p"] < 0.01
+
+
+def test_a_seed_with_a_missing_run_is_left_out_and_numbers_follow_settings(points: list[Point]) -> None:
+    points[0] = Point(points[0].keys, points[0].seed, None)  # static, 1 moving, seed 0
+    grouped = group(points, ["mobility.kind"], final_accuracy)
+    assert set(grouped.groups[("static",)]) == {1, 2}
+    assert by_table(grouped)["n"].tolist() == [0, 2]
+    with pytest.raises(
+        InputError, match=r"unknown varied setting 'mobility.kin'.*did you mean 'mobility.kind'"
+    ):
+        group(points, ["mobility.kin"], final_accuracy)
+
+
+def test_reaching_needs_one_setting_of_numbers(points: list[Point]) -> None:
+    random = [p for p in points if p.keys["mobility.kind"] == "random"]
+    found = reaching(group(random, ["mobility.mobile"], lambda run: final_accuracy(run)), 64.0)
+    assert found.by_seed == (None, 3, 1)
+    assert found.first == 3  # means 62.5, 66.5, 70.5
+    with pytest.raises(InputError, match="values are numbers"):
+        reaching(group(points, ["mobility.kind"], final_accuracy), 64.0)
+
+
+def test_figures_show_the_numbers(points: list[Point]) -> None:
+    drawn = {
+        each.name: each for each in sweep_figures(points, final_accuracy, "Final accuracy (%)", bound=64)
+    }
+    assert list(drawn) == ["sweep-curves", "dose-mobility_mobile", "heat-mobility_kind-mobility_mobile"]
+    panels = [ax for ax in drawn["sweep-curves"].figure.axes if ax.get_visible()]
+    assert [ax.get_title(loc="left") for ax in panels] == [f"mobility.mobile = {m}" for m in MOBILE]
+    dose = drawn["dose-mobility_mobile"].figure.axes[0]
+    random = dose.containers[1].lines[0]
+    assert random.get_xdata().tolist() == [1, 3, 5]
+    assert random.get_ydata() == pytest.approx([62.5, 66.5, 70.5])
+    texts = [text.get_text() for text in drawn["heat-mobility_kind-mobility_mobile"].figure.axes[0].texts]
+    assert texts[:2] == ["60.0\n±5.8", "62.5\n±6.1"]
+
+
+def test_report_of_a_sweep_has_its_tables_and_escapes_them(tmp_path: Path, points: list[Point]) -> None:
+    odd = [Point({**p.keys, "mobility.kind": f"<b>{p.keys['mobility.kind']}"}, p.seed, p.run) for p in points]
+    runs: list[Run] = [p.run for p in points if p.run is not None and p.keys["mobility.mobile"] == 1]
+    page = write_report(runs, tmp_path / "report", swept=odd).read_text(encoding="utf-8")
+    assert '<section id="sweep">' in page
+    assert "By mobility.mobile" in page
+    assert "<b>static" not in page
+    assert "&lt;b&gt;static" in page
+    assert (tmp_path / "report/figures/heat-mobility_kind-mobility_mobile.svg").exists()
+
+
+def test_figures_without_numbers_are_none() -> None:
+    assert dose_figure([Response("a", ((1, ()), (2, (math.nan,))))], "x", "y") is None
+    assert heat_figure([1], [2], {(1, 2): []}, "x", "y", "z") is None
+    assert series_figure([("", [Line("a", ())])], "y") is None
+
+
+def test_keys_that_are_no_numbers_stand_side_by_side() -> None:
+    figure = dose_figure(
+        [Response("a", ((5.0, (1.0, 2.0)), (math.inf, (3.0, 4.0))))], "Rm", "y", bound=("b", 2.0)
+    )
+    assert figure is not None
+    ax = figure.axes[0]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["5", "∞"]
+    assert ax.containers[0].lines[0].get_ydata() == pytest.approx([1.5, 3.5])
+
+
+def test_one_legend_names_the_lines_of_all_panels() -> None:
+    values = (pd.Series([1.0, 2.0], index=[0, 10]),)
+    panels = [("p", [Line("a", values), Line("b", values)]), ("q", [Line("a", values), Line("c", values)])]
+    figure = series_figure(panels, "y")
+    assert figure is not None
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
+    colours = {line.get_label(): line.get_color() for ax in figure.axes for line in ax.get_lines()}
+    assert len(set(colours.values())) == 3
+
+
+def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
+    values = (pd.Series([1.0, 2.0], index=[0, 10]), pd.Series([2.0, 3.0], index=[0, 10]))
+    lines = [Line("held", values, grey=True), *(Line(label, values) for label in "abcd")]
+    figure = series_figure([("p", lines), ("q", lines[:2])], "y")
+    assert figure is not None
+    grey, *others = figure.axes[0].get_lines()
+    assert grey.get_label() == "held"
+    assert grey.get_zorder() < min(line.get_zorder() for line in others)
+    assert grey.get_marker() in ("", "None")
+    assert len(figure.axes[0].collections) == 4  # bands, none for the grey one
+    looks = [(line.get_color(), line.get_marker()) for line in others]
+    assert len({colour for colour, _ in looks} | {grey.get_color()}) == 5
+    assert len({marker for _, marker in looks}) == 4
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(texts) == ["a", "b", "c", "d", "held"]
+    many = (pd.Series(range(100), dtype=float),)
+    figure = series_figure([("", [Line("a", many), Line("held", many, grey=True)])], "y")
+    assert figure is not None
+    assert figure.axes[0].get_lines()[0].get_marker() in ("", "None")  # too many points to mark each
+
+
+def test_lines_are_means_over_the_rounds_that_all_seeds_have() -> None:
+    one, two = pd.Series([1.0, 2.0, 9.0], index=[0, 10, 20]), pd.Series([3.0, 4.0], index=[0, 10])
+    table = Line("a", (one, two)).table()
+    assert table["round"].tolist() == [0, 10]
+    assert table["mean"].tolist() == [2.0, 3.0]
+    assert np.allclose(table["error"], 1.0)

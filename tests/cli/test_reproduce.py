@@ -1,0 +1,213 @@
+"""`fedroam reproduce` from end to end, on a study of eight tiny runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedroam import Interrupted
+from support.commands import Commands
+
+STUDY = """
+from fedroam.components import field, register
+from fedroam.mobility.grid import Static
+from fedroam.study import Claim, Doses, Scale, Study, final, order, rises, table
+
+BASE = {
+    "clients": 4, "rounds": 2, "evaluate_every": 1, "checkpoint_every": 1,
+    "data": {"kind": "digits", "test_share": 0.9}, "partition": {"kind": "dirichlet", "alpha": 0.3},
+    "contacts": {"kind": "radius", "radius": 1.5},
+    "model": "softmax_regression",
+    "training": {"kind": "sgd", "lr": 0.1}, "engine": "reference",
+    "mobility": {"kind": "random", "grid": 4, "mobile": 2},
+}
+
+
+@register("mobility", "frozen")
+class Frozen(Static):
+    "Nobody moves; a part of the study's own."
+
+    broken: bool = field(False, "raises in round 2")
+
+    def step(self, state, world, round):
+        if self.broken and round > 1:
+            raise ValueError("lost")
+        return super().step(state, world, round)
+
+
+STUDY = Study(
+    name="mine",
+    title="Mine",
+    paper="Nobody, 2024.",
+    about="A test.",
+    base=BASE,
+    variants={
+        "frozen": {"mobility": {"kind": "frozen", "grid": 4}},
+        "one": {"mobility": {"mobile": 1}},
+        "two": {},
+        "broken": {"mobility": {"kind": "frozen", "grid": 4, "broken": True}},
+    },
+    scales={
+        "quick": Scale(2, cut=("one learning rate, to save time",), without=("broken",)),
+        "full": Scale(2, {"rounds": 3}),
+    },
+    tables=(
+        table("gain", "Gain", {"one": "one", "two": "two"}, {"gain": final},
+              lambda v, m: m.of(v) - m.of("frozen"), ((1.0,), (2.5,))),
+        table("bad", "Bad", {"broken": "broken"}, {"final": final}, lambda v, m: m.of(v)),
+    ),
+    figures=(Doses("dose", "Dose", {"": {0: final.of("frozen"), 2: final.of("two")}}, "x", "y"),),
+    claims=(Claim("helps", "Moving helps.", order(final.of("two"), final.of("frozen"))),),
+)
+"""
+
+
+@pytest.fixture
+def call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quick_disk: None
+) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    commands = Commands(tmp_path, capsys)
+    commands.write("mine.py", STUDY)
+    return commands
+
+
+def finished(call: Commands, scale: str = "quick") -> dict[str, int]:
+    """Modification time of each finished run."""
+    runs = (call.folder / "studies/mine" / scale / "sweep/runs").glob("*/run.json")
+    return {p.parent.name: p.stat().st_mtime_ns for p in runs if json.loads(p.read_text())["state"] == "done"}
+
+
+def test_what_is_missing_is_run_and_only_that(call: Commands) -> None:
+    first = call("reproduce", "mine.py", "helps", "--workers", "1", "--quiet")
+    assert first.code == 0, first.err
+    runs = finished(call)
+    assert len(runs) == 4  # frozen and two, two seeds each
+    assert "Moving helps." in first.out
+    assert "tested: final accuracy of two − final accuracy of frozen > 0 points" in first.out
+    assert "Cut at scale quick: one learning rate, to save time" in first.out
+    assert "Gain" not in first.out
+
+    again = call("reproduce", "mine.py", "dose", "--quiet")  # needs nothing new
+    assert again.code == 0
+    assert finished(call) == runs
+
+    whole = call("reproduce", "mine.py", "--workers", "1")
+    assert whole.code == 0, whole.err
+    assert finished(call).items() >= runs.items()
+    assert len(finished(call)) == 6
+    assert "2 of 2 runs done" in whole.err or "2 of 2 runs" in whole.err
+    assert "+2.5" in whole.out  # the paper's
+    assert "not at this scale" in whole.out
+    folder = call.folder / "studies/mine/quick"
+    cells = pd.read_csv(folder / "cells.csv")
+    by_hand = {}
+    for path in (folder / "sweep/runs").iterdir():
+        status = json.loads((path / "run.json").read_text())
+        rounds = pd.read_parquet(path / "rounds.parquet")
+        by_hand[status["variant"], status["seed"]] = 100 * rounds["accuracy"].iloc[-1]
+    gains = [by_hand["two", s] - by_hand["frozen", s] for s in (0, 1)]
+    assert cells["ours"].iloc[1] == pytest.approx(sum(gains) / 2)
+    assert cells["difference"].iloc[1] == pytest.approx(sum(gains) / 2 - 2.5)
+    for name in ("study.html", "claims.csv", "study.json", "figures/dose.png"):
+        assert (folder / name).exists()
+
+    listed = call("reproduce", "mine.py", "--judge-only", "--seeds", "3")
+    assert listed.code == 0
+    assert "4 of 6 runs done" in listed.out
+    assert len(finished(call)) == 6
+
+    more = call("reproduce", "mine.py", "helps", "--seeds", "3", "--workers", "1", "--quiet")
+    assert more.code == 0
+    assert len(finished(call)) == 8  # the third seed of two variants
+    assert "(n = 3)" in more.out
+
+
+def test_a_failing_run_is_told_and_does_not_stop_the_others(call: Commands) -> None:
+    answer = call("reproduce", "mine.py", "bad", "--scale", "full", "--workers", "1", "--quiet")
+    assert answer.code == 1
+    assert "broken, seed 0 and 1 more: ValueError: lost" in answer.err
+    assert answer.err.strip().splitlines()[-1].startswith("error: 2 runs failed")
+    assert "not run yet" in answer.out
+    assert (call.folder / "studies/mine/full/study.html").exists()
+
+
+def test_after_an_interruption_the_command_to_go_on_is_told(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **given: object) -> None:
+        assert len(given["only"]) == 4  # type: ignore[arg-type]
+        raise Interrupted("stopped with 3 of 4 runs unfinished")
+
+    monkeypatch.setattr("fedroam.sweep.run_sweep", stopped)
+    answer = call("reproduce", "mine.py", "helps", "--seeds", "2", "--workers", "1", "--quiet")
+    assert answer.code == 130
+    told = "go on with: fedroam reproduce mine.py helps --scale quick --seeds 2 --workers 1"
+    assert answer.err.splitlines() == ["stopped with 3 of 4 runs unfinished", told]
+
+
+def test_the_list_of_studies_tells_items_cost_and_state(call: Commands) -> None:
+    answer = call("reproduce")
+    assert answer.code == 0
+    for words in (
+        "quickstart: Does movement help?",
+        "movement-helps",
+        "claim",
+        "0 of 8 runs done",
+        "not measured",
+    ):
+        assert words in answer.out
+    assert not (call.folder / "studies").exists()  # a list writes nothing
+
+
+def test_a_scale_that_only_some_studies_name(call: Commands) -> None:
+    answer = call("reproduce", "--scale", "medium")
+    assert answer.code == 0
+    assert "scale medium" in answer.out  # of jahani
+    assert "quickstart: has no scale medium, only quick, full" in answer.out
+    answer = call("reproduce", "--scale", "medum")
+    assert answer.code == 2
+    assert "unknown scale 'medum': allowed are full, medium, quick; did you mean 'medium'?" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("quikstart",),
+            "unknown study 'quikstart': allowed are heredia, jahani, mocfl, mohawk, quickstart, reza; "
+            "did you mean 'quickstart'?",
+        ),
+        (("nowhere.py",), "nowhere.py: no such file"),
+        (("mine.py", "hlps"), "unknown item of mine 'hlps'"),
+        (("mine.py", "--scale", "qick"), "unknown scale of mine 'qick'"),
+        (("mine.py", "--seeds", "0"), "--seeds 0: allowed is a whole number from 1"),
+        (("mine.py", "--out", "mine.py"), "mine.py"),
+    ],
+)
+def test_wrong_input_is_told_in_a_line(call: Commands, arguments: tuple[str, ...], words: str) -> None:
+    answer = call("reproduce", *arguments)
+    assert answer.code == 2
+    assert words in answer.err
+    assert len(answer.err.strip().splitlines()) == 1
+
+
+def test_compare_by_needs_a_sweep_and_a_varied_setting(call: Commands) -> None:
+    assert call("reproduce", "mine.py", "helps", "--workers", "1", "--quiet").code == 0
+    sweep = "studies/mine/quick/sweep"  # the runs of a study are a sweep over its variants
+    answer = call("compare", sweep, "--by", "variant", "--csv", "by.csv")
+    assert answer.code == 0, answer.err
+    assert "2 of 6 rows of the sweep are not finished" in answer.out
+    table = pd.read_csv("by.csv").set_index("variant")
+    claims = pd.read_csv("studies/mine/quick/claims.csv")
+    assert table.loc["two", "difference"] == pytest.approx(claims["estimate"].iloc[0])
+    assert table.loc["two", "n"] == 2
+    assert table.loc["two", "low"] == pytest.approx(claims["low"].iloc[0])
+    assert "unknown varied setting 'variants'" in call("compare", sweep, "--by", "variants").err
+    assert "no sweep here" in call("compare", f"{sweep}/runs", "--by", "variant").err
+    assert "unknown statistic" in call("compare", sweep, "--by", "variant", "--statistic", "finl").err
+    assert "values are numbers" in call("compare", sweep, "--by", "variant", "--reach", "50").err

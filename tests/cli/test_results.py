@@ -1,0 +1,117 @@
+"""`fedroam compare`, `report` and `data`: what they print and what they write."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedroam import open_run, open_runs, plan
+from fedroam.scene import deal
+from support.commands import TINY, Commands
+
+
+@pytest.fixture
+def fr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quick_disk: None
+) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    return Commands(tmp_path, capsys)
+
+
+def test_compare_prints_the_table_and_writes_it(fr: Commands) -> None:
+    assert fr.run("--out", "out", "--seeds", "3").code == 0
+    answer = fr("compare", "out", "--last", "2", "--threshold", "0.05", "--csv", "table.csv")
+    assert answer.code == 0
+    assert answer.out.endswith("table: table.csv\n")
+    (row,) = pd.read_csv("table.csv").to_dict("records")
+    accuracy = [open_run(f"out/seed-{k}").rounds["accuracy"].to_numpy() for k in range(3)]
+    finals = pd.Series([one[-1] for one in accuracy])
+    assert row["seeds"] == 3
+    assert row["final"] == pytest.approx(finals.mean())
+    assert row["final_error"] == pytest.approx(finals.std(ddof=1) / math.sqrt(3))
+    assert row["last_k"] == pytest.approx(sum(one[-2:].mean() for one in accuracy) / 3)
+    assert row["rounds_to"] == pytest.approx(sum(int((one >= 0.05).argmax()) for one in accuracy) / 3)
+    assert f"{100 * finals.mean():.1f}" in answer.out
+
+
+def test_a_run_named_twice_counts_once(fr: Commands) -> None:
+    assert fr.run("--out", "out").code == 0
+    assert fr("compare", "out", "out/seed-0", "out/../out", "--csv", "table.csv").code == 0
+    assert pd.read_csv("table.csv")["seeds"].tolist() == [1]
+
+
+def test_compare_lays_several_folders_side_by_side(fr: Commands) -> None:
+    assert fr.run("--out", "near", "--set", "name=near").code == 0
+    assert fr.run("--out", "far", "--set", "name=far", "--set", "contacts.radius=inf").code == 0
+    answer = fr("compare", "near", "far", "--csv", "table.csv")
+    assert answer.code == 0
+    assert len(pd.read_csv("table.csv")) == 2
+    assert "near" in answer.out
+    assert "far" in answer.out
+
+
+def test_report_goes_into_the_run_folder_or_where_it_is_told(fr: Commands) -> None:
+    fr.write("v.toml", TINY + '[variants.static]\nmobility.kind = "static"\n[variants.random]\n')
+    assert fr("run", "v.toml", "--out", "out", "--no-report", "--quiet").code == 0
+    assert len(open_runs("out")) == 2
+    assert "report: out/report.html" in fr("report", "out").out
+    assert "report: there/report.html" in fr("report", "out", "--out", "there").out
+    assert "report: report/report.html" in fr("report", "out/static", "out/random").out
+    for place in ("out", "there", "report"):
+        page = (fr.folder / place / "report.html").read_text()
+        assert "static" in page
+        assert "random" in page
+
+
+def test_data_info_prints_and_draws_who_holds_what(fr: Commands) -> None:
+    answer = fr(
+        "data", "info", "tiny.toml", "--set", "partition={kind='dirichlet',alpha=1.0}", "--out", "info"
+    )
+    assert answer.code == 0
+    table = pd.read_csv("info/who-holds-what.csv")
+    dealt = plan("tiny.toml", assignments=["partition={kind='dirichlet',alpha=1.0}"]).runs[0].experiment
+    _, split = deal(dealt)
+    assert table["train"].tolist() == [len(part) for part in split.train]
+    for client, train in zip(table["client"], table["train"], strict=True):
+        assert any(line.split()[:2] == [str(client), str(train)] for line in answer.out.splitlines())
+    assert (fr.folder / "info" / "who-holds-what.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (fr.folder / "info" / "who-holds-what.svg").read_text()
+
+
+def test_data_info_shows_variants_that_deal_differently_each(fr: Commands) -> None:
+    fr.write(
+        "v.toml",
+        TINY + "[variants.even]\n[variants.uneven]\npartition = { kind = 'shards' }\n[variants.far]\n",
+    )
+    answer = fr("data", "info", "v.toml", "--out", "info")
+    assert answer.code == 0
+    assert {path.name for path in (fr.folder / "info").glob("*.png")} == {
+        f"who-holds-what-{name}.png" for name in ("even", "uneven", "far")
+    }
+    fr.write(
+        "same.toml", TINY + "[variants.near]\ncontacts.radius = 1.0\n[variants.far]\ncontacts.radius = 9.0\n"
+    )
+    assert fr("data", "info", "same.toml", "--out", "once").code == 0
+    assert [path.name for path in (fr.folder / "once").glob("*.png")] == ["who-holds-what.png"]
+
+
+def test_data_info_of_many_clients_prints_the_first(fr: Commands) -> None:
+    answer = fr("data", "info", "tiny.toml", "--set", "clients=100", "--out", "info")
+    assert "... and 60 more clients" in answer.out
+    assert len(pd.read_csv("info/who-holds-what.csv")) == 100
+
+
+def test_data_fetch_hands_over_name_and_folder(fr: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fetch(name: str, root: str | None, *, progress: bool) -> Path:
+        asked.append((name, root, progress))
+        return Path(root or "cache") / name
+
+    monkeypatch.setattr("fedroam.data.sources.fetching.fetch", fetch)
+    assert fr("data", "fetch", "mnist", "--root", "here").out == "data: here/mnist\n"
+    assert fr("data", "fetch", "cifar10").out == "data: cache/cifar10\n"
+    assert asked == [("mnist", "here", False), ("cifar10", None, False)]

@@ -1,0 +1,67 @@
+"""SCAFFOLD against its formulas."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fedroam.learning.training import SGD
+from support.servers import Row, Server, close, cross_entropy, descend
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_controls_correct_the_drift(engine: str) -> None:
+    """Alg. 1 with option II, three clients of which two take part in the second round."""
+    game = Server({"kind": "scaffold", "server_lr": 0.8}, (12, 20, 7), engine=engine)
+    x = game.server.double()
+    c, controls = torch.zeros_like(x), [torch.zeros_like(x) for _ in range(3)]
+    for active in ([0, 1, 2], [0, 2], [0, 1, 2]):
+        change_x, change_c = torch.zeros_like(x), torch.zeros_like(x)
+        for i in active:
+            own, all_ = controls[i], c
+            y = descend(game.layout, x, cross_entropy(game, i), lambda _, a=own, b=all_: b - a)
+            new = controls[i] - c + (x - y) / (2 * 0.5)
+            change_x += (y - x) / len(active)
+            change_c += (new - controls[i]) / 3
+            controls[i] = new
+        x, c = x + 0.8 * change_x, c + change_c
+        given, done = game.step(active)
+        close(game.server, x)
+        close(torch.from_numpy(game.state["control"]), c)
+        close(torch.from_numpy(game.state["controls"]), torch.stack(controls))
+        close(c, torch.stack(controls).mean(0))  # all controls begin at 0
+        assert given.traffic.total == done.traffic.total == len(active) * 8 * game.layout.size
+    game.learner.close()
+
+
+def test_a_control_is_the_mean_gradient_of_a_clients_steps() -> None:
+    """With momentum, each gradient weighs as it does in where the client ends."""
+    training = SGD(lr=0.2, momentum=0.6, momentum_state="reset", steps=3)
+    game = Server("scaffold", training=training)
+    begin = game.server.double()
+    game.play([None])
+    row, velocity, gradients = begin, torch.zeros_like(begin), []
+    for _ in range(3):
+        at = row.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(cross_entropy(game, 0)(Row(game.layout, at)), at)
+        gradients.append(gradient)
+        velocity = 0.6 * velocity + gradient
+        row = row - 0.2 * velocity
+    weights = [1 + 0.6 + 0.36, 1 + 0.6, 1.0]
+    mean = sum(w * g for w, g in zip(weights, gradients, strict=True)) / sum(weights)
+    close(torch.from_numpy(game.state["controls"][0]), mean)  # type: ignore[arg-type]
+
+
+def test_who_takes_no_step_keeps_its_control() -> None:
+    training = SGD(lr=0.2, batch_size=15, epochs=1, drop_last=True)  # client 0 holds 12 samples
+    game = Server("scaffold", training=training).play()
+    assert not game.state["controls"][0].any()
+    assert game.state["controls"][1].any()
+    assert torch.isfinite(game.server).all()
+
+
+def test_samples_may_weigh() -> None:
+    by_samples = Server({"kind": "scaffold", "average": "samples"}).play([None])
+    fedavg = Server("fedavg").play([None])
+    assert torch.equal(by_samples.server, fedavg.server)  # controls are 0 in round 1
+    assert not torch.equal(Server("scaffold").play([None]).server, fedavg.server)

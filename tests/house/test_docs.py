@@ -1,0 +1,262 @@
+"""README and docs/ are run: every fenced block is executed or checked, every link and name exists.
+
+What a block's language means:
+- python: run, in order, in one namespace a page; with a first line `# some_name.py` it is saved under that name.
+- bash: every `fedroam ...` line is run in this process, in the page's own folder; nothing else may stand there.
+  (Reports are written in the tutorial only: their figures take a second each, and have tests of their own.)
+- toml: resolved as an experiment; with a first line `# some_name.toml` it is saved, too.
+- text: not run.
+A comment on the line before a block changes that:
+- `<!-- test: skip REASON -->`: bash only, for set-up and for what downloads; names in it are still checked.
+- `<!-- test: data -->`: run where FEDROAM_DATA is set.
+- `<!-- test: add WORDS -->`: these words are added to every `fedroam run` of the block, to shorten it.
+- `<!-- test: exit N -->`: the commands of the block end with this code.
+- `<!-- test: output -->`: text only: every line stands in what the last bash or python block printed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import fedroam
+from fedroam import components
+from fedroam.analysis import compare_table
+from fedroam.cli import app, main
+from fedroam.experiment import named_experiments, plan
+from house.test_flow import ORDER
+from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
+
+WRITTEN = [name for name in PAGES if name != "CONTRIBUTING.md"]  # whose blocks are run
+DATA = bool(os.environ.get("FEDROAM_DATA"))
+
+
+class Page:
+    """A page being run: its namespace, its folder, and what the last block printed."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.names: dict[str, Any] = {"__name__": "page"}
+        self.folder = folder
+        self.capsys = capsys
+        self.printed = ""
+
+    def play(self, block: Block) -> None:
+        """Run or check one block."""
+        allowed = {
+            "python": {"", "data"},
+            "bash": {"", "data", "skip", "add", "exit"},
+            "toml": {""},
+            "text": {"", "output"},
+        }
+        assert block.language in allowed, (
+            f"{block.where}: language {block.language!r} is not one of {[*allowed]}"
+        )
+        assert block.action in allowed[block.language], f"{block.where}: {block.action!r} has no meaning here"
+        if block.action == "skip":
+            assert len(block.words) > 5, f"{block.where}: skipped without a reason"
+        elif block.action != "data" or DATA:
+            getattr(self, block.language)(block)
+
+    def python(self, block: Block) -> None:
+        """Run Python, or save it."""
+        code = compile(block.text, block.where, "exec")
+        if block.file:
+            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+            return
+        exec(code, self.names)
+        self.printed = "".join(self.capsys.readouterr())
+
+    def bash(self, block: Block) -> None:
+        """Run every line, which must be a fedroam command."""
+        wanted = int(block.words) if block.action == "exit" else 0
+        self.printed = ""
+        for line in command_lines(block.text):
+            words = words_of(line)
+            assert words[0] == "fedroam", f"{block.where}: {line!r} is no fedroam command; mark the block"
+            if block.action == "add" and words[1] == "run":
+                words += shlex.split(block.words)
+            if words[1] == "run" and "tutorial" not in block.where:
+                words.append("--no-report")
+            code = main(words[1:])
+            said = "".join(self.capsys.readouterr())
+            assert code == wanted, f"{block.where}: {line!r} ends with {code}, not {wanted}:\n{said}"
+            self.printed += said
+
+    def toml(self, block: Block) -> None:
+        """Resolve it as an experiment file, and save it if it has a name."""
+        if block.file:
+            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+        settings = tomllib.loads(block.text)
+        (fedroam.sweep_plan if "sweep" in settings else plan)(settings)
+
+    def text(self, block: Block) -> None:
+        """Every line of an output block was printed (however it was folded)."""
+        if block.action == "output":
+            printed = " ".join(self.printed.split())
+            for line in block.text.splitlines():
+                assert " ".join(line.split()) in printed, f"{block.where}: {line!r} not in\n{self.printed}"
+
+
+@pytest.fixture
+def own_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Parts that a page registers are forgotten afterwards, and so are the modules it made."""
+    components.load_rooms()
+    monkeypatch.setattr(components, "_registry", {k: dict(v) for k, v in components._registry.items()})
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("fedroam_use_") or name == "my_network":
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+@pytest.mark.usefixtures("own_parts")
+def test_every_block_runs(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    state = Page(tmp_path, capsys)
+    for block in blocks(page):
+        try:
+            state.play(block)
+        except Exception as error:
+            raise AssertionError(f"{block.where}: {type(error).__name__}: {error}") from error
+
+
+def commands() -> set[str]:
+    """Every command, such as 'run' and 'data info', and every group, such as 'data'."""
+
+    def below(group: Any, path: str) -> Iterator[str]:
+        for name, command in group.commands.items():
+            yield f"{path} {name}".strip()
+            if hasattr(command, "commands"):
+                yield from below(command, f"{path} {name}".strip())
+
+    return set(below(typer.main.get_command(app), ""))
+
+
+def code_of(page: str) -> list[str]:
+    """What a page says in code: the lines of its bash blocks and its inline code."""
+    inline = re.findall(r"`([^`\n]+)`", prose(page))
+    return [*inline, *(line for b in blocks(page) if b.language == "bash" for line in command_lines(b.text))]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_experiments_and_targets_that_are_named_exist(page: str) -> None:
+    targets = set(
+        re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    )
+    known, experiments = commands(), named_experiments()
+    for text in code_of(page):
+        for make in re.finditer(r"(?:^|&& |bin/)make((?: [a-z]+)+)", text):
+            assert set(make[1].split()) <= targets, f"{page}: {text}: targets are {sorted(targets)}"
+        for call in re.finditer(r"(?:^|[ /])fedroam ([a-z]+)(?: (\S+))?", text):
+            first, second = call[1], call[2] or ""
+            second = second if re.fullmatch(r"[a-z][a-z-]*", second) else ""
+            if any(name.startswith(f"{first} ") for name in known):
+                assert not second or f"{first} {second}" in known, (
+                    f"{page}: {text}: commands are {sorted(known)}"
+                )
+            else:
+                assert first in known, f"{page}: {text}: commands are {sorted(known)}"
+            if first == "run" and second:
+                assert second in experiments, f"{page}: {text}: experiments are {[*experiments]}"
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    plain = re.sub(r"[`*\\]", "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_pictures_resolve(page: str) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", prose(page)):
+        link = "".join(target)
+        if link.startswith("https://"):
+            continue
+        file, _, anchor = link.partition("#")
+        path = ((ROOT / page).parent / file).resolve() if file else ROOT / page
+        assert path.exists(), f"{page}: {link} leads nowhere"
+        assert path.is_relative_to(ROOT), f"{page}: {link} leads out of the project"
+        if anchor:
+            anchors = [
+                slug(h) for h in re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            ]
+            assert anchor in anchors, f"{page}: {link}: anchors are {anchors}"
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    for name in PAGES:
+        assert name == "README.md" or f"({name})" in PAGES["README.md"], f"README.md does not link {name}"
+
+
+def test_every_public_name_is_documented() -> None:
+    text = "\n".join(PAGES.values())
+    missing = [name for name in fedroam.__all__ if not re.search(rf"(?:`|fr\.|fedroam\.){name}\b", text)]
+    assert not missing, f"no page tells of {missing}"
+
+
+def test_every_column_of_a_run_is_documented(tmp_path: Path) -> None:
+    run = fedroam.run(fedroam.Experiment(rounds=1, clients=4, mobility="static"), tmp_path / "run")
+    concepts = PAGES["docs/concepts.md"]
+    for table in ("rounds", "clients", "positions", "contacts", "partition", "matrices"):
+        section = re.search(rf"^#+ `[\w/]*{table}\.parquet`\n(.*?)(?=^#)", concepts, re.DOTALL | re.MULTILINE)
+        assert section, f"docs/concepts.md lacks a section on {table}.parquet"
+        told = re.findall(r"^\| `(\w+)` \|", section[1], re.MULTILINE)
+        assert told == list(getattr(run, table).columns), f"docs/concepts.md: columns of {table}"
+    for path in run.folder.rglob("*"):
+        if path.is_file() and path.suffix != ".safetensors" and path.name != ".lock":
+            assert path.name in concepts, f"docs/concepts.md does not tell of {path.name}"
+
+
+def test_contributing_draws_the_flow_that_the_code_is_held_to() -> None:
+    drawn = re.search(r"```text\n(errors.*?)```", PAGES["CONTRIBUTING.md"], re.DOTALL)
+    assert drawn
+    assert tuple(re.findall(r"\w+", drawn[1])) == tuple(name for name in ORDER if name != "__main__")
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for name, make in module.GENERATED.items():
+        page = PAGES.get(f"docs/{name}", "")
+        assert make(page) == page, f"docs/{name} is out of date: run `make docs`"
+
+
+@pytest.mark.slow
+def test_the_readme_tells_what_the_quickstart_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a point and a half: other processors round differently, and training magnifies that."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    table = compare_table(fedroam.run_plan(plan("quickstart"), tmp_path / "quickstart")).set_index("variant")
+    for variant in table.index:
+        told = re.search(rf"^\| {variant} \| ([\d.]+) ± ([\d.]+) \|", PAGES["README.md"], re.MULTILINE)
+        assert told, f"README.md tells nothing of {variant}: run `python docs/quickstart.py`"
+        assert [float(v) for v in told.groups()] == pytest.approx(
+            [100 * table["final"][variant], 100 * table["final_error"][variant]], abs=1.5
+        ), "run `python docs/quickstart.py`"
+    assert (
+        table["difference"]["random"] > 4.3 * table["difference_error"]["random"]
+    )  # t, 2 degrees of freedom, 95 %
+
+
+def test_the_picture_is_small_and_shown() -> None:
+    picture = ROOT / "docs" / "images" / "quickstart.png"
+    assert picture.stat().st_size < 300_000
+    assert "docs/images/quickstart.png" in PAGES["README.md"].split("## ")[0], "not on the first screen"

@@ -1,0 +1,213 @@
+"""Hand-written layers and backward passes against torch's own, layer by layer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fedroam.learning import Layout
+from fedroam.learning.cpu.fused_conv1d import Kept, PeakOfSeries
+from fedroam.learning.cpu.fused_layers import Convolution1d, PeakOfConvolution1d, quicken
+from fedroam.learning.cpu.kernels import machine
+from fedroam.learning.cpu.sequential import Chain, chain_of
+from fedroam.learning.objective import CrossEntropy
+from support.learners import CLASSES, problem
+
+
+def images(n: int, channels: int, height: int, width: int) -> torch.Tensor:
+    """Channels-last, with many equal values."""
+    draws = torch.Generator().manual_seed(n * height)
+    return torch.randint(-3, 4, (n, height, width, channels), generator=draws).float().permute(0, 3, 1, 2)
+
+
+NETWORKS: dict[str, tuple[tuple[int, int, int], Callable[[], list[nn.Module]]]] = {
+    "few channels, halved": (
+        (9, 10, 1),
+        lambda: [
+            nn.Conv2d(1, 3, 2),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(3, 4, 2, bias=False),
+            nn.MaxPool2d(2),
+        ],
+    ),
+    "many channels, halved": ((9, 9, 2), lambda: [nn.Conv2d(2, 20, 2), nn.MaxPool2d(2), nn.ReLU()]),
+    "odd sides": ((10, 9, 2), lambda: [nn.Conv2d(2, 3, 2), nn.MaxPool2d(2), nn.ReLU()]),
+    "other pools": (
+        (12, 12, 2),
+        lambda: [nn.MaxPool2d(3, 2, 1), nn.Conv2d(2, 5, 3), nn.ReLU(), nn.MaxPool2d((1, 2), ceil_mode=True)],
+    ),
+    "strides and groups": (
+        (12, 11, 4),
+        lambda: [
+            nn.Conv2d(4, 8, 3, (2, 1), padding=(1, 2), groups=2),
+            nn.ReLU(),
+            nn.Conv2d(8, 6, 2, dilation=2),
+        ],
+    ),
+    "norms": (
+        (8, 8, 3),
+        lambda: [nn.Conv2d(3, 8, 3, padding=1), nn.GroupNorm(2, 8), nn.MaxPool2d(2), nn.ReLU(), nn.ReLU()],
+    ),
+    "norm first": ((6, 6, 4), lambda: [nn.GroupNorm(2, 4), nn.Conv2d(4, 5, 3)]),
+    "several linear": (
+        (4, 4, 1),
+        lambda: [
+            nn.Flatten(),
+            nn.Linear(16, 9, bias=False),
+            nn.ReLU(),
+            nn.Linear(9, 5),
+            nn.Linear(5, 7),
+            nn.ReLU(),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_chain_has_autograds_gradient(name: str, smoothing: float) -> None:
+    """In float64-like agreement: small whole numbers as inputs, so that equal values really occur in pools."""
+    (height, width, channels), layers = NETWORKS[name]
+
+    def network() -> nn.Module:
+        body = nn.Sequential(*layers())
+        if not any(isinstance(layer, nn.Flatten) for layer in body):
+            body.append(nn.Flatten())
+        features = body(torch.zeros(1, channels, height, width)).shape[1]
+        return nn.Sequential(body, nn.Linear(features, CLASSES))
+
+    task = problem(
+        network, (height, width, channels), (4,), objective=CrossEntropy(label_smoothing=smoothing)
+    ).task
+    module = task.network()
+    gradient = torch.zeros(task.layout.size)
+    chain = chain_of(module, task, gradient)
+    assert isinstance(chain, Chain)
+    row = torch.empty(task.layout.size)
+    task.layout.write(module, row, torch.empty(0))
+    chain.attach(row)
+    x, y = images(5, channels, height, width), torch.tensor([0, 3, 9, 3, 1])
+    kept = x.clone()
+    # twice, in two shares: gradients are added up
+    loss = chain.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.25)
+    loss += chain.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.75)
+    assert torch.equal(x, kept)
+    expected = functional.cross_entropy(module(x.contiguous()), y, label_smoothing=smoothing)
+    expected.backward()
+    assert loss == pytest.approx(float(expected.detach()), rel=1e-5)
+    for entry, (entry_name, parameter) in zip(task.layout.parameters, module.named_parameters(), strict=True):
+        torch.testing.assert_close(entry.view(gradient), parameter.grad, rtol=2e-4, atol=2e-5, msg=entry_name)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Tanh(),
+        nn.Dropout(0.5),
+        nn.AvgPool2d(2),
+        nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"),
+        nn.Conv2d(1, 1, 3, padding="same"),
+        nn.GroupNorm(1, 1, affine=False),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_unknown_layers_are_left_to_autograd(layer: nn.Module) -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(copy.deepcopy(layer), nn.Flatten(), nn.LazyLinear(CLASSES))
+
+    def made() -> nn.Module:
+        module = network()
+        module(torch.zeros(1, 1, 6, 6))
+        return module
+
+    task = problem(made, (6, 6, 1), (4,)).task
+    assert chain_of(task.network(), task, torch.zeros(task.layout.size)) is None
+
+
+def test_only_the_plain_objective_on_untouched_layers() -> None:
+    class Doubled(CrossEntropy):
+        pass
+
+    task = problem("mnist_cnn", (16, 16, 1), (4,)).task
+    gradient = torch.zeros(task.layout.size)
+    module = task.network()
+    assert chain_of(module, task, gradient) is not None
+    other = type(task)(**{**vars(task), "objective": Doubled()})
+    assert chain_of(module, other, gradient) is None
+    handle = module.get_submodule("head").register_forward_hook(lambda *_: None)
+    assert chain_of(module, task, gradient) is None
+    handle.remove()
+    next(module.parameters()).requires_grad_(False)
+    assert chain_of(module, task, gradient) is None
+
+
+SEQUENCES: dict[str, tuple[int, int, Callable[[], list[nn.Module]], list[type]]] = {
+    "narrow": (1, 12, lambda: [nn.Conv1d(1, 4, 3), nn.ReLU()], [Convolution1d, nn.ReLU]),
+    "narrow without bias": (2, 12, lambda: [nn.Conv1d(2, 4, 5, bias=False)], [Convolution1d]),
+    "wide, with settings": (
+        *(5, 20),
+        lambda: [
+            nn.Conv1d(5, 6, 5, stride=2, padding=3, dilation=2),
+            nn.Tanh(),
+            nn.Conv1d(6, 4, 3, padding="same"),
+        ],
+        [Convolution1d, nn.Tanh, Convolution1d],
+    ),
+    "peak": (
+        *(1, 15),
+        lambda: [nn.Conv1d(1, 6, 3), nn.ReLU(), nn.Conv1d(6, 8, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
+        [Convolution1d, nn.ReLU, PeakOfConvolution1d, nn.Identity, nn.ReLU],
+    ),
+    "series": (
+        *(2, 15),
+        lambda: [nn.Conv1d(2, 16, 3), nn.ReLU(), nn.Conv1d(16, 32, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
+        [Kept, nn.Identity, PeakOfSeries, nn.Identity, nn.ReLU] if machine() else [Convolution1d],
+    ),
+    "peak of the input": (
+        *(3, 9),
+        lambda: [nn.Conv1d(3, 4, 2, bias=False), nn.AdaptiveMaxPool1d(1)],
+        [PeakOfConvolution1d, nn.Identity],
+    ),
+    "no global peak": (
+        *(3, 9),
+        lambda: [nn.Conv1d(3, 4, 2), nn.AdaptiveMaxPool1d(2)],
+        [Convolution1d, nn.AdaptiveMaxPool1d],
+    ),
+    "groups": (4, 9, lambda: [nn.Conv1d(4, 4, 2, groups=2), nn.AdaptiveMaxPool1d(1)], [nn.Conv1d]),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+@pytest.mark.parametrize("learns", [False, True], ids=["samples", "input with gradient"])
+def test_quicker_layers_of_sequences(name: str, learns: bool) -> None:
+    channels, length, layers, kinds = SEQUENCES[name]
+    plain = nn.Sequential(*layers())
+    quick = quicken(copy.deepcopy(plain))
+    assert [type(layer) for layer in quick.children()][: len(kinds)] == kinds
+    assert Layout.of(quick) == Layout.of(plain)
+    draws = torch.Generator().manual_seed(0)
+    x = torch.randint(-2, 3, (6, channels, length), generator=draws).float()
+    found = []
+    for module in (plain, quick):
+        own = x.clone().requires_grad_(learns)
+        y = module(own)
+        (y.tanh() * torch.arange(1.0, y.numel() + 1).view(y.shape) / y.numel()).sum().backward()
+        found.append((y, own.grad, *(p.grad for p in module.parameters())))
+    for a, b in zip(*found, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None and b is not None:
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_watched_layers_are_not_replaced() -> None:
+    module = nn.Sequential(nn.Conv1d(1, 2, 3), nn.ReLU())
+    module[0].register_forward_hook(lambda *_: None)
+    module[1].register_forward_hook(lambda *_: None)
+    assert type(quicken(module)[0]) is nn.Conv1d  # type: ignore[index]
+    assert not module[1].inplace

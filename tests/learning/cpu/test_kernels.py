@@ -1,0 +1,298 @@
+"""Kernels of our own against autograd in float64."""
+
+from __future__ import annotations
+
+import gc
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fedroam.learning.cpu.kernels import Front, leading, machine, stages_of
+from fedroam.learning.cpu.kernels.target import Machine
+from fedroam.learning.cpu.sequential import chain_of, sequence
+from fedroam.learning.matrix import Layout
+from support.learners import problem
+
+pytest.importorskip("llvmlite")
+HERE = machine()
+assert HERE is not None
+# What kernels are cut for on machines with narrower vectors; these vectors can be computed here too.
+NARROW = {lanes: Machine(HERE.name, HERE.features, lanes, 6, 2, 12) for lanes in (4, 8)}
+
+
+def drawn(*shape: int, seed: int, whole: bool = False) -> torch.Tensor:
+    values = torch.empty(shape).normal_(generator=torch.Generator().manual_seed(seed))
+    return values.round() if whole else values
+
+
+class Bench:
+    """A front of some layers, beside the same layers in float64."""
+
+    def __init__(
+        self, layers: Sequence[nn.Module], image: tuple[int, int, int], here: Machine = HERE, seed: int = 0
+    ) -> None:
+        self.module = nn.Sequential(*layers)
+        with torch.no_grad():
+            for k, parameter in enumerate(self.module.parameters()):
+                parameter.copy_(drawn(*parameter.shape, seed=seed + k))
+        self.layout = Layout.of(self.module)
+        self.row, self.gradient = torch.empty(self.layout.size), torch.zeros(self.layout.size)
+        self.layout.write(self.module, self.row, torch.empty(0))
+        named = sequence(self.module)
+        assert named is not None
+        stages = stages_of(leading(named), image, {entry.name: entry for entry in self.layout.parameters})
+        assert stages is not None
+        self.front = Front(stages, here, lambda entry: entry.view(self.gradient))
+        self.front.attach(lambda entry: entry.view(self.row))
+        self.exact = self.module.double()
+
+    def outputs(self, x: torch.Tensor) -> torch.Tensor:
+        return self.front.forward(x.contiguous(memory_format=torch.channels_last)).clone()
+
+    def check(self, x: torch.Tensor, seed: int = 9) -> None:
+        found = self.outputs(x)
+        expected = self.exact(x.double()).flatten(1)
+        size = float(expected.detach().abs().max())  # sums of large terms may be small
+        torch.testing.assert_close(found.double(), expected.detach(), rtol=1e-4, atol=5e-6 * max(size, 1))
+        slope = drawn(*expected.shape, seed=seed)
+        self.exact.zero_grad()
+        expected.backward(slope.double())
+        self.gradient.zero_()
+        assert self.front.backward(slope, False) is None
+        for entry, (name, parameter) in zip(
+            self.layout.parameters, self.exact.named_parameters(), strict=True
+        ):
+            assert parameter.grad is not None
+            size = float(parameter.grad.abs().max())
+            torch.testing.assert_close(
+                entry.view(self.gradient).double(),
+                parameter.grad,
+                rtol=1e-4,
+                atol=2e-5 * max(size, 1),
+                msg=name,
+            )
+
+
+def papers_layers(name: str) -> tuple[list[nn.Module], tuple[int, int, int]]:
+    if name == "mnist":
+        layers: list[nn.Module] = [nn.Conv2d(1, 10, 5), nn.MaxPool2d(2), nn.ReLU()]
+        return [*layers, nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()], (1, 28, 28)
+    if name == "lenet":
+        layers = []
+        for i, o in ((3, 32), (32, 32), (32, 64)):
+            layers += [nn.Conv2d(i, o, 5, padding=2), nn.GroupNorm(2, o), nn.MaxPool2d(2), nn.ReLU()]
+        return layers, (3, 32, 32)
+    layers = [nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.ReLU(), nn.MaxPool2d(2)]
+    return [*layers, nn.Conv2d(8, 6, 3, padding=1), nn.ReLU()], (3, 12, 20)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, None])
+@pytest.mark.parametrize("samples", [1, 5, 8, 32])
+@pytest.mark.parametrize("name", ["mnist", "lenet", "small"])
+def test_papers_networks(name: str, samples: int, lanes: int | None) -> None:
+    layers, image = papers_layers(name)
+    bench = Bench(layers, image, HERE if lanes is None else NARROW[lanes])
+    bench.check(drawn(samples, *image, seed=1))
+    bench.check(drawn(max(samples - 1, 1), *image, seed=2))  # in other memory
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[nn.Module], tuple[int, int, int], int]:
+    channels, height, width = draw(st.integers(1, 7)), draw(st.integers(3, 14)), draw(st.integers(3, 17))
+    image, layers = (channels, height, width), list[nn.Module]()
+    for _ in range(draw(st.integers(1, 3))):
+        out = draw(st.integers(1, 14))
+        kernel = (draw(st.integers(1, min(5, height))), draw(st.integers(1, min(9, width))))
+        padding = (draw(st.integers(0, kernel[0] - 1)), draw(st.integers(0, kernel[1] - 1)))
+        layers.append(nn.Conv2d(channels, out, kernel, padding=padding, bias=draw(st.booleans())))
+        height, width = height + 2 * padding[0] - kernel[0] + 1, width + 2 * padding[1] - kernel[1] + 1
+        groups = draw(st.sampled_from([n for n in range(out + 1) if n == 0 or out % n == 0]))
+        if groups and out // groups * height * width >= 8:  # of fewer values, rounding decides the norm
+            layers.append(nn.GroupNorm(groups, out))
+        after: list[nn.Module] = [nn.ReLU()] if draw(st.booleans()) else []
+        if height % 2 == width % 2 == 0 and draw(st.booleans()):
+            after.insert(draw(st.integers(0, len(after))), nn.MaxPool2d(2))
+            height, width = height // 2, width // 2
+        layers += after
+        channels = out
+    return layers, image, draw(st.integers(1, 19))
+
+
+@settings(max_examples=25, deadline=None)
+@given(cases(), st.sampled_from([4, 8, 16]), st.integers(0, 1000))
+def test_any_sizes(case: tuple[list[nn.Module], tuple[int, int, int], int], lanes: int, seed: int) -> None:
+    """Any channels, sizes, paddings, norms, samples. (What a ReLU or a pool chooses must not hang on rounding.)"""
+    layers, image, samples = case
+    bench = Bench(layers, image, NARROW.get(lanes, HERE), seed)
+    x = drawn(samples, *image, seed=seed)
+    values = x.double()
+    for layer in bench.exact:
+        if isinstance(layer, nn.ReLU) and float(values.abs().min()) < 1e-5:
+            return
+        if isinstance(layer, nn.MaxPool2d):
+            windows = values.unfold(2, 2, 2).unfold(3, 2, 2).flatten(4).sort(-1).values
+            gaps = windows.diff(dim=-1)
+            if bool(((gaps > 0) & (gaps < 1e-5)).any()):
+                return
+        values = layer(values)
+    bench.check(x, seed + 1)
+
+
+def test_among_equal_pixels_the_first_gets_the_gradient() -> None:
+    layers: list[nn.Module] = [nn.Conv2d(2, 3, 1), nn.MaxPool2d(2)]
+    bench = Bench(layers, (2, 6, 8))
+    with torch.no_grad():
+        bench.row.copy_(bench.row.round())
+    bench.layout.read(bench.module.float(), bench.row, torch.empty(0))
+    bench.exact = bench.module.double()
+    x = drawn(7, 2, 6, 8, seed=3, whole=True)
+    pooled = bench.exact[0](x.double()).unfold(2, 2, 2).unfold(3, 2, 2).flatten(4)
+    assert bool((pooled == pooled.amax(-1, keepdim=True)).sum(-1).gt(1).any())  # there are equal ones
+    bench.check(x)
+
+
+def test_a_norm_far_from_zero() -> None:
+    """Variances of values near 1000: nothing is lost by subtracting squares."""
+    bench = Bench([nn.Conv2d(1, 4, 1), nn.GroupNorm(2, 4)], (1, 8, 8))
+    with torch.no_grad():
+        bench.row[: bench.layout.parameters[0].size + 4] = torch.tensor([1, 2, 1, 2, 1000, 1001, 999, 1000.0])
+    bench.layout.read(bench.module.float(), bench.row, torch.empty(0))
+    bench.exact = bench.module.double()
+    x = drawn(8, 1, 8, 8, seed=0)
+    torch.testing.assert_close(
+        bench.outputs(x).double(), bench.exact(x.double()).flatten(1).detach(), rtol=2e-3, atol=2e-3
+    )
+
+
+def test_a_samples_outputs_do_not_hang_on_its_neighbours() -> None:
+    layers, image = papers_layers("lenet")
+    bench, x = Bench(layers, image), drawn(8, *image, seed=1)
+    whole = bench.outputs(x)
+    assert torch.equal(bench.outputs(x[2:6]), whole[2:6])
+    assert torch.equal(bench.outputs(x.flip(0)), whole.flip(0))
+
+
+def test_what_was_computed_before_leaves_no_trace() -> None:
+    layers, image = papers_layers("mnist")
+    bench, x = Bench(layers, image), drawn(5, *image, seed=1)
+    slope = drawn(5, 320, seed=2)
+
+    def gradient() -> torch.Tensor:
+        bench.gradient.zero_()
+        bench.outputs(x)
+        bench.front.backward(slope, False)
+        return bench.gradient.clone()
+
+    first = gradient()
+    bench.outputs(torch.full((8, *image), math.inf))  # into the same memory, where 5 samples are padded to 8
+    bench.front.backward(torch.full((8, 320), math.nan), False)
+    assert torch.equal(gradient(), first)
+
+
+def test_values_that_are_no_numbers_are_not_hidden() -> None:
+    layers, image = papers_layers("mnist")
+    bench, x = Bench(layers, image), drawn(4, *image, seed=1)
+    x[1, 0, 14, 14] = math.nan
+    found = bench.outputs(x)
+    assert bool(found[1].isnan().any())
+    assert not bool(found[[0, 2, 3]].isnan().any())
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [nn.Conv2d(2, 3, 3, stride=2)],
+        [nn.Conv2d(2, 4, 3, groups=2)],
+        [nn.Conv2d(2, 3, 3, dilation=2)],
+        [nn.Conv2d(2, 3, 3, padding=3)],
+        [nn.Conv2d(2, 3, (1, 10), padding=(0, 3))],
+        [nn.Conv2d(2, 3, 2), nn.MaxPool2d(2)],  # 9 pixels high
+        [nn.Conv2d(2, 3, 3), nn.MaxPool2d(2), nn.MaxPool2d(2)],
+        [nn.Conv2d(2, 3, 3), nn.MaxPool2d(3)],
+        [nn.MaxPool2d(2), nn.Conv2d(2, 3, 3)],
+    ],
+    ids=lambda layers: "-".join(str(layer).partition("(")[0] for layer in layers),
+)
+def test_what_kernels_cannot_do_is_left_to_torch(layers: list[nn.Module]) -> None:
+    def network() -> nn.Module:
+        body = nn.Sequential(*layers, nn.Flatten())
+        return nn.Sequential(body, nn.Linear(body(torch.zeros(1, 2, 10, 10)).shape[1], 10))
+
+    task = problem(network, (10, 10, 2), (4,)).task
+    chain = chain_of(task.network(), task, torch.zeros(task.layout.size))
+    assert chain is not None
+    assert not chain.native
+
+
+def test_a_layer_used_twice_is_left_to_autograd() -> None:
+    def network() -> nn.Module:
+        shared = nn.Conv2d(2, 2, 3, padding=1)
+        return nn.Sequential(shared, nn.ReLU(), shared, nn.Flatten(), nn.Linear(72, 10))
+
+    task = problem(network, (6, 6, 2), (4,)).task
+    assert chain_of(task.network(), task, torch.zeros(task.layout.size)) is None
+
+
+def test_kernels_outlive_the_worker_that_made_them() -> None:
+    """Several workers ask for the same new kernels at once; nobody's code may be thrown away."""
+    layers, image = papers_layers("small")
+    images, results = (image[0], image[1] + 2, image[2] + 4), dict[int, torch.Tensor]()
+    benches = [Bench(layers, images) for _ in range(4)]
+    x = drawn(4, *images, seed=1)
+
+    def work(k: int) -> None:
+        results[k] = benches[k].outputs(x)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gc.collect()
+    for k in range(4):
+        assert torch.equal(benches[k].outputs(x), results[k])
+        assert torch.equal(results[k], results[0])
+
+
+@pytest.mark.parametrize("model", ["mnist_cnn", "lenet_gn", "conv5"])
+def test_training_with_and_without(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = (20, 20, 1) if model == "mnist_cnn" else (32, 32, 3)
+    case = problem(model, shape, (12, 9), seed=3)
+
+    def trained(**settings: Any) -> torch.Tensor:
+        return case.trained("cpu", **settings)[0].parameters
+
+    with_kernels, without = trained(workers=2), trained(workers=2, native=False)
+    assert torch.equal(with_kernels, trained(workers=1))
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    switched_off = trained(workers=1)
+    assert torch.equal(without, switched_off)
+    assert not torch.equal(without, with_kernels)  # it is another way of computing
+    torch.testing.assert_close(with_kernels, without, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["mnist_cnn", "lenet_gn"])
+def test_outputs_of_many_samples_in_slices(model: str) -> None:
+    """More samples than are computed at a time, the last slice not full."""
+    shape = (28, 28, 1) if model == "mnist_cnn" else (32, 32, 3)
+    task = problem(model, shape, (4,)).task
+    module = task.network()
+    chain = chain_of(module, task, torch.zeros(task.layout.size))
+    assert chain is not None
+    assert chain.native
+    row = torch.empty(task.layout.size)
+    task.layout.write(module, row, torch.empty(0))
+    chain.attach(row)
+    x = drawn(2 * chain.many + 3, shape[2], shape[0], shape[1], seed=4)
+    with torch.no_grad():
+        expected = module(x)
+    found = chain.outputs(x.contiguous(memory_format=torch.channels_last))
+    assert found.shape == (len(x), 10)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

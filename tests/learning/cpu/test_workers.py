@@ -1,0 +1,140 @@
+"""The pool of workers: order, failures, threads, ends."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+import weakref
+
+import pytest
+import torch
+
+from fedroam.errors import FedroamError, InputError
+from fedroam.learning.cpu.workers import Workers, cores
+
+
+def test_every_job_once_the_largest_first() -> None:
+    done: list[int] = []
+    workers = Workers(1)
+    workers.run([3, 9, 1, 9, 5], lambda _, k: done.append(k))
+    assert done == [1, 3, 4, 0, 2]
+    workers.run([], lambda _, k: done.append(k))
+    assert len(done) == 5
+    workers.close()
+
+
+def test_workers_compute_with_one_thread_and_others_keep_theirs() -> None:
+    before, inside, later = torch.get_num_threads(), {}, []
+    workers = Workers(2)
+
+    def do(worker: int, k: int) -> None:
+        torch.ones(100_000).sum()
+        inside[worker] = torch.get_num_threads()
+        time.sleep(0.05)
+
+    workers.run([1.0] * 4, do)
+    assert inside == {0: 1, 1: 1}
+    assert torch.get_num_threads() == before
+    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
+    thread.start()
+    thread.join()
+    assert later == [before]
+    workers.close()
+
+
+def test_serial_is_one_worker() -> None:
+    used = set()
+    workers = Workers(3)
+    workers.run([1.0] * 9, lambda worker, _: used.add(worker), serial=True)
+    assert used == {0}
+    workers.close()
+
+
+def test_an_error_stops_the_rest_and_keeps_its_kind() -> None:
+    workers, done = Workers(1), []
+
+    def do(_: int, k: int) -> None:
+        done.append(k)
+        if k == 1:
+            raise InputError("row 7: no good")
+        if k == 2:
+            raise ZeroDivisionError("by nothing")
+
+    with pytest.raises(InputError, match=r"^part 1: row 7: no good$"):
+        workers.run([1, 1, 1], do, "part {}".format)
+    assert done == [0, 1]
+    with pytest.raises(FedroamError, match=r"^job 2: ZeroDivisionError: by nothing$") as caught:
+        workers.run([1, 0, 2], do)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    workers.run([1], do)
+    workers.close()
+
+
+def test_a_failure_ends_long_jobs_of_others() -> None:
+    workers = Workers(2)
+
+    def do(_: int, k: int) -> None:
+        if k == 0:
+            raise ValueError("early")
+        while True:
+            workers.check()
+            time.sleep(0.001)
+
+    with pytest.raises(FedroamError, match="job 0: ValueError: early"):
+        workers.run([1.0, 1.0], do)
+    workers.close()
+
+
+def test_threads_end_with_the_pool() -> None:
+    def alive() -> int:
+        return sum(thread.name.startswith("fedroam-") for thread in threading.enumerate())
+
+    before = alive()
+    workers = Workers(2)
+    workers.run([1.0], lambda *_: None)
+    assert alive() == before + 2
+    workers.close()
+    workers.close()
+    assert alive() == before
+    with pytest.raises(FedroamError, match="closed"):
+        workers.run([1.0], lambda *_: None)
+    forgotten = Workers(2)
+    forgotten.run([1.0], lambda *_: None)
+    reference = weakref.ref(forgotten)
+    del forgotten
+    gc.collect()
+    assert reference() is None
+    assert alive() == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    workers = Workers(1)
+    workers.run([1.0], lambda *_: None)
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            workers.run([1.0], lambda *_: None)
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        time.sleep(0.01)
+    else:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        pytest.fail("the forked process hangs")
+    assert status == 0
+    workers.close()
+
+
+def test_cores() -> None:
+    assert 1 <= cores() <= (os.cpu_count() or 1)

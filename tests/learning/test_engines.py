@@ -1,0 +1,332 @@
+"""The fast engine against the reference engine: every kind of model, optimiser and amount of work."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from fedroam.components import kinds
+from fedroam.errors import FedroamError, InputError
+from fedroam.learning import Models
+from fedroam.learning.cpu import mlp as dense
+from fedroam.learning.cpu import trainer as local
+from fedroam.learning.cpu.worker_model import probe, replica
+from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.training import SGD
+from support.learners import CLASSES, Problem, learner_of, problem
+
+SIZES = (20, 33, 0, 7, 1, 20)
+# Kinds of models, with settings that keep them small. Batch norm refuses batches of one sample in every engine.
+MODELS: dict[str, dict[str, Any]] = {
+    "mnist_cnn": {"shape": (20, 20, 1)},
+    "lenet_gn": {"shape": (9, 11, 3)},
+    "conv5": {"shape": (9, 9, 1), "pad_to": 8},
+    "cnn1d": {"shape": (14,)},
+    "mlp": {"shape": (4, 4, 3), "hidden": (9, 7)},
+    "softmax_regression": {"shape": (4, 4, 1)},
+}
+
+
+def difference(a: Models, b: Models) -> float:
+    matrices = [(a.parameters, b.parameters), (a.buffers, b.buffers)]
+    if a.momentum is not None and b.momentum is not None:
+        matrices.append((a.momentum, b.momentum))
+    assert (a.momentum is None) == (b.momentum is None)
+    return max((float((one - two).abs().max()) for one, two in matrices if one.numel()), default=0.0)
+
+
+def agree(task: Problem, rounds: int = 3, tolerance: float = 2e-5, engine: str = "cpu") -> Models:
+    """Check that both engines agree, that they learn something, and that the number of workers changes no bit."""
+    slow, slow_losses = task.trained("reference", rounds)
+    fast, losses = task.trained(engine, rounds, workers=1)
+    assert difference(slow, fast) < tolerance
+    np.testing.assert_allclose(losses, slow_losses, rtol=1e-4, atol=1e-5)
+    assert difference(fast, task.start()) > 10 * tolerance
+    again, more_losses = task.trained(engine, rounds, workers=2)
+    assert difference(fast, again) == 0
+    np.testing.assert_array_equal(losses, more_losses)
+    return fast
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_small_model(kind: str) -> None:
+    settings = dict(MODELS[kind])
+    training = SGD(lr=0.05, momentum=0.5, batch_size=8, epochs=1)
+    agree(problem(kind, sizes=SIZES, training=training, **settings))
+
+
+def test_no_model_kind_is_forgotten() -> None:
+    slow_or_foreign = {"resnet18", "resnet50", "torch_module"}
+    assert set(kinds("model")) == set(MODELS) | slow_or_foreign
+
+
+TRAININGS = {
+    "full batch": SGD(lr=0.1),
+    "full batch, epochs": SGD(lr=0.1, epochs=3, momentum=0.9),
+    "steps": SGD(lr=0.1, batch_size=8, steps=5),
+    "epochs": SGD(lr=0.1, batch_size=8, epochs=2),
+    "drop last": SGD(lr=0.1, batch_size=8, epochs=2, drop_last=True),
+    "momentum kept": SGD(lr=0.05, momentum=0.9, batch_size=8),
+    "momentum reset": SGD(lr=0.05, momentum=0.9, momentum_state="reset", batch_size=8),
+    "weight decay": SGD(lr=0.1, weight_decay=0.3, batch_size=8),
+    "momentum and decay": SGD(lr=0.05, momentum=0.8, weight_decay=0.3, batch_size=8, steps=4),
+    "decaying rate": SGD(lr=0.1, lr_decay=0.5, batch_size=8),
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize("model", ["mlp", "mnist_cnn"])
+def test_every_training(name: str, model: str) -> None:
+    shape = (12,) if model == "mlp" else (16, 16, 1)
+    agree(problem(model, shape, SIZES, training=TRAININGS[name]))
+
+
+def test_large_batches_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of 8 of a batch of 21 add up to the same gradient."""
+    monkeypatch.setattr(local, "PIECE", 8)
+    task = problem("mnist_cnn", (16, 16, 1), (21, 8, 3), training=SGD(lr=0.1, momentum=0.5, epochs=2))
+    assert probe(task.task).apart
+    agree(task)
+
+
+def test_large_batches_of_a_perceptron(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dense, "BATCH", 8)
+    agree(problem("mlp", (12,), (21, 8, 3), training=SGD(lr=0.1, epochs=2)))
+
+
+@pytest.mark.parametrize("dropout", [nn.Dropout(0.3), nn.Dropout2d(0.3)], ids=["entries", "channels"])
+def test_dropout_draws_the_same_masks(dropout: nn.Module) -> None:
+    """Also for batches larger than a piece, which are then not cut."""
+
+    def network() -> nn.Module:
+        layers = [nn.Conv2d(1, 4, 3), dropout, nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, CLASSES)]
+        return nn.Sequential(*layers)
+
+    task = problem(network, (8, 8, 1), (200, 9), training=SGD(lr=0.1, epochs=2))
+    assert not probe(task.task).apart
+    agree(task)
+
+
+def test_foreign_draws_have_a_stream_too() -> None:
+    """A network that calls torch's own dropout function is trained one client at a time, reproducibly."""
+
+    class Foreign(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(12, CLASSES)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.linear(functional.dropout(x, 0.4, self.training))
+            return logits
+
+    task = problem(Foreign, (12,))
+    learner = learner_of(task.task, "cpu")
+    learner.close()
+    assert "one by one" in " ".join(learner.notes)
+    before = torch.random.get_rng_state()
+    agree(task)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_batch_norm_is_computed_on_whole_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "PIECE", 4)
+
+    def network() -> nn.Module:
+        layers = [
+            nn.Conv2d(3, 5, 3, padding=1),
+            nn.BatchNorm2d(5),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(180, CLASSES),
+        ]
+        return nn.Sequential(*layers)
+
+    task = problem(network, (6, 6, 3), (16, 24, 9), training=SGD(lr=0.05, epochs=2))
+    assert not probe(task.task).apart
+    models = agree(task)
+    counted = models.buffers[:, -1]  # num_batches_tracked: 3 rounds of 2 steps
+    assert counted.tolist() == [6, 6, 6]
+
+
+def test_a_network_that_calls_view() -> None:
+    """`view` refuses channels-last activations; such a network gets images in torch's usual order."""
+
+    class Viewing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3)
+            self.last = nn.Linear(64, CLASSES)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = functional.relu(self.second(functional.relu(self.first(x))))
+            logits: torch.Tensor = self.last(x.view(-1, 64))
+            return logits
+
+    task = problem(Viewing, (8, 8, 1))
+    assert probe(task.task).plain
+    agree(task)
+
+
+def test_frozen_and_unused_parameters_stay() -> None:
+    class Partly(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.frozen, self.used, self.unused = nn.Linear(12, 8), nn.Linear(8, CLASSES), nn.Linear(3, 3)
+            self.frozen.requires_grad_(False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            logits: torch.Tensor = self.used(torch.tanh(self.frozen(x)))
+            return logits
+
+    for training in (SGD(lr=0.1, weight_decay=0.5), SGD(lr=0.1, weight_decay=0.5, momentum=0.5)):
+        task = problem(Partly, (12,), training=training)
+        models, before = agree(task), task.start()
+        for entry in task.task.layout.parameters:
+            same = all(
+                torch.equal(entry.view(models.parameters[k]), entry.view(before.parameters[k]))
+                for k in range(3)
+            )
+            assert same == (not entry.name.startswith("used")), entry.name
+
+
+def test_shared_parameters_lie_once() -> None:
+    def network() -> nn.Module:
+        layer = nn.Linear(12, 12)
+        return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(12, CLASSES))
+
+    task = problem(network, (12,))
+    assert task.task.layout.size == 12 * 13 + 13 * 10
+    agree(task)
+
+
+def test_label_smoothing() -> None:
+    agree(problem("mlp", (12,), objective=CrossEntropy(label_smoothing=0.2)))
+
+
+def test_auto_is_cpu_here() -> None:
+    task = problem("mlp", (12,))
+    auto, _ = task.trained("auto")
+    cpu, _ = task.trained("cpu")
+    assert difference(auto, cpu) == 0
+    assert "engine: cpu" in learner_of(task.task, "auto").notes
+
+
+def test_some_clients_of_a_larger_matrix() -> None:
+    """Rows that are no neighbours; the others stay as they are."""
+    for model, shape in (("mlp", (12,)), ("mnist_cnn", (16, 16, 1))):
+        training = SGD(lr=0.1, momentum=0.5, batch_size=8)
+        task = problem(model, shape, (9, 9, 9, 9, 9), training=training)
+        results = []
+        for engine in ("reference", "cpu"):
+            models, learner = task.start(), learner_of(task.task, engine)
+            learner.train(models, task.jobs(1, [4, 0, 2]))
+            learner.close()
+            results.append(models)
+        assert difference(*results) < 2e-5
+        start = task.start().parameters
+        changed = (results[1].parameters != start).any(1)
+        assert changed.tolist() == [True, False, True, False, True]
+
+
+def test_who_else_trains_changes_nothing() -> None:
+    task = problem("mlp", (12,), (9, 9, 9))
+    together, _ = task.trained("cpu", 1)
+    models, learner = task.start(), learner_of(task.task, "cpu")
+    learner.train(models, task.jobs(1, [1]))
+    learner.close()
+    torch.testing.assert_close(models.parameters[1], together.parameters[1], rtol=1e-6, atol=1e-7)
+
+
+def test_recognised_as_dense() -> None:
+    def layers(task: Problem) -> Any:
+        return dense.recognise(replica(task.task, probe(task.task)), task.task)
+
+    assert [layer.weight.shape for layer in layers(problem("mlp", (12,)))] == [(64, 12), (10, 64)]
+    assert len(layers(problem("softmax_regression", (4, 4, 3)))) == 1
+    assert layers(problem("mnist_cnn", (16, 16, 1))) is None
+    bent = problem(lambda: nn.Sequential(nn.Linear(12, 9), nn.Tanh(), nn.Linear(9, CLASSES)), (12,))
+    assert layers(bent) is None
+    linear = problem(lambda: nn.Sequential(nn.Linear(12, 9), nn.Linear(9, CLASSES)), (12,))
+    assert layers(linear) is None
+    agree(bent)
+    agree(linear)
+
+
+class Broken(nn.Module):
+    """Fails, or waits, where a sample has a certain first value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(12, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool((x[:, 0] == 77).any()):
+            raise ValueError("a sample I cannot bear")
+        if bool((x[:, 0] == 78).any()):
+            time.sleep(0.02)
+        logits: torch.Tensor = self.linear(x)
+        return logits
+
+
+def test_errors_name_the_client() -> None:
+    task = problem(Broken, (12,), (9, 9, 9, 9))
+    task.task.x[task.held[2][3], 0] = 77
+    with pytest.raises(FedroamError, match=r"^client 2, round 1: ValueError: a sample I cannot bear$"):
+        task.trained("cpu", 1)
+
+
+def test_a_failure_does_not_end_the_learner() -> None:
+    task = problem(Broken, (12,), (9, 9))
+    learner = learner_of(task.task, "cpu")
+    task.task.x[3, 0] = 77
+    learner.samples = type(learner.samples)(task.task.x, task.task.y)
+    with pytest.raises(FedroamError):
+        learner.train(task.start(), task.jobs(1))
+    losses = learner.train(task.start(), task.jobs(1, [1]))
+    assert np.isfinite(losses).all()
+    learner.close()
+    with pytest.raises(FedroamError, match="closed"):
+        learner.train(task.start(), task.jobs(1))
+
+
+@pytest.fixture
+def answered_ctrl_c() -> Iterator[None]:
+    """Python's own answer to Ctrl-C. A program that a script starts in the background is told to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("answered_ctrl_c")
+def test_ctrl_c_ends_the_jobs_and_is_passed_on() -> None:
+    training = SGD(lr=0.01, batch_size=1, steps=10_000)
+    task = problem(Broken, (12,), (1, 1, 1), training=training)
+    task.task.x[:, 0] = 78
+    learner = learner_of(task.task, "cpu", workers=2)
+    main = threading.main_thread().ident
+    timer = threading.Timer(0.3, signal.pthread_kill, [main, signal.SIGINT])
+    timer.start()
+    models, begin = task.start(), time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        learner.train(models, task.jobs(1))
+    assert time.perf_counter() - begin < 30
+    held = models.parameters.clone()
+    time.sleep(0.1)
+    assert torch.equal(held, models.parameters), "a worker still writes"
+    learner.close()
+
+
+def test_the_fast_engine_is_for_the_cpu() -> None:
+    task = problem("mlp", (12,)).task
+    elsewhere = type(task)(**{**vars(task), "x": task.x.to("meta")})
+    with pytest.raises(InputError, match="engine 'cpu': the data are on meta"):
+        learner_of(elsewhere, "cpu")

@@ -1,0 +1,196 @@
+"""Evaluation: the same scores from both engines, equal models judged once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedroam.learning import Models, evaluation
+from fedroam.learning.training import SGD
+from support.learners import CLASSES, learner_of, problem
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("own", [False, True], ids=["shared test set", "own test samples"])
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [("mlp", (12,)), ("mnist_cnn", (16, 16, 1)), ("lenet_gn", (8, 8, 3)), ("cnn1d", (12,))],
+)
+def test_scores_of_both_engines(
+    model: str, shape: tuple[int, ...], own: bool, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "BATCH", 7)
+    monkeypatch.setattr(evaluation, "BLOCK", 14)
+    task = problem(model, shape, (30, 20, 13, 1))
+    models, _ = task.trained("reference", 1)
+    parts = [np.arange(60, 5, -3), np.array([], np.int64), np.array([4]), np.arange(64)] if own else None
+    x, y, found = task.task.x, task.task.y, []
+    for learner in (learner_of(task.task, "reference"), learner_of(task.task, "cpu", workers=workers)):
+        found.append(learner.evaluate(models, [3, 0, 2, 1], x, y, parts))
+        learner.close()
+    slow, fast = found
+    np.testing.assert_array_equal(slow.correct, fast.correct)
+    np.testing.assert_array_equal(slow.samples, fast.samples)
+    np.testing.assert_allclose(slow.loss, fast.loss, rtol=1e-5)
+    assert len(set(fast.loss[~np.isnan(fast.loss)])) == (3 if own else 4)
+    assert np.isnan(fast.accuracy).tolist() == [False, own, False, False]
+
+
+def test_number_of_workers_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluation, "BATCH", 5)
+    monkeypatch.setattr(evaluation, "BLOCK", 10)
+    task = problem("mnist_cnn", (16, 16, 1), (40, 40))
+    models, _ = task.trained("reference", 1)
+    losses = []
+    for workers in (1, 2):
+        learner = learner_of(task.task, "cpu", workers=workers)
+        losses.append(learner.evaluate(models, [0, 1], task.task.x, task.task.y).loss)
+        learner.close()
+    np.testing.assert_array_equal(*losses)
+
+
+def test_in_evaluation_mode_and_rows_untouched() -> None:
+    """Batch norm uses its running statistics and does not change them; dropout drops nothing."""
+
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(12, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, CLASSES))
+
+    task = problem(network, (12,), (20, 20), training=SGD(lr=0.1))
+    models, _ = task.trained("reference", 2)
+    before = Models(models.layout, models.parameters.clone(), models.buffers.clone(), None)
+    learner = learner_of(task.task, "cpu")
+    first = learner.evaluate(models, [0, 1], task.task.x, task.task.y)
+    learner.train(models, task.jobs(3))
+    learner.train(models, task.jobs(4))
+    again = learner.evaluate(before, [0, 1], task.task.x, task.task.y)
+    learner.close()
+    np.testing.assert_array_equal(first.loss, again.loss)
+    reference = learner_of(task.task, "reference").evaluate(before, [0, 1], task.task.x, task.task.y)
+    np.testing.assert_allclose(first.loss, reference.loss, rtol=1e-5)
+
+
+def count(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows that are judged, as they come."""
+    judged: list[int] = []
+    real = evaluation.Judge.judge
+
+    def judge(self: Any, models: Models, samples: Any, block: Any) -> tuple[int, float]:
+        judged.append(block.row)
+        return real(self, models, samples, block)
+
+    monkeypatch.setattr(evaluation.Judge, "judge", judge)
+    return judged
+
+
+def test_equal_rows_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, judged = problem("mlp", (12,), (9, 9, 9, 9, 9)), count(monkeypatch)
+    models = task.start(equal=False)
+    models.parameters[3] = models.parameters[1]
+    models.parameters[4] = models.parameters[1]
+    models.parameters[4, -1] += 1e-6  # nearly equal is not equal
+    learner = learner_of(task.task, "cpu", workers=1)
+    scores = learner.evaluate(models, range(5), task.task.x, task.task.y)
+    assert judged == [0, 1, 2, 4]
+    assert scores.loss[1] == scores.loss[3] != scores.loss[0]
+    judged.clear()
+    parts = [np.arange(5), np.arange(5), np.arange(5), np.arange(6), np.arange(7)]
+    learner.evaluate(models, range(5), task.task.x, task.task.y, parts)
+    assert sorted(judged) == [0, 1, 2, 3, 4], "other samples, other scores"
+    judged.clear()
+    parts[3] = np.arange(5)
+    learner.evaluate(models, range(5), task.task.x, task.task.y, parts)
+    assert sorted(judged) == [0, 1, 2, 4]
+    learner.close()
+
+
+def test_rows_equal_but_for_buffers_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(12, 6), nn.BatchNorm1d(6), nn.Linear(6, CLASSES))
+
+    task, judged = problem(network, (12,), (9, 9)), count(monkeypatch)
+    models = task.start()
+    models.buffers[1, 0] = 0.5
+    learner = learner_of(task.task, "cpu")
+    scores = learner.evaluate(models, [0, 1], task.task.x, task.task.y)
+    learner.close()
+    assert len(judged) == 2
+    assert scores.loss[0] != scores.loss[1]
+
+
+def test_nobody_and_nothing() -> None:
+    task = problem("mlp", (12,), (9,))
+    learner = learner_of(task.task, "cpu")
+    empty = learner.evaluate(task.start(), [], task.task.x, task.task.y)
+    assert len(empty.loss) == len(empty.correct) == len(empty.accuracy) == 0
+    nothing = learner.evaluate(task.start(), [0], task.task.x[:0], task.task.y[:0])
+    assert np.isnan(nothing.loss).all()
+    assert np.isnan(nothing.accuracy).all()
+    assert learner.train(task.start(), []).shape == (0,)
+    learner.close()
+
+
+def test_loss_of_a_uniform_model_is_log_classes() -> None:
+    task = problem("softmax_regression", (12,), (50,))
+    models = task.start()
+    models.parameters.zero_()
+    learner = learner_of(task.task, "cpu")
+    scores = learner.evaluate(models, [0], task.task.x, task.task.y)
+    learner.close()
+    assert scores.loss[0] == pytest.approx(np.log(CLASSES), rel=1e-6)
+    assert scores.correct[0] == int((task.task.y == 0).sum())
+    assert torch.equal(models.parameters, torch.zeros_like(models.parameters))
+
+
+def test_networks_that_overwrite_their_input_harm_nobody() -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.ReLU(inplace=True), nn.Linear(12, CLASSES))
+
+    task = problem(network, (12,), (9, 9))
+    before = task.task.x.clone()
+    models, _ = task.trained("cpu", 1)
+    learner = learner_of(task.task, "cpu")
+    learner.evaluate(models, [0], task.task.x, task.task.y)
+    learner.close()
+    assert torch.equal(task.task.x, before)
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_balanced_accuracy_and_f1_are_scikit_learns(engine: str) -> None:
+    from sklearn.metrics import balanced_accuracy_score, f1_score
+
+    task = problem("mlp", sizes=(40, 30, 25))
+    models, y = task.start(equal=False), task.task.y
+    few = np.flatnonzero(y.numpy() < 3)
+    parts = [np.arange(40), few, np.array([], np.int64)]
+    learner = learner_of(task.task, engine)
+    try:
+        scores = learner.evaluate(models, [0, 1, 2], task.task.x, y, parts)
+    finally:
+        learner.close()
+    answers, asked = [], []
+    for k in (0, 1):
+        module = task.task.network()
+        task.task.layout.read(module, models.parameters[k], models.buffers[k])
+        own = torch.from_numpy(parts[k])
+        with torch.no_grad():
+            answers.append(module.eval()(task.task.x[own]).argmax(1).numpy())
+        asked.append(y[own].numpy())
+        recall = f1_score(asked[k], answers[k], average="macro", zero_division=0)
+        assert scores.macro_f1[k] == pytest.approx(recall)
+        hit = [np.mean(answers[k][asked[k] == c] == c) for c in np.unique(asked[k])]
+        assert scores.balanced_accuracy[k] == pytest.approx(np.mean(hit))
+    assert scores.balanced_accuracy[0] == pytest.approx(balanced_accuracy_score(asked[0], answers[0]))
+    assert np.isnan(scores.balanced_accuracy[2])
+    assert np.isnan(scores.macro_f1[2])
+    pooled, all_asked, all_answers = scores.pooled, np.concatenate(asked), np.concatenate(answers)
+    assert pooled.accuracy[0] == pytest.approx(np.mean(all_asked == all_answers))
+    assert pooled.macro_f1[0] == pytest.approx(
+        f1_score(all_asked, all_answers, average="macro", zero_division=0)
+    )
+    placed = scores.only(np.array([3, 0, 1]), 5)
+    np.testing.assert_array_equal(placed.samples, [len(few), 0, 0, 40, 0])
+    assert np.isnan(placed.loss[[1, 2, 4]]).all()

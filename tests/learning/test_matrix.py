@@ -1,0 +1,166 @@
+"""Rows as networks and back, averages, distances, and the exchange of rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from torch import nn
+
+from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix
+from fedroam.randomness import stream
+from support.learners import problem
+
+
+class Odd(nn.Module):
+    """Parameters of every number of dimensions, a shared one, and buffers (a whole number among them)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scalar = nn.Parameter(torch.tensor(2.5))
+        self.line, self.plane = nn.Conv1d(2, 3, 4), nn.Conv2d(3, 5, (2, 3))
+        self.volume = nn.Conv3d(1, 2, 2)
+        self.norm = nn.BatchNorm2d(5)
+        self.linear = nn.Linear(6, 4)
+        self.again = self.linear
+
+
+def filled(module: nn.Module, seed: int) -> nn.Module:
+    draws = stream(seed, "fill")
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *module.buffers()):
+            tensor.copy_(torch.from_numpy(np.asarray(draws.integers(-50, 50, tuple(tensor.shape)))))
+    return module
+
+
+def test_networks_survive_as_rows() -> None:
+    module, other = filled(Odd(), 1), filled(Odd(), 2)
+    layout = Layout.of(module)
+    assert layout.size == sum(p.numel() for p in module.parameters())
+    assert layout.buffer_size == 11
+    models = Models.empty(layout, 3, momentum=False)
+    layout.write(module, models.parameters[1], models.buffers[1])
+    assert not models.parameters[0].any()
+    assert not models.parameters[2].any()
+    layout.read(other, models.parameters[1], models.buffers[1])
+    for (name, a), (_, b) in zip(module.state_dict().items(), other.state_dict().items(), strict=True):
+        assert torch.equal(a, b), name
+    assert sorted(models.parameters[1].tolist()) == sorted(
+        value for p in module.parameters() for value in p.flatten().tolist()
+    )
+    assert models.bytes_each == 4 * (layout.size + 11)
+
+
+def test_image_weights_lie_channels_last() -> None:
+    entry = Entry("w", (2, 3, 4, 5), 7, 120)
+    row = torch.arange(200.0)
+    view = entry.view(row)
+    assert view.shape == (2, 3, 4, 5)
+    assert view[0, :, 0, 0].tolist() == [7, 8, 9]
+    view[1, 2, 3, 4] = -1
+    assert row[7 + 119] == -1
+
+
+def models_of(parameters: torch.Tensor, buffers: torch.Tensor | None = None) -> Models:
+    rows, width = parameters.shape
+    buffers = torch.zeros(rows, 0) if buffers is None else buffers
+    layout = Layout(
+        (Entry("all", (width,), 0, width),), (Entry("more", (buffers.shape[1],), 0, buffers.shape[1]),)
+    )
+    return Models(layout, parameters, buffers, None)
+
+
+def test_consensus_distance_in_closed_form() -> None:
+    """Rows k * u for k = 1 .. n: sum (k - (n + 1) / 2)^2 |u|^2 = n (n^2 - 1) / 12 |u|^2."""
+    n, u = 9, torch.arange(1, 6001, dtype=torch.float32) / 100
+    rows = torch.arange(1, n + 1, dtype=torch.float32)[:, None] * u
+    square = float((u.double() ** 2).sum())
+    assert consensus_distance(rows) == pytest.approx(n * (n**2 - 1) / 12 * square, rel=1e-7)
+    assert consensus_distance(rows[:1].repeat(4, 1)) == 0
+    assert consensus_distance(rows[:0]) == 0
+
+
+def test_the_mean_is_that_of_exact_sums() -> None:
+    """A hundred million and one small number: a float32 sum would lose the latter."""
+    rows = torch.tensor([[1e8], [1.0], [-1e8], [1.0]])
+    assert models_of(rows).mean().parameters.tolist() == [[0.5]]
+
+
+@pytest.fixture
+def restore_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+    exchange._workers.cache_clear()
+
+
+def test_threads_change_no_bit(restore_threads: None) -> None:
+    draws = stream(5, "rows")
+    rows = torch.from_numpy(draws.standard_normal((40, 20_000), dtype=np.float32))
+    weights = sparse.random_array((40, 40), density=0.2, rng=draws, format="csr")
+    found = []
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        exchange._workers.cache_clear()
+        models = models_of(rows.clone())
+        distance, mean = consensus_distance(models.parameters), models.mean().parameters
+        mix(models, weights)
+        found.append((distance, mean, models.parameters))
+    assert found[0][0] == found[1][0]
+    assert torch.equal(found[0][1], found[1][1])
+    assert torch.equal(found[0][2], found[1][2])
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 12), st.integers(0, 3), st.integers(0, 600), st.floats(0, 1), st.integers(0, 1000))
+def test_mix_is_the_dense_product(rows: int, buffers: int, width: int, density: float, seed: int) -> None:
+    draws = stream(seed, "mix")
+    x = draws.standard_normal((rows, width + 1)).astype(np.float32)
+    more = draws.standard_normal((rows, buffers)).astype(np.float32)
+    dense = draws.standard_normal((rows, rows)) * (draws.random((rows, rows)) < density)
+    keeps = draws.random(rows) < 0.4
+    dense[keeps] = np.eye(rows)[keeps]
+    models = models_of(torch.from_numpy(x.copy()), torch.from_numpy(more.copy()))
+    address = models.parameters.data_ptr()
+    mix(models, sparse.csr_array(dense))
+    np.testing.assert_allclose(models.parameters, dense @ x.astype(np.float64), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(models.buffers, dense @ more.astype(np.float64), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(models.parameters[keeps], x[keeps])
+    assert models.parameters.data_ptr() == address
+
+
+def test_mix_reads_before_it_writes() -> None:
+    """A cycle: each row takes the next one's old values, over several blocks of columns."""
+    rows = torch.arange(3.0)[:, None].repeat(1, 10_000)
+    models = models_of(rows)
+    mix(models, sparse.csr_array(np.roll(np.eye(3), 1, axis=1)))
+    assert models.parameters[:, [0, 5000, 9999]].tolist() == [[1, 1, 1], [2, 2, 2], [0, 0, 0]]
+
+
+def test_a_diverged_row_harms_its_readers_only() -> None:
+    rows = torch.ones(4, 300)
+    rows[3] = torch.nan
+    models = models_of(rows)
+    mix(
+        models, sparse.csr_array(np.array([[0.5, 0.5, 0, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0], [0, 0, 0, 1.0]]))
+    )
+    assert torch.isnan(models.parameters).all(1).tolist() == [False, True, False, True]
+    assert torch.isnan(models.parameters).any(1).tolist() == [False, True, False, True]
+
+
+def test_momentum_stays_at_home_and_nothing_is_said() -> None:
+    task = problem("mlp", (12,), (2, 2))
+    models = task.start(equal=False)
+    models.momentum = torch.arange(2.0)[:, None].repeat(1, task.task.layout.size)
+    before = models.momentum.clone()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mix(models, sparse.csr_array(np.full((2, 2), 0.5)))
+    assert torch.equal(models.momentum, before)
+    assert torch.equal(models.parameters[0], models.parameters[1])

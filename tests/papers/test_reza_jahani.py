@@ -1,0 +1,275 @@
+"""The studies of Reza et al. and Jahani et al.: settings, the papers' numbers typed in again, measures, and judging."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+
+from fedroam.analysis.connectivity.contact_statistics import recorded
+from fedroam.experiment import Experiment, read_settings
+from fedroam.papers.jahani.study import STUDY as JAHANI
+from fedroam.papers.reza.study import STUDY as REZA
+from fedroam.papers.steered_variants import PATTERNS, Catalogue, Network, about
+from fedroam.recording import Run
+from fedroam.runner import run
+from fedroam.study import Curves, Doses, Heat, Study, judge_study
+from fedroam.study.measures import later_half, smallest_b
+from fedroam.study.values import Find, Measure, Reader
+from support.made_runs import made_run
+
+STUDIES = {"reza": REZA, "jahani": JAHANI}
+SCALES = [(study, scale) for study in STUDIES.values() for scale in study.scales]
+# Final accuracy by pattern: of seed 1, and what the other seeds are off.
+ENDS = {"static": (0.40, 0.010), "random": (0.60, 0.013), "dam": (0.70, 0.008), "dcm": (0.72, 0.011)}
+
+
+def settings(study: Study, variant: str, scale: str = "full") -> dict[str, Any]:
+    return study.experiment(variant, scale).settings()
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Find:
+    """Runs by pattern that end at ENDS; their clients 2 and 3 meet nobody."""
+    parts = {
+        "record_movement": "all",
+        "federation": {"kind": "decentralized"},
+        "mixing": {"kind": "metropolis"},
+    }
+    made = {
+        (pattern, seed): made_run(
+            tmp_path, pattern, seed, [0.1, end / 2, end + (seed - 1) * off], every=20, settings=parts
+        )
+        for pattern, (end, off) in ENDS.items()
+        for seed in range(3)
+    }
+
+    def found(variant: str, seed: int) -> Run | None:
+        pattern = next(word for word in variant.split(",") if word in PATTERNS)
+        return made.get((pattern, seed))
+
+    return found
+
+
+@pytest.mark.parametrize(("study", "scale"), SCALES, ids=lambda each: getattr(each, "name", each))
+def test_every_variant_is_a_valid_experiment(study: Study, scale: str) -> None:
+    needed = study.needs(scale)
+    digests = [study.experiment(variant, scale).digest for variant in needed]
+    assert len(set(digests)) == len(digests)  # nothing is run twice under two names
+    assert "not yet run in full" in study.about
+    if scale == "full":
+        assert set(needed) == set(study.variants)
+    else:
+        assert study.scale(scale).cut
+
+
+def test_settings_are_those_of_the_papers() -> None:
+    name = "dcm,m=5,Rc=3,Rm=5,a=0.05"
+    reza, jahani = settings(REZA, name), settings(JAHANI, name)
+    for each in (reza, jahani):
+        assert (each["clients"], each["rounds"], each["evaluate_every"]) == (20, 1000, 10)
+        assert (each["mobility"]["grid"], each["mobility"]["mobile"], each["mobility"]["max_step"]) == (
+            18,
+            5,
+            5,
+        )
+        assert (each["contacts"]["radius"], each["partition"]["alpha"]) == (3, 0.05)
+        assert (each["training"]["batch_size"], each["training"]["momentum"]) == (0, 0.9)
+        assert (each["model"]["kind"], each["record_movement"]) == ("mnist_cnn", "all")
+        assert "train_samples" not in each["data"]
+    assert (reza["mixing"]["kind"], jahani["mixing"]["kind"]) == ("data_size", "metropolis")
+    assert (reza["federation"]["order"], jahani["federation"]["order"]) == ("move_then_mix", "mix_then_move")
+    assert (reza["mobility"]["ties"], jahani["mobility"]["ties"]) == ("coverage", "random")
+    assert (reza["training"]["lr"], jahani["training"]["lr"]) == (0.3, 0.03)
+    assert reza["training"]["momentum_state"] == "reset"
+    assert jahani["training"]["momentum_state"] == "kept"
+    assert (REZA.scale("full").seeds, JAHANI.scale("full").seeds) == (10, 6)
+
+
+def test_other_networks() -> None:
+    large = settings(REZA, "35x35,dcm,m=5,Rc=5,Rm=9,a=0.05")
+    assert (large["clients"], large["mobility"]["grid"], large["rounds"]) == (50, 35, 1000)
+    cifar = settings(REZA, "cifar10,dam,m=5,Rc=3,Rm=inf,a=0.1")
+    assert (cifar["data"]["kind"], cifar["model"]["kind"], cifar["rounds"]) == ("cifar10", "resnet50", 600)
+    assert (cifar["training"]["lr"], cifar["training"]["batch_size"]) == (0.01, 512)
+    assert math.isinf(cifar["mobility"]["max_step"])
+    cifar = settings(JAHANI, "cifar10-27x27,static,Rc=4,a=0.1")
+    assert (cifar["clients"], cifar["mobility"], cifar["rounds"]) == (
+        35,
+        {"kind": "static", "grid": 27},
+        2000,
+    )
+    assert cifar["model"]["kind"] == "resnet18"
+    assert math.isinf(settings(JAHANI, "static,Rc=inf,a=0.05")["contacts"]["radius"])
+
+
+@pytest.mark.parametrize(("study", "name"), [(REZA, "mnist-random"), (JAHANI, "jahani-mnist")])
+def test_the_named_experiment_is_a_run_of_the_study(study: Study, name: str) -> None:
+    named = Experiment(**read_settings(name)[0])
+    assert named.digest == study.experiment("random,m=5,Rc=3,Rm=5,a=0.05", "full").digest
+
+
+def test_the_quick_scales_fit_two_cores() -> None:
+    """33 µs an image and round on two cores, a third of it for a test, 1.5 s to start: under 40 minutes for both."""
+    seconds = 0.0
+    for study in STUDIES.values():
+        for variant in study.needs("quick"):
+            one = settings(study, variant, "quick")
+            images = one["rounds"] * one["data"]["train_samples"]
+            tests = (one["rounds"] / one["evaluate_every"] + 1) * one["clients"] * one["data"]["test_samples"]
+            seconds += study.scale("quick").seeds * (33e-6 * images + 11e-6 * tests + 1.5)
+    assert seconds < 40 * 60
+    for study, items in ((REZA, ("figure-2", "gains")), (JAHANI, ("figure-2", "table-2", "smallest-b"))):
+        for item in (*items, "figure-3a", "figure-3b", "figure-3c"):
+            assert study.can(study.item(item), "quick"), item
+
+
+def printed(study: Study, name: str) -> list[float | None]:
+    table = next(table for table in study.tables if table.name == name)
+    return [cell.paper for cell in table.cells]
+
+
+def test_the_papers_numbers() -> None:
+    assert printed(JAHANI, "table-2") == [80.83, 89.65, 79.85, 88.51, 72.90, 86.90, 47.50, 66.84]
+    assert printed(JAHANI, "drops") == [8.82, 8.66, 14.00, 19.34]
+    assert printed(JAHANI, "smallest-b") == [None] * 8
+    assert printed(REZA, "gains") == [8, 8, 3, 3, 8, 8, 3, 3]
+    assert printed(REZA, "gains-mobile") == [5.3, 7, 5.3, 7]
+    assert printed(REZA, "gains-sparse") == [15, 15]
+    assert printed(REZA, "gains-large") == [None, 5, None, 4]
+    assert printed(REZA, "gains-cifar") == [5, 8, 4, 5]
+    found = {search.name: search.paper for search in JAHANI.searches}
+    assert found["figure-4-m3-random"] == 5
+    assert found["figure-4-m3-dcm"] == 4
+    assert found["figure-4-m5-random"] == 4
+    assert found["figure-4-m5-dcm"] == 3
+    assert found["figure-5-rc3-rm5-dcm"] == found["figure-5-rc3-rminf-dcm"] == 4
+    assert found["figure-5-rc3-rm5-random"] is None
+    caption = next(table.caption for table in JAHANI.tables if table.name == "smallest-b")
+    assert "random 57 to 115 and 32 to 84; DAM 31 to 76 and 25 to 50; DCM 16 to 36 and 10 to 19" in caption
+
+
+def test_cells_are_of_the_runs_they_say() -> None:
+    table = next(table for table in JAHANI.tables if table.name == "table-2")
+    cell = next(c for c in table.cells if (c.row, c.paper) == ("DAM", 88.51))
+    assert cell.column == "α = 0.1 (%)"
+    assert cell.value.words == "final accuracy of dam,m=3,Rc=3,Rm=5,a=0.1"
+    figure = next(f for f in REZA.figures if f.name == "figure-3b")
+    assert isinstance(figure, Doses)
+    assert figure.lines["DCM"][1.0].variants == ("dcm,m=3,Rc=1,Rm=5,a=0.05",)
+    bound = next(s.bound for s in JAHANI.searches if s.name == "figure-8-35x35-mobile-dcm")
+    assert getattr(bound, "variants", None) == ("35x35,static,Rc=inf,a=0.05",)
+    heat = [f for f in JAHANI.figures if isinstance(f, Heat)]
+    assert len(heat) == 4
+    curves = next(f for f in REZA.figures if f.name == "figure-2")
+    assert isinstance(curves, Curves)
+    assert curves.panels["α = 0.1, Rm = ∞"]["static"] == "static,Rc=3,a=0.1"
+
+
+def test_a_catalogue_shares_runs() -> None:
+    runs = Catalogue(dcm={"ties": "random"})
+    assert runs.variant("static", mobile=3, step=1.0) == runs.variant("static", mobile=5)
+    assert runs.variant("dcm", radius=3) == runs.variant("dcm", radius=3.0)
+    assert runs.variant("dam", network=Network("other", 4, 6)) not in (runs.variant("dam"), "dam")
+    assert [v["mobility"].get("ties") for v in runs.variants.values()] == [None, "random", None, None]
+    value = runs.gain("dcm")
+    test = about([(value, 8.0)])
+    assert test.evidence(lambda _: {0: 5.0, 1: 5.2, 2: 5.1}).p_holds < 0.05
+    assert test.evidence(lambda _: {0: 3.0, 1: 3.2, 2: 3.1}).p_fails < 0.05
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_judging_made_runs(study: Study, find: Find) -> None:
+    judgement = judge_study(study, "full", range(3), find)
+    assert not judgement.missing
+    assert set(judgement.verdicts) == {claim.name for claim in study.claims}
+    gains = {"dam-beats-random": 10, "random-beats-static": 20, "dcm-beats-dam": 2}
+    for name, points in gains.items():  # of rounds 0, 20 and 40 the later half is the last alone
+        assert judgement.verdicts[name].evidence.estimate == pytest.approx(points)
+    quick = judge_study(study, "quick", range(2), lambda variant, seed: None)
+    assert {verdict.word for verdict in quick.verdicts.values()} == {"undecided"}
+    assert set(quick.verdicts) < set(judgement.verdicts)
+    for figure in study.figures[:4]:
+        assert figure.draw(Reader(find, range(3))) is not None
+
+
+def said(study: Study, name: str) -> str:
+    """The test of a claim in words."""
+    return next(claim.test.words for claim in study.claims if claim.name == name)
+
+
+def test_claims_are_tested_by_the_runs_and_numbers_that_the_papers_name() -> None:
+    words = said(REZA, "gain-large-constrained")
+    assert words == (
+        "final accuracy of 35x35,dcm,m=5,Rc=5,Rm=9,a=0.05 − final accuracy of 35x35,random,m=5,Rc=5,Rm=9,a=0.05 "
+        "> 2 points"
+    )
+    sparse = said(REZA, "gain-sparse").split("; ")
+    assert [part.split(" − ")[0] for part in sparse] == [
+        f"final accuracy of {p},m=3,Rc=1,Rm=5,a=0.05" for p in ("dam", "dcm")
+    ]
+    assert all(part.endswith("> 7.5 points") for part in sparse)
+    cifar = said(REZA, "gain-cifar-unconstrained").split("; ")
+    assert [part.rsplit(" > ", 1)[1] for part in cifar] == ["2.5 points", "4 points"]
+    assert all("cifar10" in part and "Rm=inf,a=0.1" in part for part in cifar)
+    assert said(REZA, "steering-wins-whatever-the-number").count("> 0 points") == 6
+    drops = said(JAHANI, "steering-limits-the-drop").split("; ")
+    assert drops[0] == (
+        "final accuracy of dam,m=3,Rc=3,Rm=5,a=0.1 − final accuracy of dam,m=3,Rc=3,Rm=5,a=0.05 < 10 points"
+    )
+    words = said(JAHANI, "radius-3-mobile").split("; ")
+    assert [part.split(" of ")[1].split(" − ")[0] for part in words] == [
+        f"{p},m=3,Rc={radius},Rm=5,a=0.05" for p, radius in (("dcm", 4), ("random", 4), ("random", 5))
+    ]
+    assert all("0.9 × highest accuracy of static,Rc=inf,a=0.05" in part for part in words)
+    assert [part.split()[-3] for part in words] == [">", "<", ">"]
+    assert said(JAHANI, "dcm-with-4-at-radius-3").startswith("highest accuracy of dcm,m=4,Rc=3,Rm=5,a=0.05")
+    assert said(JAHANI, "gain-sparse").endswith("of random,m=5,Rc=1,Rm=5,a=0.05 > 10 points")
+    assert said(JAHANI, "b-falls-with-steering").count("> 0 rounds") == 4
+
+
+def test_later_half_and_smallest_b_of_a_run(find: Find, tmp_path: Path) -> None:
+    made = made_run(tmp_path / "more", "random", 0, [0.1, 0.2, 0.3, 0.4, 0.5])
+    assert later_half.number(made) == pytest.approx(45)
+    apart = find("dcm,m=3", 0)
+    assert apart is not None
+    assert math.isinf(smallest_b.number(apart))
+
+
+def test_smallest_b_is_that_of_the_analysis(tmp_path: Path) -> None:
+    tiny: dict[str, Any] = {
+        "clients": 6,
+        "rounds": 3,
+        "data": {"kind": "digits", "test_share": 0.9},
+        "partition": {"kind": "dirichlet", "alpha": 1.0},
+        "model": "softmax_regression",
+        "engine": "reference",
+        "mobility": {"kind": "random", "grid": 4, "mobile": 4},
+        "contacts": {"kind": "radius", "radius": 2.0},
+    }
+    seen = set()
+    for seed in range(4):
+        found = run(Experiment(**tiny, seed=seed), tmp_path / str(seed))
+        graphs = [graph.toarray() for graph in recorded(found).graphs]
+        wanted = math.inf
+        for b in range(1, 4):
+            windows = [graphs[k : k + b] for k in range(0, 3 - b + 1, b)]
+            if all(connected_components(np.any(window, axis=0))[0] == 1 for window in windows):
+                wanted = b
+                break
+        assert smallest_b.number(found) == wanted
+        seen.add(wanted)
+    assert len(seen) > 1  # worlds that differ
+
+
+def test_measures_have_names_of_their_own() -> None:
+    used: set[Measure] = set()
+    for study in STUDIES.values():
+        for cell in itertools.chain.from_iterable(table.cells for table in study.tables):
+            used |= {term.measure for term in cell.value.terms}
+    assert len({measure.name for measure in used}) == len(used)

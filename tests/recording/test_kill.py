@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_runs_killed_at_random_moments_resume_to_equal_files() -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--kills", "3", "--rounds", "15", "--seed", "5"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 of 3 resumed runs equal the uninterrupted one" in done.stdout

@@ -1,0 +1,518 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.interrupts import Interrupted
+from fedroam.recording import Recorder, checkpoint, files, open_run, open_runs
+from fedroam.recording import recorder as recorder_module
+from fedroam.runner import run
+from support.tiny import tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+
+_spec = importlib.util.spec_from_file_location(
+    "kill_and_resume", Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
+)
+assert _spec is not None
+assert _spec.loader is not None
+kill_and_resume = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(kill_and_resume)
+differences: Callable[[Path, Path], list[str]] = kill_and_resume.differences
+
+
+def small(**settings: Any) -> Experiment:
+    """Three rounds, each evaluated and saved."""
+    return tiny(**{"clients": 3, "rounds": 3, "evaluate_every": 1, **settings})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run of `small()`."""
+    return run(small(), tmp_path_factory.mktemp("whole") / "run").folder
+
+
+# --- kills between any two changes of the disk --------------------------------------------------------------------
+
+
+class Kill(BaseException):
+    """Stands for SIGKILL: nothing in fedroam catches it."""
+
+
+class Disk:
+    """Counts changes of files and folders; raises Kill in place of the `kill_at`-th one."""
+
+    def __init__(self, kill_at: int | None = None) -> None:
+        self.kill_at, self.count = kill_at, 0
+
+    def change(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def changed(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            if self.count == self.kill_at:
+                if real.__name__ in (
+                    "replace",
+                    "rename",
+                ):  # die in the midst of writing what was to be renamed
+                    half = Path(args[0]).read_bytes()
+                    Path(args[0]).write_bytes(half[: len(half) // 2])
+                raise Kill
+            return real(*args, **kwargs)
+
+        return changed
+
+
+@contextmanager
+def disk(kill_at: int | None = None) -> Iterator[Disk]:
+    watched = Disk(kill_at)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
+            patch.setattr(os, name, watched.change(getattr(os, name)))
+        yield watched
+
+
+def killed(kill_at: int, *args: Any, **kwargs: Any) -> bool:
+    """Run until the `kill_at`-th change of the disk; False where the run finished before it."""
+    with disk(kill_at):
+        try:
+            run(*args, **kwargs)
+        except Kill:
+            return True
+    return False
+
+
+def changes(*args: Any, **kwargs: Any) -> int:
+    """How often a run changes the disk."""
+    with disk() as watched:
+        run(*args, **kwargs)
+    return watched.count
+
+
+def test_a_kill_between_any_two_writes_loses_nothing(whole: Path, tmp_path: Path) -> None:
+    count = changes(small(), tmp_path / "count")
+    assert differences(whole, tmp_path / "count") == []
+    assert count > 50
+    for k in range(1, count + 1):
+        folder = tmp_path / f"{k}"
+        assert killed(k, small(), folder)
+        resumed = run(small(), folder)
+        assert resumed.done
+        assert differences(whole, folder) == [], f"killed at change {k} of {count}"
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("life", [31, 37])
+def test_many_kills_of_one_run_lose_nothing(life: int, whole: Path, tmp_path: Path) -> None:
+    folder, lives = tmp_path / "run", 1
+    while killed(life, small(), folder):
+        lives += 1
+        assert lives < 40
+    assert lives >= 3
+    assert differences(whole, folder) == []
+
+
+class Power(Disk):
+    """A disk of the worst kind: deletions are safe at once, renames only once their folder has been flushed."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        super().__init__(fail_at)
+        self.pending: list[tuple[Path, bytes | None]] = []
+        self.reached = -1
+
+    def change(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        counted = super().change(real)
+        if real.__name__ not in ("replace", "rename"):
+            return counted
+
+        def renamed(source: Any, target: Any, **kwargs: Any) -> Any:
+            path = Path(target)
+            before = path.read_bytes() if path.exists() else None
+            done = counted(source, target, **kwargs)
+            self.pending.append((path, before))
+            return done
+
+        return renamed
+
+    def settle(self, folder: Path) -> None:
+        self.pending = [(path, before) for path, before in self.pending if path.parent != folder]
+
+    def told(self, checkpoint: Callable[[Recorder, int, Any], None]) -> Callable[[Recorder, int, Any], None]:
+        """Writes checkpoints, and keeps which one was said to be safe."""
+
+        def write(recorder: Recorder, round: int, arrays: Any) -> None:
+            checkpoint(recorder, round, arrays)
+            self.reached = round
+
+        return write
+
+    def fail(self, lost: str) -> None:
+        """Undo what was not flushed, everywhere or in folders of this name."""
+        for path, before in reversed(self.pending):
+            if path.exists() and lost in ("everywhere", path.parent.name):
+                path.unlink()
+                if before is not None:
+                    path.write_bytes(before)
+
+
+def test_a_power_failure_loses_no_checkpoint(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every second change. Every rename is undone that was not flushed, or those in one folder."""
+    count, survived = changes(small(), tmp_path / "count"), 0
+    for k in range(1, count + 1, 2):
+        folder, power = tmp_path / f"{k}", Power(k)
+        lost = ("everywhere", "unfinished", "checkpoints")[k % 3]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Recorder, "checkpoint", power.told(Recorder.checkpoint))
+            for module in (recorder_module, checkpoint):
+                patch.setattr(module, "settle", power.settle)
+            for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
+                patch.setattr(os, name, power.change(getattr(os, name)))
+            with pytest.raises(Kill):
+                run(small(), folder)
+        power.fail(lost)
+        where = f"failed at change {k} of {count}, after round {power.reached}"
+        if power.reached > 0:  # what was said to be safe is
+            survived += 1
+            newest = checkpoint.newest(folder / "checkpoints")
+            assert newest is not None, where
+            assert int(newest.stem.rpartition("-")[2]) >= power.reached, where
+            run(small(), folder)
+        else:
+            with suppress(InputError):  # nothing was lost but the start
+                run(small(), folder)
+            run(small(), folder, existing="resume" if (folder / "rounds.parquet").exists() else "replace")
+        assert differences(whole, folder) == [], where
+    assert survived > count / 4
+
+
+def test_a_kill_while_the_same_run_is_replaced(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole, folder)
+    count = changes(small(), folder, existing="replace")
+    for k in range(1, count + 1, 4):
+        assert killed(k, small(), folder, existing="replace")
+        run(small(), folder)
+        assert differences(whole, folder) == [], f"killed at change {k} of {count}"
+
+
+def test_a_kill_while_another_run_is_replaced(whole: Path, tmp_path: Path) -> None:
+    other = small(seed=8)
+    run(other, tmp_path / "other")
+    for k in range(1, 30, 2):
+        folder = tmp_path / f"{k}"
+        shutil.copytree(tmp_path / "other", folder)
+        assert killed(k, small(), folder, existing="replace")
+        try:
+            run(small(), folder)
+        except InputError as error:  # the old run is whole yet
+            assert "holds another experiment (seed = 8 there, 0 here)" in str(error)  # noqa: PT017
+            (folder / "run.json.tmp").unlink(missing_ok=True)
+            assert differences(tmp_path / "other", folder) == []
+        else:
+            assert differences(whole, folder) == [], f"killed at change {k}"
+
+
+def test_a_kill_after_divergence_does_not_forget_it(tmp_path: Path) -> None:
+    training = {"kind": "sgd", "lr": 3e3, "batch_size": 8, "steps": 3}
+    wild = small(training=training)
+    first = run(wild, tmp_path / "whole")
+    assert first.status["diverged_at"] == 1
+    count = changes(wild, tmp_path / "count")
+    for k in range(14, count, 8):
+        folder = tmp_path / f"{k}"
+        assert killed(k, wild, folder)
+        assert run(wild, folder).status["diverged_at"] == 1, f"killed at change {k} of {count}"
+
+
+@pytest.mark.parametrize("reached", [0, 1, 2, 3, 4, 5])
+def test_ctrl_c_after_any_round(reached: int, tmp_path: Path) -> None:
+    experiment = small(rounds=5, checkpoint_every=2)
+    one = run(experiment, tmp_path / "whole")
+
+    def press(round: int, rounds: int, measurement: Any) -> None:
+        if round == reached:
+            import signal
+
+            signal.raise_signal(signal.SIGINT)
+
+    pressed = []
+    if reached < 5:
+        # pressed after round 0 it takes effect after round 1
+        with pytest.raises(Interrupted, match=f"stopped after round {max(reached, 1)} of 5"):
+            run(experiment, tmp_path / "run", observer=press, on_interrupt=lambda: pressed.append(1))
+        assert open_run(tmp_path / "run").status["state"] == "interrupted"
+        assert open_run(tmp_path / "run").rounds["round"].tolist() == list(range(max(reached, 1) + 1))
+    else:
+        run(experiment, tmp_path / "run", observer=press, on_interrupt=lambda: pressed.append(1))
+    assert pressed == [1]
+    two = run(experiment, tmp_path / "run")
+    assert two.done
+    for name in ("rounds", "clients", "positions", "contacts"):
+        drop = {"columns": ["seconds"], "errors": "ignore"}
+        pd.testing.assert_frame_equal(
+            one.table(name).drop(**drop), two.table(name).drop(**drop), check_exact=True
+        )
+
+
+def test_seconds_go_on_after_a_pause(tmp_path: Path) -> None:
+    experiment = small(rounds=4)
+    with disk() as watched:
+        run(experiment, tmp_path / "count")
+    assert killed(watched.count // 2, experiment, tmp_path / "run")
+    before = open_run(tmp_path / "run").rounds["seconds"].to_numpy()
+    after = run(experiment, tmp_path / "run").rounds["seconds"].to_numpy()
+    np.testing.assert_array_equal(before[: len(before) - 1], after[: len(before) - 1])
+    assert (np.diff(after) > 0).all()
+
+
+# --- what a folder may hold -----------------------------------------------------------------------------------------
+
+
+def half_done(folder: Path, experiment: Experiment | None = None) -> Path:
+    """A run that was killed after its third checkpoint or so."""
+    experiment = experiment or small()
+
+    def stop(round: int, rounds: int, measurement: Any) -> None:
+        if round == 2:
+            raise Kill
+
+    with pytest.raises(Kill):
+        run(experiment, folder, observer=stop)
+    return folder
+
+
+def test_a_finished_run_is_returned_as_it_is(whole: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*.parquet")}
+    for existing in ("resume", "refuse"):
+        again = run(small(), whole, existing=existing)  # type: ignore[arg-type]
+        assert again.done
+    assert {path: path.stat().st_mtime_ns for path in whole.rglob("*.parquet")} == before
+
+
+def test_replace_begins_anew(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run" / "notes.txt").write_text("of the old run")
+    old = (tmp_path / "run" / "rounds.parquet").stat().st_mtime_ns
+    run(small(), tmp_path / "run", existing="replace")
+    assert (tmp_path / "run" / "rounds.parquet").stat().st_mtime_ns > old
+    assert differences(whole, tmp_path / "run") == []
+
+
+def test_refuse_leaves_an_unfinished_run_alone(tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match=r"holds an unfinished run \(round 1 of 3\); add --resume"):
+        run(small(), folder, existing="refuse")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_another_experiment_is_refused_by_its_first_difference(tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    with pytest.raises(InputError, match=r"holds another experiment \(training.lr = 0.1 there, 0.2 here\)"):
+        run(small(training={"kind": "sgd", "lr": 0.2, "momentum": 0.5, "batch_size": 8, "steps": 2}), folder)
+
+
+def test_settings_that_cannot_change_results_may_change(whole: Path, tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    resumed = run(small(checkpoint_every=3, name="renamed"), folder)
+    assert resumed.settings["name"] == "renamed"
+    pd.testing.assert_frame_equal(resumed.clients, open_run(whole).clients, check_exact=True)
+
+
+def test_foreign_folders_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    for existing in ("resume", "refuse", "replace"):
+        with pytest.raises(InputError, match="not empty and not a run folder"):
+            run(small(), tmp_path, existing=existing)  # type: ignore[arg-type]
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(InputError, match="is a file; --out needs a folder"):
+        run(small(), tmp_path / "mine.txt")
+
+
+def test_two_writers_of_one_folder(whole: Path, tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    status = {"digest": small().digest, "state": "running"}
+    first = Recorder(folder, dict(status))
+    first.open(small().toml(), "resume")
+    try:
+        with pytest.raises(InputError, match="another process is writing this run; wait for it"):
+            run(small(), folder)
+    finally:
+        first.close()
+    run(small(), folder)
+    assert differences(whole, folder) == []
+
+
+# --- damage -----------------------------------------------------------------------------------------------------
+
+
+def one_line(error: pytest.ExceptionInfo[InputError], *words: str) -> None:
+    text = str(error.value)
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+
+
+@pytest.mark.parametrize("how", ["cut", "flip", "empty", "text"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_works(
+    how: str, whole: Path, tmp_path: Path
+) -> None:
+    folder = half_done(tmp_path / "run")
+    newest = checkpoint.newest(folder / "checkpoints")
+    assert newest is not None
+    assert newest.name == "round-00000001.safetensors"
+    whole_bytes = newest.read_bytes()
+    flipped = bytearray(whole_bytes)
+    flipped[-100] ^= 1
+    newest.write_bytes(
+        {"cut": whole_bytes[:-50], "flip": bytes(flipped), "empty": b"", "text": b"not a checkpoint"}[how]
+    )
+    with pytest.raises(InputError) as caught:
+        run(small(), folder)
+    one_line(caught, str(newest), "damaged checkpoint", "delete it to go on from round-00000000.safetensors")
+    newest.unlink()
+    run(small(), folder)
+    assert differences(whole, folder) == []
+
+
+@pytest.mark.parametrize("piece", ["rounds-00000000", "contacts-00000001", "clients-00000001"])
+def test_a_lost_piece_of_a_table_is_noticed(piece: str, tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    (folder / "unfinished" / f"{piece}.parquet").unlink()
+    with pytest.raises(InputError) as caught:
+        run(small(), folder)
+    one_line(caught, f"rows of {piece.partition('-')[0]}, the checkpoint says", "--fresh")
+
+
+def test_a_checkpoint_of_another_experiment(tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    foreign = half_done(tmp_path / "foreign", small(seed=5))
+    shutil.copy(foreign / "checkpoints" / "round-00000001.safetensors", folder / "checkpoints")
+    with pytest.raises(InputError) as caught:
+        run(small(), folder)
+    one_line(caught, "checkpoint of another experiment")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "damaged"), ("[1]", "found list"), ("{}", "another version")]
+)
+def test_a_damaged_run_json(text: str, says: str, tmp_path: Path) -> None:
+    folder = half_done(tmp_path / "run")
+    (folder / "run.json").write_text(text)
+    for act in (lambda: run(small(), folder), lambda: open_run(folder)):
+        with pytest.raises(InputError) as caught:
+            act()
+        one_line(caught, "run.json", says)
+
+
+def test_damaged_and_missing_tables(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run" / "rounds.parquet").write_bytes(b"PAR1 no")
+    (tmp_path / "run" / "clients.parquet").unlink()
+    (tmp_path / "run" / "world.json").unlink()
+    (tmp_path / "run" / "experiment.toml").write_text("= 1")
+    broken = open_run(tmp_path / "run")
+    for name, words in (
+        ("rounds", ("rounds.parquet", "damaged")),
+        ("clients", ("clients.parquet", "missing")),
+        ("world", ("world.json", "missing")),
+        ("settings", ("experiment.toml", "damaged")),
+    ):
+        with pytest.raises(InputError) as caught:
+            getattr(broken, name)
+        one_line(caught, *words)
+
+
+def test_a_checkpoint_holds_every_array(tmp_path: Path) -> None:
+    arrays = {
+        "a": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "b": np.zeros(0, dtype=np.int64),
+        "c": np.array([True, False]),
+        "d": np.arange(6, dtype=np.float64).reshape(2, 3).T,
+        "e": np.array([np.nan, np.inf, -0.0]),
+    }
+    path = checkpoint.save(tmp_path, 3, "abc", arrays)
+    round, found = checkpoint.load(path, "abc")
+    assert round == 3
+    assert sorted(found) == sorted(arrays)
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype
+        np.testing.assert_array_equal(found[name], array)
+    again = checkpoint.save(tmp_path / "again", 3, "abc", dict(reversed(arrays.items())))
+    assert again.read_bytes() == path.read_bytes()
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+def test_an_unfinished_run_can_be_read(tmp_path: Path) -> None:
+    found = open_run(half_done(tmp_path / "run"))
+    assert not found.done
+    assert found.rounds["round"].tolist() == [0, 1]
+    assert found.positions["round"].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_run_tells_what_it_is(whole: Path) -> None:
+    found = open_run(whole)
+    assert found.done
+    assert found.name == "experiment"
+    assert found.status["digest"] == small().digest
+    assert found.settings["training"]["lr"] == 0.1
+    assert Experiment(**found.settings).digest == small().digest
+    assert found.world["bounds"] == [1.0, 1.0, 4.0, 4.0]
+    assert found.world["reach"] == 1.5
+    assert found.world["groups"] == ["mobile", "mobile", "static"]
+    assert found.world["parameters"] == 650
+    assert found.world["bytes_per_model"] == 2600
+    assert found.partition["samples"].sum() == found.environment["data"]["training_samples"]
+    assert set(found.partition["part"]) == {"train"}
+    assert found.environment["packages"]["torch"]
+
+
+def test_tables_open_elsewhere(whole: Path) -> None:
+    import pyarrow.parquet as pq
+
+    for path in whole.rglob("*.parquet"):
+        names = pq.read_schema(path).names
+        assert not any(name.startswith("__") for name in names), f"{path.name} carries an index column"
+        assert pq.read_table(path).num_rows == len(pd.read_parquet(path))
+
+
+def test_runs_below_a_folder_in_their_order(tmp_path: Path) -> None:
+    for order, seed in ((1, 4), (0, 5)):
+        run(small(seed=seed, rounds=1), tmp_path / f"seed-{seed}", order=order, variant=f"v{seed}")
+    found = open_runs(tmp_path)
+    assert [r.status["seed"] for r in found] == [5, 4]
+    assert [r.name for r in found] == ["experiment/v5", "experiment/v4"]
+    assert [r.folder for r in open_runs(tmp_path / "seed-4")] == [tmp_path / "seed-4"]
+    with pytest.raises(InputError, match="no such folder"):
+        open_runs(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no run folder here or below"):
+        open_runs(tmp_path / "empty")
+
+
+def test_writing_aside_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "facts.json"
+    files.write_json(path, {"a": 1})
+    with disk(kill_at=1), pytest.raises(Kill):
+        files.write_json(path, {"a": 2})
+    assert json.loads(path.read_text()) == {"a": 1}
+    files.write_json(path, {"a": 3})
+    assert json.loads(path.read_text()) == {"a": 3}
+    assert [p.name for p in tmp_path.iterdir()] == ["facts.json"]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        files.write_json(path, {"a": float("nan")})

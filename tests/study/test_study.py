@@ -1,0 +1,349 @@
+"""Studies: what is declared is checked; values, measures, claims and judgements agree with hand calculations."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from fedroam.errors import InputError
+from fedroam.papers import find_study, studies
+from fedroam.recording import Run
+from fedroam.study import (
+    Cell,
+    Claim,
+    Curves,
+    Doses,
+    Heat,
+    Measure,
+    OwnFigure,
+    Scale,
+    Search,
+    Study,
+    Table,
+    all_of,
+    average,
+    best,
+    by_group,
+    equal,
+    falls,
+    final,
+    gap_over_run,
+    group_over_run,
+    judge_study,
+    last,
+    mean_model,
+    measure,
+    order,
+    over_run,
+    ratio,
+    rises,
+    rounds_to,
+    size,
+    spent_to,
+    table,
+    under,
+)
+from fedroam.study.page import cells_table, claims_table, write_study
+from fedroam.study.values import Find, Reader
+from support.made_runs import made_run
+
+# Final accuracies (%) by seed.
+ENDS = {"a": (50.0, 60.0, 55.0, 52.0), "b": (60.5, 70.0, 65.5, 62.0), "c": (61.0, 69.5, 65.0, 62.5)}
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Find:
+    runs: dict[tuple[str, int], Run] = {}
+    for variant, ends in ENDS.items():
+        for seed, end in enumerate(ends):
+            curve = [0.1, end / 200, end / 100]
+            runs[variant, seed] = made_run(tmp_path, variant, seed, curve, movement=False)
+    return lambda variant, seed: runs.get((variant, seed))
+
+
+def study(**changes: Any) -> Study:
+    """A study of three variants."""
+    whole: dict[str, Any] = {
+        "name": "made",
+        "title": "Made <up>",
+        "paper": "Nobody & Co, 2024.",
+        "about": "Nothing.",
+        "base": {"clients": 4, "rounds": 3, "mobility": {"kind": "random", "mobile": 2}},
+        "variants": {"a": {"mobility": "static"}, "b": {}, "c": lambda scale: {"rounds": len(scale)}},
+        "scales": {
+            "quick": Scale(4, {"rounds": 2}, cut=("fewer <rounds>",), without=("c",)),
+            "full": Scale(4),
+        },
+        "claims": (Claim("helps", "b is <better>", order(final.of("b"), final.of("a")), source="Fig. 1"),),
+    }
+    return Study(**{**whole, **changes})
+
+
+def run_of(find: Find, variant: str = "a", seed: int = 0) -> Run:
+    run = find(variant, seed)
+    assert run is not None
+    return run
+
+
+def test_measures_of_a_run(find: Find) -> None:
+    run = run_of(
+        find
+    )  # accuracy 10, 25, 50 % in rounds 0, 10, 20; client i has 1 point more than client i - 1
+    assert final.number(run) == pytest.approx(50)
+    assert best.number(run) == pytest.approx(50)
+    assert over_run.number(run) == pytest.approx(37.5)  # without the start
+    assert mean_model.number(run) == pytest.approx(55)
+    assert last(2).number(run) == pytest.approx(37.5)
+    assert by_group(run, "walker").tolist() == pytest.approx([0.085, 0.235, 0.485])
+    assert group_over_run("walker").number(run) == pytest.approx(36.0)
+    assert gap_over_run("walker", "stander").number(run) == pytest.approx(-2.0)
+    assert rounds_to(25).number(run) == 10
+    assert rounds_to(51).number(run) == math.inf
+    assert spent_to(25, "bytes", "MB", 1e-6).number(run) == pytest.approx(1.0)
+    with pytest.raises(InputError, match=r"unknown group of clients.*'walkers'.*did you mean 'walker'"):
+        by_group(run, "walkers")
+    assert measure("bytes_to:25").number(run) == pytest.approx(1.0)
+    with pytest.raises(InputError, match="no column 'energy'"):
+        measure("energy_to:25").number(run)
+    with pytest.raises(InputError, match="no column 'joules'"):
+        spent_to(25, "joules", "J").number(run)
+
+
+def test_measures_by_name() -> None:
+    assert measure("final") is final
+    assert measure("last:3").name == last(3).name
+    assert measure("rounds_to:80").unit == "rounds"
+    for wrong in ("finl", "last", "final:3", "rounds_to:x"):
+        with pytest.raises(InputError, match="unknown statistic"):
+            measure(wrong)
+
+
+def test_values_are_weighted_sums_paired_by_seed(find: Find) -> None:
+    read = Reader(find, range(6))  # seeds 4 and 5 have not run
+    gap = final.of("b") - final.of("a")
+    assert read(gap) == pytest.approx({0: 10.5, 1: 10.0, 2: 10.5, 3: 10.0})
+    assert read(average([final.of("b"), final.of("c")]) - final.of("a"))[0] == pytest.approx(10.75)
+    assert read(-2 * final.of("a"))[0] == pytest.approx(-100)
+    assert (final.of("a").unit, gap.unit) == ("%", "points")
+    assert gap.words == "final accuracy of b − final accuracy of a"
+    both = average([final.of("a"), final.of("b")])
+    assert (both - final.of("a")).words == "final accuracy, mean of (a; b) − final accuracy of a"
+    assert (-2 * both).words == "−final accuracy of a − final accuracy of b"
+    assert (-1 * both).words == "−final accuracy, mean of (a; b)"
+    assert (1.5 * both).words == "1.5 × final accuracy, mean of (a; b)"
+    assert gap.variants == ("b", "a")
+
+
+def test_each_measure_of_a_run_is_computed_once(find: Find) -> None:
+    calls: list[Run] = []
+    counted = Measure("counted", "", lambda run: float(len(calls.append(run) or calls)))
+    read = Reader(find, range(2))
+    assert read(counted.of("a")) == read(counted.of("a") + 0 * counted.of("b"))
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(
+    ("test", "estimate", "word"),
+    [
+        (order(final.of("b"), final.of("a")), 10.25, "holds"),
+        (order(final.of("a"), final.of("b")), -10.25, "does not hold"),
+        (size(final.of("b"), final.of("a"), 9), 10.25, "holds"),
+        (size(final.of("b"), final.of("a"), 12), 10.25, "does not hold"),
+        (size(final.of("b"), final.of("a"), 10.2), 10.25, "undecided"),
+        (equal(final.of("b"), final.of("c"), 2), 0.0, "holds"),
+        (equal(final.of("a"), final.of("b"), 2), -10.25, "does not hold"),
+        (ratio(final.of("b"), final.of("a"), 1.1), 1.1895, "holds"),
+        (rises({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 10.25, "holds"),
+        (falls({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 10.25, "does not hold"),
+        (under(best.of("a"), 90), 54.25, "holds"),
+        (all_of([order(final.of("b"), final.of("a")), under(best.of("a"), 40)]), 54.25, "does not hold"),
+    ],
+)
+def test_claims(find: Find, test: Any, estimate: float, word: str) -> None:
+    made = study(claims=(Claim("it", "as is said", test),))
+    verdict = judge_study(made, "full", range(4), find).verdicts["it"]
+    assert verdict.word == word
+    assert verdict.evidence.estimate == pytest.approx(estimate, abs=0.001)
+    assert verdict.evidence.n == 4
+    assert test.words
+
+
+def test_a_threshold_never_reached_is_judged_by_sign(find: Find) -> None:
+    slower = order(rounds_to(58).of("a"), rounds_to(58).of("b"))  # a: never, 20, never, never; b: 20 each
+    verdict = judge_study(study(claims=(Claim("slow", "", slower),)), "full", range(4), find).verdicts["slow"]
+    assert verdict.evidence.kind == "sign"
+    assert verdict.evidence.p_holds == pytest.approx(5 / 16)
+
+
+def test_holm_is_over_all_claims_that_the_scale_can_judge(find: Find) -> None:
+    claims = (
+        Claim("one", "", order(final.of("b"), final.of("a"))),
+        Claim("two", "", order(final.of("c"), final.of("a"))),
+        Claim("three", "", order(mean_model.of("b"), final.of("a"))),
+    )
+    full = judge_study(study(claims=claims), "full", range(4), find)
+    quick = judge_study(study(claims=claims), "quick", range(4), find)
+    assert set(quick.verdicts) == {"one", "three"}  # c is not run at this scale
+    assert {claim.name: verdict for claim, verdict in quick.claims()}["two"] is None
+    raw = full.verdicts["three"].evidence.p_holds
+    assert full.verdicts["three"].p_holds == pytest.approx(3 * raw)
+    assert quick.verdicts["three"].p_holds == pytest.approx(2 * raw)
+
+
+def test_cells_stand_beside_the_papers(find: Find) -> None:
+    gains = table(
+        "gains",
+        "Gains",
+        {"b": "b", "c": "c"},
+        {"gain": final, "best gain": best},
+        lambda variant, number: number.of(variant) - final.of("a"),
+        ((10.0, None), (9.0, 8.5)),
+        source="Table 1",
+    )
+    judgement = judge_study(study(tables=(gains,)), "full", range(4), find)
+    frame = cells_table(judgement)
+    assert frame["ours"].tolist() == pytest.approx([10.25] * 4)
+    assert frame["error"].iloc[0] == pytest.approx(math.sqrt(4 * 0.25**2 / 3) / 2)
+    assert frame["difference"].tolist() == pytest.approx([0.25, math.nan, 1.25, 1.75], nan_ok=True)
+    quick = judge_study(study(tables=(gains,)), "quick", range(4), find)
+    assert [cell.possible for cell in quick.tables["gains"]] == [True, True, False, False]
+    with pytest.raises(InputError, match="2 rows of 1"):
+        table("t", "", {"b": 1, "c": 2}, {"x": 1}, lambda r, c: final.of("a"), ((1.0,),))
+
+
+def test_search_with_a_bound_by_seed(find: Find) -> None:
+    search = Search("enough", "", {0: final.of("a"), 1: final.of("b")}, bound=final.of("c"), share=0.95)
+    found = judge_study(study(searches=(search,)), "full", range(4), find).searches["enough"].threshold
+    assert found is not None
+    assert (found.first, found.sure, found.ruled_out) == (1, 1, 0)
+    assert found.by_seed == (1, 1, 1, 1)
+
+
+def test_settings_are_laid_over_base_and_scale() -> None:
+    made = study()
+    assert made.experiment("b", "full").rounds == 3
+    assert made.experiment("b", "quick").rounds == 2
+    assert made.experiment("c", "full").rounds == len("full")
+    assert made.experiment("a", "full", seed=5).seed == 5
+    assert made.experiment("a", "full").mobility.kind == "static"
+    assert made.notes("full") == ("mobility kind 'static' has no mobile: left out",)
+    assert made.needs("quick") == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"claims": (Claim("x", "", order(final.of("bb"), final.of("a"))),)},
+            "unknown variant 'bb'.*did you mean 'b'",
+        ),
+        ({"tables": (Table("helps", "", ()),)}, "two items are called 'helps'"),
+        ({"tables": (Table("a b", "", ()),)}, "item 'a b': allowed are letters"),
+        ({"variants": {"a/b": {}}, "claims": ()}, "'a/b': allowed are"),
+        ({"scales": {}}, "at least one scale"),
+        ({"scales": {"quick": Scale(0)}}, "seeds = 0: allowed is 1 or more"),
+        ({"scales": {"quick": Scale(1, without=("d",))}}, "unknown variant in scale quick"),
+    ],
+)
+def test_a_wrong_declaration_is_refused_in_a_line(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words) as error:
+        study(**changes)
+    assert "\n" not in str(error.value)
+
+
+def test_wrong_settings_and_names_are_told() -> None:
+    with pytest.raises(InputError, match=r"study made, scale quick, variant a: .*clints"):
+        study(base={"clints": 3}).experiment("a", "quick")
+    with pytest.raises(InputError, match="unknown scale of made 'quik'"):
+        study().scale("quik")
+    with pytest.raises(InputError, match=r"unknown item of made 'help'.*did you mean 'helps'"):
+        study().item("help")
+
+
+def test_everything_is_written_and_escaped(find: Find, tmp_path: Path) -> None:
+    def own(runs: dict[str, Sequence[Run]]) -> Figure:
+        figure = Figure()
+        figure.add_subplot().plot([run.rounds["accuracy"].iloc[-1] for run in runs["a"]])
+        return figure
+
+    made = study(
+        tables=(
+            Table(
+                "t",
+                "T <1>",
+                (Cell("row <1>", "c", final.of("c") - final.of("a"), paper=9.0, paper_error=0.5),),
+            ),
+        ),
+        searches=(Search("s", "S", {0: final.of("a"), 1: final.of("c")}, bound=60.0, paper=1),),
+        figures=(
+            Curves("curves", "C", {"p": {"a": "a", "walkers": ("b", lambda run: by_group(run, "walker"))}}),
+            Doses(
+                "dose",
+                "D",
+                {"": {0: final.of("a"), 1: final.of("b")}},
+                "x",
+                "y",
+                bound=final.of("b"),
+                share=0.9,
+            ),
+            Heat("heat", "H", {(0, 0): final.of("a"), (1, 0): final.of("b")}, "x", "y", "z"),
+            OwnFigure("own", "O", ("a",), own),
+            Doses("later", "L", {"": {0: final.of("c")}}, "x", "y"),
+        ),
+    )
+    states = dict.fromkeys(made.items, "4 of 4 runs done")
+    for scale in ("quick", "full"):
+        judgement = judge_study(made, scale, range(5), find)
+        page = write_study(judgement, tmp_path / scale, states).read_text(encoding="utf-8")
+        for raw in ("b is <better>", "Made <up>", "fewer <rounds>", "T <1>", "row <1>"):
+            assert raw not in page
+        assert "b is &lt;better&gt;" in page
+        assert "http:" not in page
+        assert "https:" not in page
+        assert f"{len(judgement.missing)} runs of this scale are missing" in page
+    drawn = {path.stem for path in (tmp_path / "quick/figures").glob("*.svg")}
+    assert drawn == {"curves", "dose", "heat", "own"}  # c is not run at this scale
+    assert (tmp_path / "full/figures/later.png").exists()
+    whole = json.loads((tmp_path / "full/study.json").read_text(encoding="utf-8"))
+    assert whole["claims"][0]["verdict"] == "holds"
+    assert whole["runs"]["b"]["2"] == run_of(find, "b", 2).status["digest"]
+    assert set(whole["runs"]["a"]) == {"0", "1", "2", "3"}  # the fifth seed has not run
+    assert whole["tables"]["t"][0]["by_seed"] == pytest.approx({"0": 11.0, "1": 9.5, "2": 10.0, "3": 10.5})
+    claims = pd.read_csv(tmp_path / "quick/claims.csv")
+    assert claims["verdict"].tolist() == ["holds"]
+    assert claims_table(judge_study(made, "full", range(0), find))["verdict"].tolist() == ["undecided"]
+
+
+def test_the_studies_of_fedroam_are_sound() -> None:
+    for name, each in studies().items():
+        assert each.name == name
+        for scale in each.scales:
+            assert each.scale(scale).cut or scale == "full"
+            for variant in each.needs(scale):
+                each.experiment(variant, scale)
+            assert {c.name for c in each.claims if each.can(c, scale)}
+
+
+def test_a_study_file(tmp_path: Path) -> None:
+    for text, words in (
+        ("STUDY = 3", "must define STUDY, a fedroam.papers.Study; it holds int"),
+        ("1 +", "SyntaxError"),
+    ):
+        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match=words):
+            find_study(str(tmp_path / "mine.py"))
+    with pytest.raises(InputError, match=r"unknown study 'quickstrat'.*did you mean 'quickstart'"):
+        find_study("quickstrat")
+    taken = "from fedroam.papers import find_study\nSTUDY = find_study('quickstart')[0]\n"
+    (tmp_path / "mine.py").write_text(taken, encoding="utf-8")
+    with pytest.raises(InputError, match="the name 'quickstart' is taken"):
+        find_study(str(tmp_path / "mine.py"))
+    assert replace(find_study("quickstart")[0], name="mine").name == "mine"

@@ -1,0 +1,170 @@
+"""Words of many tests, families of claims, findings: against numbers made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from fedroam.analysis.statistics.verdicts import Verdict
+from fedroam.recording import Run
+from fedroam.study import Claim, Measure, Scale, Study, all_of, equal, judge_study, order, over
+from fedroam.study.claims import falls
+from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
+from fedroam.study.page import claims_table, write_study
+from fedroam.study.terminal import print_judgement
+from fedroam.study.values import Find, Reader
+from fedroam.study.wording import in_short, parts_of, weakest
+
+# Scores (%) by seed: b to e minus a are +10, +5, -2 and -4, each with a spread of ±1 (standard error 1 for two seeds).
+SCORES = {"a": (50.0, 60.0), "b": (61.0, 69.0), "c": (56.0, 64.0), "d": (49.0, 57.0), "e": (47.0, 55.0)}
+score = Measure("score", "%", lambda run: SCORES[run.folder.parent.name][int(run.folder.name)])
+LATER = "added later"
+
+
+def claim(name: str, others: str, family: str = "") -> Claim:
+    tests = [order(score.of(other), score.of("a")) for other in others]
+    return Claim(name, f"{others} are above a.", all_of(tests), family=family)
+
+
+CLAIMS = (
+    claim("four", "bcde"),
+    claim("two", "bc"),
+    Claim("one", "b is above a.", order(score.of("b"), score.of("a"))),
+    claim("later", "be", LATER),
+)
+
+
+def found(read: Reader) -> list[Finding]:
+    told = effects(read, {key: score.of(key) - score.of("a") for key in "bcde"})
+    return [Finding("What is <above>", tuple(one.words for one in told))] if told else []
+
+
+def study(claims: tuple[Claim, ...] = CLAIMS) -> Study:
+    return Study(
+        name="made",
+        title="Made",
+        paper="Nobody.",
+        about="Nothing.",
+        base={},
+        variants={key: {"rounds": k + 1} for k, key in enumerate(SCORES)},
+        scales={"full": Scale(2), "less": Scale(2, cut=("no e",), without=("e",))},
+        claims=claims,
+        readings=("alpha is <lost>",),
+        findings=found,
+    )
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Find:
+    def find(variant: str, seed: int) -> Run:
+        run = Run(tmp_path / variant / str(seed))
+        run.__dict__["status"] = {"digest": "x", "diverged_at": None}
+        return run
+
+    return find
+
+
+def test_many_tests_are_told_in_short(find: Find) -> None:
+    verdicts = judge_study(study(), "full", range(2), find).verdicts
+    assert in_short(CLAIMS[0], verdicts["four"].evidence) == (
+        "4 comparisons of score, each > 0 points; smallest −4.0 ± 1.0 points (e − a), largest +10.0 ± 1.0 (b − a). "
+        "On the wrong side: 2 (e − a: −4.0 ± 1.0; d − a: −2.0 ± 1.0)"
+    )
+    assert weakest(CLAIMS[0], verdicts["four"].evidence) == "e − a"
+    for few in (1, 2):
+        evidence = verdicts[CLAIMS[few].name].evidence
+        assert in_short(CLAIMS[few], evidence) == CLAIMS[few].test.words
+    assert weakest(CLAIMS[2], verdicts["one"].evidence) == ""
+    assert [part.label for part in parts_of(CLAIMS[0].test, verdicts["four"].evidence)] == [
+        f"{key} − a" for key in "bcde"
+    ]
+    assert in_short(CLAIMS[0], None) == "4 comparisons"  # not at this scale
+
+
+def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
+    def words(tests: list, seeds: int = 2) -> str:
+        one = Claim("it", "", all_of(tests))
+        return in_short(one, judge_study(study((one,)), "full", range(seeds), find).verdicts["it"].evidence)
+
+    right = [over(score.of(key), 40) for key in "abcd"]
+    assert words(right) == (
+        "4 comparisons of score, each > 40 %; smallest +53.0 ± 4.0 % (d), largest +65.0 ± 4.0 (b). "
+        "On the wrong side: none"
+    )
+    wrong = words([over(score.of(key), 90 + k) for k, key in enumerate("abcdea")])
+    assert "each" not in wrong  # bounds differ
+    assert wrong.count(" ± ") == 2 + 4
+    assert "On the wrong side: 6 (" in wrong
+    assert wrong.endswith("; and 2 more)")
+    assert words(right, 1) == "4 comparisons of score, each > 40 %. Without two seeds yet: 4"
+    # Tests of another form, and parts within parts.
+    mixed = [
+        all_of([equal(score.of("b"), score.of("c"), 1.0), over(score.of("a"), 0)]),
+        over(score.of("b"), 0),
+        falls({k: score.of(key) for k, key in enumerate("bcd")}),
+    ]
+    told = words(mixed)
+    assert told.startswith("4 comparisons. On the wrong side: 1")
+    assert "b − c: +5.0 ± 0.0" in told  # within ±1, and it is 5
+
+
+def test_a_family_is_corrected_apart(find: Find) -> None:
+    together = judge_study(study(), "full", range(2), find)
+    alone = judge_study(study(CLAIMS[:3]), "full", range(2), find)
+    for name in ("four", "two", "one"):
+        assert together.verdicts[name] == alone.verdicts[name]
+    later: Verdict = together.verdicts["later"]
+    assert later.p_fails == pytest.approx(later.evidence.p_fails)  # the only one of its family
+    assert together.families() == "3 claims and, apart, over 1 (added later)"
+    assert alone.families() == "3 claims"
+    assert claims_table(together)["family"].tolist() == ["", "", "", LATER]
+
+
+def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_path: Path) -> None:
+    judged = judge_study(study(), "full", range(2), find)
+    page = write_study(judged, tmp_path / "out", dict.fromkeys(study().items, "")).read_text(encoding="utf-8")
+    assert page.count("<details><summary>All ") == 1
+    assert "All 4 comparisons" in page
+    assert "e − a: −4.0 ± 1.0 points (n = 2)" in page
+    assert "<h3>What is &lt;above&gt;</h3>" in page
+    assert "<li>b (+10.0 ± 1.0 points)</li>" in page
+    assert "alpha is &lt;lost&gt;" in page
+    assert "and, apart, over 1 (added later)" in page
+    whole = json.loads((tmp_path / "out/study.json").read_text(encoding="utf-8"))
+    assert whole["findings"]["What is <above>"][-1] == "e (−4.0 ± 1.0 points)"
+    assert whole["readings"] == ["alpha is <lost>"]
+    full = next(line for line in whole["claims"] if line["claim"] == "four")["tested"]
+    assert full.count("score of") == 8  # nothing is left out of the file
+    for items, there in ((set(study().items), True), ({"one"}, False)):
+        shown = StringIO()
+        print_judgement(judged, Console(file=shown, width=200), items, {})
+        assert ("What is <above>" in shown.getvalue()) == there
+        assert "over the study's 3 claims and, apart, over 1 (added later)" in " ".join(
+            shown.getvalue().split()
+        )
+    assert "4 comparisons of score" not in shown.getvalue()
+
+
+def test_findings_know_only_what_the_scale_runs(find: Find) -> None:
+    less = judge_study(study(), "less", range(2), find)
+    assert [line[0] for line in less.findings[0].sentences] == ["b", "c", "d"]
+    assert judge_study(study(), "full", range(2), lambda variant, seed: None).findings == ()
+
+
+def test_effects_by_hand() -> None:
+    # 95 % intervals with three seeds: mean ± 4.303 standard errors.
+    clear, unclear = Effect("up", "points", (3.0, 4.0, 5.0)), Effect("open", "points", (1.0, 4.0, 7.0))
+    down = Effect("down", "points", (-3.0, -4.0, -5.0))
+    assert (clear.side, unclear.side, down.side) == (1, 0, -1)
+    assert clear.words == f"up (+4.0 ± {1 / math.sqrt(3):.1f} points)"
+    assert down.size == "−4.0 ± 0.6 points"
+    assert Effect("one", "%", (80.04,)).words == "one (80.0 %)"
+    assert Effect("one", "%", (80.0,)).side == 0  # one seed tells nothing
+    assert by_side([unclear, down, clear]) == {1: [clear], -1: [down], 0: [unclear]}
+    assert named([clear, down]) == "up (+4.0 ± 0.6 points) and down (−4.0 ± 0.6 points)"
+    assert (listed([]), listed(["a"]), listed(["a", "b", "c"])) == ("none", "a", "a, b and c")

@@ -1,0 +1,95 @@
+"""The same runs on a Ray cluster: two nodes on this machine. Needs the extra `ray`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep, sweep_plan
+from support.sweeps import OVER, SEEDS, bad_parts, same, settings
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedroam[ray]'")
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    here = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        here.add_node(num_cpus=1)
+        ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
+        assert ray.cluster_resources()["CPU"] == 2
+        yield here
+    finally:
+        ray.shutdown()
+        here.shutdown()
+
+
+def test_a_cluster_of_two_nodes_gives_the_same_table(two_nodes: Any, tmp_path: Path) -> None:
+    plan = sweep_plan(settings(), over=OVER, seeds=SEEDS)
+    spread = run_sweep(plan, tmp_path / "ray", ray="auto")
+    same(spread, run_sweep(plan, tmp_path / "local", workers=2))
+    assert not (tmp_path / "ray" / cluster.TOKEN).exists()
+
+
+def test_a_killed_worker_of_ray_and_failures(two_nodes: Any, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    variants = {
+        "static": {"mobility": {"kind": "static"}},
+        "dies-once": {"mobility": {"kind": "deadly_once", "marker": str(marker)}},
+        "raising": {"mobility": {"kind": "raising"}},
+        "hungry": {"mobility": {"kind": "hungry"}},
+    }
+    plan = sweep_plan(settings(variants=variants), use=[bad_parts(tmp_path)])
+    sweep = run_sweep(plan, tmp_path / "ray", ray="auto", memory_gib=4)
+    table = sweep.table.set_index("variant")
+    assert marker.exists()
+    assert table["state"].to_dict() == {
+        "static": "done",
+        "raising": "failed",
+        "hungry": "failed",
+        "dies-once": "done",
+    }
+    assert table.loc["raising", "reason"] == "ValueError: lost in round 2"
+    assert table.loc["hungry", "reason"].startswith("out of memory, a worker may take 2 GiB")
+    # It stands still like `static`, so it must have got the same numbers, death or not.
+    assert table.loc["dies-once", "accuracy"] == table.loc["static", "accuracy"]
+
+
+def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
+    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = sweep_plan(settings(), over=["training.lr=0.1,0.2"])
+    common = cluster._common
+    monkeypatch.setattr(cluster, "_common", lambda *given: {**common(*given), "token": "of another place"})
+    heard = set()
+
+    def observe(progress: Progress, event: Event) -> None:
+        if event.what == "round":
+            heard.add(event.digest)
+            # Nothing is there before the whole run is: it is computed elsewhere.
+            assert not (tmp_path / "ray" / "runs" / event.digest[:16]).exists()
+
+    far = run_sweep(plan, tmp_path / "ray", ray="auto", observer=observe)
+    assert heard == set(plan.distinct)
+    same(far, run_sweep(plan, tmp_path / "local", workers=1))
+    assert sorted(path.name for path in (tmp_path / "ray" / "runs").iterdir()) == sorted(
+        digest[:16] for digest in plan.distinct
+    )
+    assert open_sweep(tmp_path / "ray").done
+
+
+def test_errors_of_rays_own_become_one_line() -> None:
+    text = "\x1b[36mray::_task()\x1b[39m (pid=1)\n  File x, line 3\n\nImportError: no module\n"
+    assert (
+        cluster.brief(RuntimeError(text)) == "RuntimeError: ray::_task() (pid=1) ... ImportError: no module"
+    )
+    assert cluster.brief(RuntimeError("plain")) == "RuntimeError: plain"
