@@ -334,7 +334,7 @@ def test_the_studies_of_fedroam_are_sound() -> None:
 
 def test_a_study_file(tmp_path: Path) -> None:
     for text, words in (
-        ("STUDY = 3", "must define STUDY, a fedroam.papers.Study; it holds int"),
+        ("STUDY = 3", "must define STUDY, a fedroam.study.Study; it holds int"),
         ("1 +", "SyntaxError"),
     ):
         (tmp_path / "mine.py").write_text(text, encoding="utf-8")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy import optimize
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
 from fedroam.analysis.connectivity.separability import LARGEST, curved, parted
@@ -158,6 +159,8 @@ class SoftmaxProblem:
                 callback=stop,
                 options={"gtol": tolerance, "maxiter": 300},
             ).x
+            if not separated:
+                point = self._newton(point, tolerance)
         if separated:
             point = separated[-1]
         value, gradient, _ = self._mean(point)
@@ -166,6 +169,28 @@ class SoftmaxProblem:
             return Optimum(point, value, 0.0, norm, attained=False)
         unsure = value if norm > max(tolerance, 1e-7) else 0.0
         return Optimum(point, value, value, norm, self._attained(point, norm), unsure)
+
+    def _newton(self, point: np.ndarray, tolerance: float) -> np.ndarray:
+        """The point after Newton steps, judged by the gradient alone, until its norm is `tolerance` or falls no more.
+
+        So close to the minimum the value changes by less than its rounding error, so that methods which compare
+        values stop at a gradient of about 1e-8, some processors' arithmetic a little before others'.
+        """
+        gradient = self._mean(point)[1]
+        for _ in range(20):
+            norm = np.linalg.norm(gradient)
+            if norm <= tolerance:
+                break
+            hessian = LinearOperator(
+                (len(point),) * 2, matvec=partial(self._curvature, point), dtype=np.float64
+            )
+            # Conjugate gradients from 0 stay within the directions in which f is curved, as the gradient does.
+            trial = point + cg(hessian, -gradient, rtol=1e-6, maxiter=2 * len(point))[0]
+            at_trial = self._mean(trial)[1]
+            if not np.linalg.norm(at_trial) < norm:
+                break
+            point, gradient = trial, at_trial
+        return point
 
     def _attained(self, point: np.ndarray, gradient: float) -> bool:
         """Whether f has a minimiser, seen from a point close to its minimum; see `Optimum`."""
