@@ -25,8 +25,6 @@ from fedroam.recording import (
     open_run,
     run_in,
     unchanged_data,
-    write_json,
-    write_table,
 )
 from fedroam.scene import Scene, describe, holdings, prepare
 from fedroam.simulation import Happened, begin, measured, play_round
@@ -87,7 +85,7 @@ def run(
     try:
         if not recorder.finished:
             scene = scene or prepare(experiment)
-            _record_scene(scene, folder, facts or {})
+            _record_scene(scene, recorder, facts or {})
             watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
             _play(scene, recorder, found, watch, stopping, checkpoint_pause)
     except Interrupted:
@@ -162,16 +160,16 @@ def _play(
     recorder.finish()
 
 
-def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
+def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) -> None:
     """The facts of the run that do not change: machine, world, who holds what."""
     ran = {
         "computed": list(scene.learner.notes),
         "data": scene.data_facts(),
         "files": file_facts(scene.experiment),
     }
-    write_json(folder / "environment.json", {**environment(), **facts, **ran})
-    write_json(folder / "world.json", describe(scene))
-    write_table(folder / "partition.parquet", holdings(scene))
+    recorder.write("environment.json", {**environment(), **facts, **ran})
+    recorder.write("world.json", describe(scene))
+    recorder.write("partition.parquet", holdings(scene))
 
 
 def default_folder(experiment: Experiment) -> Path:

@@ -21,6 +21,7 @@ from fedroam.runner import run
 from fedroam.sweep import run_sweep, sweep_plan
 from fedroam.sweep.folder import run_folder
 from support.commands import Commands
+from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -120,6 +121,7 @@ def test_a_run_without_a_checkpoint_begins_with_what_there_is(tmp_path: Path) ->
 def test_a_folder_of_before_there_was_a_record_is_used_as_it_is(tmp_path: Path) -> None:
     path = samples(tmp_path / "mine.npz")
     run(learning(path), tmp_path / "run")
+    of_before_there_was_a_manifest(tmp_path / "run")
     (tmp_path / "run" / "environment.json").write_text("{}")
     samples(path, seed=1)
     assert run(learning(path), tmp_path / "run").done

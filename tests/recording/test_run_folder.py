@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,9 +17,10 @@ import pytest
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
-from fedroam.recording import Recorder, checkpoint, files, open_run, open_runs
+from fedroam.recording import Recorder, checkpoint, files, open_run, open_runs, pieces
 from fedroam.recording import recorder as recorder_module
 from fedroam.runner import run
+from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -176,7 +178,7 @@ def test_a_power_failure_loses_no_checkpoint(
 
         with monkeypatch.context() as patch:
             patch.setattr(Recorder, "checkpoint", power.told(Recorder.checkpoint))
-            for module in (recorder_module, checkpoint):
+            for module in (recorder_module, checkpoint, pieces):
                 patch.setattr(module, "settle", power.settle)
             for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
                 patch.setattr(os, name, power.change(getattr(os, name)))
@@ -420,6 +422,7 @@ def test_a_damaged_run_json(text: str, says: str, tmp_path: Path) -> None:
 
 def test_damaged_and_missing_tables(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
+    of_before_there_was_a_manifest(tmp_path / "run")
     (tmp_path / "run" / "rounds.parquet").write_bytes(b"PAR1 no")
     (tmp_path / "run" / "clients.parquet").unlink()
     (tmp_path / "run" / "world.json").unlink()
@@ -445,12 +448,12 @@ def test_a_checkpoint_holds_every_array(tmp_path: Path) -> None:
         "e": np.array([np.nan, np.inf, -0.0]),
     }
     path = checkpoint.save(tmp_path, 3, "abc", arrays)
-    round, found = checkpoint.load(path, "abc")
-    assert round == 3
-    assert sorted(found) == sorted(arrays)
+    found = checkpoint.load(path, "abc")
+    assert found.round == 3
+    assert sorted(found.arrays) == sorted(arrays)
     for name, array in arrays.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array)
+        assert found.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(found.arrays[name], array)
     again = checkpoint.save(tmp_path / "again", 3, "abc", dict(reversed(arrays.items())))
     assert again.read_bytes() == path.read_bytes()
 
@@ -513,6 +516,8 @@ def test_writing_aside_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> Non
     assert json.loads(path.read_text()) == {"a": 1}
     files.write_json(path, {"a": 3})
     assert json.loads(path.read_text()) == {"a": 3}
-    assert [p.name for p in tmp_path.iterdir()] == ["facts.json"]
+    left = [p.name for p in tmp_path.iterdir() if p.name != "facts.json"]
+    assert len(left) == 1, "a kill leaves what it was writing, under a name of its own"
+    assert re.fullmatch(r"facts\.json\.[0-9a-f]{12}\.tmp", left[0])
     with pytest.raises(ValueError, match="not JSON compliant"):
         files.write_json(path, {"a": float("nan")})

@@ -5,6 +5,7 @@ from fedroam.recording.files import read_json, write_aside, write_json, write_ta
 from fedroam.recording.inputs import file_facts, run_in, unchanged_data, unchanged_files
 from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs
+from fedroam.recording.verify import verify
 
 __all__ = [
     "MATRIX_COLUMNS",
@@ -21,6 +22,7 @@ __all__ = [
     "run_in",
     "unchanged_data",
     "unchanged_files",
+    "verify",
     "write_aside",
     "write_json",
     "write_table",

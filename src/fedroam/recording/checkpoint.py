@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -18,8 +21,18 @@ from fedroam.recording.files import settle, write_aside
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
 
 
-def _sum(arrays: Mapping[str, np.ndarray]) -> str:
-    """CRC-32 over names, shapes and bytes."""
+def _sum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 (hex) over the facts of the header and over names, types, shapes and bytes of the arrays."""
+    total = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        total.update(f"{name}{array.dtype}{array.shape}".encode())
+        total.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+    return total.hexdigest()
+
+
+def _crc32(arrays: Mapping[str, np.ndarray]) -> str:
+    """CRC-32 over names, types, shapes and bytes: what checkpoints of fedroam 0.1.0 were summed by."""
     crc = 0
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -33,7 +46,8 @@ def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{round:08d}.safetensors"
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    facts = {"round": str(round), "digest": digest, "crc32": _sum(whole)}
+    facts: dict[str, Any] = {"round": round, "digest": digest}
+    facts["sha256"] = _sum(facts, whole)
     # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
     metadata = {"fedroam": json.dumps(facts, sort_keys=True)}
     write_aside(path, lambda aside: save_file(whole, aside, metadata=metadata))
@@ -55,23 +69,51 @@ def newest(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def load(path: Path, digest: str) -> tuple[int, dict[str, np.ndarray]]:
-    """The round and the arrays of a checkpoint; InputError where it is damaged or of another experiment."""
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds: the round it was made after, the arrays of the state, and whether sums of the pieces
+    of tables lie beside them (not where fedroam 0.1.0 wrote it).
+    """
+
+    round: int
+    arrays: dict[str, np.ndarray]
+    summed: bool
+
+
+def load(path: Path, digest: str) -> Checkpoint:
+    """Read a checkpoint; InputError where it is damaged, of another round than its name says, or of another
+    experiment than the one with this digest.
+    """
     older = sorted(path.parent.glob("round-*.safetensors"))[:-1]
     way_out = f"delete it to go on from {older[-1].name}" if older else "delete it to begin anew"
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             facts = json.loads((file.metadata() or {})["fedroam"])
-            round, found, crc = int(facts["round"]), str(facts["digest"]), str(facts["crc32"])
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+            summed = "sha256" in facts
+            if summed:
+                intact = facts.pop("sha256") == _sum(facts, arrays)
+            else:
+                intact = str(facts["crc32"]) == _crc32(arrays)
+            round, found = int(facts["round"]), str(facts["digest"])
+    except (
+        SafetensorError,
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged checkpoint ({reason}); {way_out}") from None
-    if crc != _sum(arrays):
+    if not intact:
         raise InputError(f"{path}: damaged checkpoint (its check sum does not match); {way_out}")
+    if path.name != f"round-{round:08d}.safetensors":
+        raise InputError(f"{path}: damaged checkpoint (it is of round {round}, not of its name's); {way_out}")
     if found != digest:
         raise InputError(
             f"{path}: checkpoint of another experiment (digest {found[:12]}, this one is {digest[:12]}); "
             "choose another --out"
         )
-    return round, arrays
+    return Checkpoint(round, arrays, summed)

@@ -3,24 +3,72 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import io
 import json
 import os
+import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pandas as pd
 
 from fedroam.errors import InputError
 
 
+@dataclass(frozen=True)
+class FileFacts:
+    """What a manifest says of a file: its size in bytes and its SHA-256 (hex)."""
+
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, data: bytes) -> FileFacts:
+        """The facts of a file that holds `data`."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def on_disk(cls, path: Path) -> FileFacts:
+        """The facts of a file as it lies there now."""
+        with path.open("rb") as file:
+            return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+
 def write_aside(path: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`."""
-    aside = path.with_name(path.name + ".tmp")
-    write(aside)
-    with aside.open("rb+") as handle:
-        os.fsync(handle.fileno())
-    aside.replace(path)
+    """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
+
+    The file aside has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in
+    the folder is written through; it ends in `.tmp`, and is deleted where writing fails. A link at `path` is
+    refused: InputError.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
+    os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        write(aside)
+        with aside.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        aside.replace(path)
+    except Exception:
+        aside.unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
+        raise
+
+
+def open_lock(path: Path) -> IO[str]:
+    """Open a lock file for writing, and make it where there is none; InputError where it is a link."""
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        return os.fdopen(os.open(path, flags, 0o666), "w")
+    except OSError as error:
+        if error.errno == errno.ELOOP or path.is_symlink():
+            raise InputError(
+                f"{path}: is a link; fedroam locks files of its own only: delete the link"
+            ) from None
+        raise
 
 
 def settle(folder: Path) -> None:
@@ -41,24 +89,36 @@ def settle(folder: Path) -> None:
         os.close(handle)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file aside, then rename."""
-    data = text.encode("utf-8")
+def write_bytes(path: Path, data: bytes) -> FileFacts:
+    """Write a file aside, then rename. Returns what a manifest says of it."""
 
     def write(aside: Path) -> None:
         aside.write_bytes(data)
 
     write_aside(path, write)
+    return FileFacts.of(data)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file aside, then rename."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
+def write_text(path: Path, text: str) -> FileFacts:
+    """Write a text file aside, then rename. Returns what a manifest says of it."""
+    return write_bytes(path, text.encode("utf-8"))
 
 
-def write_table(path: Path, table: pd.DataFrame) -> None:
-    """Write a Parquet file aside, then rename."""
-    write_aside(path, lambda aside: table.to_parquet(aside, index=False, compression="zstd"))
+def json_text(value: Any) -> str:
+    """The one way in which JSON is written here: equal values give equal bytes."""
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, value: Any) -> FileFacts:
+    """Write a JSON file aside, then rename. Returns what a manifest says of it."""
+    return write_text(path, json_text(value))
+
+
+def write_table(path: Path, table: pd.DataFrame) -> FileFacts:
+    """Write a Parquet file with a check sum for every page aside, then rename. Returns what a manifest says of it."""
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False, compression="zstd", write_page_checksum=True)
+    return write_bytes(path, buffer.getvalue())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -67,7 +127,7 @@ def read_json(path: Path) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
     if not isinstance(value, dict):
         raise InputError(f"{path}: damaged: found {type(value).__name__}, expected a JSON object")
@@ -75,10 +135,20 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Read a Parquet file; InputError where it is missing or damaged."""
+    """Read a Parquet file, its pages against their check sums; InputError where it is missing or damaged."""
     try:
-        return pd.read_parquet(path)
+        data = path.read_bytes()
     except FileNotFoundError:
         raise InputError(f"{path}: missing") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return table_of(data, path)
+
+
+def table_of(data: bytes, path: Path) -> pd.DataFrame:
+    """The table that the bytes of a Parquet file hold; `path` is named in the InputError where they are damaged."""
+    try:
+        return pd.read_parquet(io.BytesIO(data), page_checksum_verification=True)
     except Exception as error:  # pyarrow raises several kinds for damaged files
-        raise InputError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: damaged: {first}") from None

@@ -13,8 +13,9 @@ import pandas as pd
 
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
-from fedroam.recording.files import read_table, settle, write_json, write_table, write_text
-from fedroam.recording.run import TABLES, Run, open_run, table_path
+from fedroam.recording.files import FileFacts, open_lock, settle, write_json, write_table, write_text
+from fedroam.recording.pieces import Pieces
+from fedroam.recording.run import TABLES, Run, open_run, table_path, write_status
 
 try:
     import fcntl
@@ -37,7 +38,7 @@ class Recorder:
         self.folder = folder
         self.status = status
         self._pending: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
-        self._recorded = dict.fromkeys(TABLES, 0)  # rows in pieces, by table
+        self._pieces = Pieces(folder / "unfinished")
         self._lock: IO[str] | None = None
 
     @property
@@ -65,17 +66,31 @@ class Recorder:
             raise
         if there is None or existing == "replace" or there.status["state"] == CLEARING:
             self._clear()
-            write_json(self.folder / "run.json", self.status)
+            write_status(self.folder, self.status)
             settle(self.folder)  # or the rest would be nobody's
         else:
             self.status = dict(there.status)
             if there.done:  # a kill may have come between the last rename and this
                 shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
-        write_text(self.folder / "experiment.toml", settings_toml)
+        path = self.folder / "experiment.toml"
+        facts = FileFacts.of(settings_toml.encode("utf-8"))
+        if not path.exists() or FileFacts.on_disk(path) != facts:  # names and threads may differ
+            if (
+                self.finished and "files" in self.status
+            ):  # first the promise, or a kill would leave a broken one
+                self.note(
+                    files={name: was for name, was in self.status["files"].items() if name != path.name}
+                )
+            write_text(path, settings_toml)
+        if not self.finished:
+            self._list(path.name, facts)
+        elif path.name not in self.status.get("files", {path.name: None}):
+            self._list(path.name, facts)
+            self.note()
 
     def _take(self) -> None:
         """Lock the folder: two writers would spoil each other's files. The lock dies with the process."""
-        self._lock = (self.folder / ".lock").open("w")
+        self._lock = open_lock(self.folder / ".lock")
         if fcntl is not None:
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,7 +100,7 @@ class Recorder:
 
     def _clear(self) -> None:
         """Empty the folder. A kill in the midst of it leaves a `run.json` that says so, to be cleared on."""
-        write_json(self.folder / "run.json", {**self.status, "state": CLEARING})
+        write_status(self.folder, {**self.status, "state": CLEARING})
         old = [path for path in self.folder.iterdir() if path.name not in (".lock", "run.json")]
         if old:
             settle(self.folder)
@@ -99,29 +114,21 @@ class Recorder:
         """The newest checkpoint, or None; what a kill left behind is dropped: pieces beyond it, half files."""
         newest = checkpoint.newest(self.folder / "checkpoints")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
-        reached = -1 if found is None else found[0]
-        for piece in (self.folder / "unfinished").glob("*.parquet"):
-            if int(piece.stem.rpartition("-")[2]) > reached:
-                piece.unlink()
+        self._pieces.drop_after(-1 if found is None else found.round)
         checkpoint.prune(self.folder / "checkpoints")  # a kill may have come before the last one did
         for half_written in self.folder.rglob("*.tmp"):
             half_written.unlink()
-        if found is not None:
-            counts = found[1].pop(RECORDED).tolist()  # fewer in a checkpoint of a version with fewer tables
-            self._recorded = self._count({**self._recorded, **dict(zip(TABLES, counts, strict=False))})
-        return found
+        if found is None:
+            return None
+        arrays = dict(found.arrays)
+        self._pieces.restore(arrays.pop(RECORDED), found.round, found.summed)
+        return found.round, arrays
 
-    def _count(self, expected: dict[str, int]) -> dict[str, int]:
-        """The rows that the pieces of each table hold; InputError where they are not those of the checkpoint."""
-        for name, rows in expected.items():
-            pieces = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
-            found = sum(len(read_table(piece)) for piece in pieces)
-            if found != rows:
-                raise InputError(
-                    f"{self.folder / 'unfinished'}: holds {found} rows of {name}, the checkpoint says {rows}; "
-                    "begin anew with --fresh"
-                )
-        return expected
+    def write(self, name: str, value: Mapping[str, Any] | pd.DataFrame) -> None:
+        """Write a file of facts that do not change (JSON, or a Parquet table), and note it in the manifest."""
+        path = self.folder / name
+        facts = write_table(path, value) if isinstance(value, pd.DataFrame) else write_json(path, value)
+        self._list(name, facts)
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
         """Gather rows of a table."""
@@ -131,15 +138,10 @@ class Recorder:
         """Make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them."""
         for name, rows in self._pending.items():
             if rows:
-                (self.folder / "unfinished").mkdir(exist_ok=True)
-                piece = self.folder / "unfinished" / f"{name}-{round:08d}.parquet"
-                table = pd.concat(rows, ignore_index=True)
-                write_table(piece, table)
-                self._recorded[name] += len(table)
+                self._pieces.write(name, round, pd.concat(rows, ignore_index=True))
                 rows.clear()
-        if round > 0:  # before, nothing is lost that cannot be begun anew
-            settle(self.folder / "unfinished")
-        recorded = np.array([self._recorded[name] for name in TABLES], dtype=np.int64)
+        self._pieces.vouch(round)
+        recorded = np.array([self._pieces.rows[name] for name in TABLES], dtype=np.int64)
         arrays = {**arrays, RECORDED: recorded}
         checkpoint.save(self.folder / "checkpoints", round, self.status["digest"], arrays)
         self.note(round=round)
@@ -147,25 +149,36 @@ class Recorder:
     def note(self, **facts: Any) -> None:
         """Change facts of `run.json`."""
         self.status.update(facts)
-        write_json(self.folder / "run.json", self.status)
+        write_status(self.folder, self.status)
 
     def seconds_so_far(self) -> float:
         """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
-        pieces = sorted((self.folder / "unfinished").glob("rounds-*.parquet"))
-        return float(read_table(pieces[-1])["seconds"].iloc[-1]) if pieces else 0.0
+        return self._pieces.seconds()
 
     def finish(self) -> None:
-        """Join the pieces into the run's tables and mark the run done."""
+        """Join the pieces into the run's tables, write the manifest, and mark the run done.
+
+        Raises FedroamError where the pieces are not what was written while the run was computing.
+        """
         for name in TABLES:
-            pieces = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
-            if pieces:
+            table = self._pieces.table(name)
+            if table is not None:
                 path = table_path(self.folder, name)
                 path.parent.mkdir(exist_ok=True)
-                write_table(path, pd.concat([read_table(piece) for piece in pieces], ignore_index=True))
+                self._list(str(path.relative_to(self.folder).as_posix()), write_table(path, table))
+        for path in sorted((self.folder / "checkpoints").glob("round-*.safetensors")):
+            self._list(f"checkpoints/{path.name}", FileFacts.on_disk(path))
         settle(self.folder / "movement")
         self.note(state="done")
         settle(self.folder)
         shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
+
+    def _list(self, name: str, facts: FileFacts) -> None:
+        """Note a file in the manifest; `run.json` is not yet written with it."""
+        self.status["files"] = {
+            **self.status.get("files", {}),
+            name: {"bytes": facts.size, "sha256": facts.sha256},
+        }
 
     def close(self) -> None:
         """Give the folder back."""
@@ -184,6 +197,11 @@ def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> 
         return None
     if not folder.is_dir():
         raise InputError(f"{folder}: is a file; --out needs a folder")
+    links = [path for path in folder.rglob("*") if path.is_symlink()]
+    if links:
+        raise InputError(
+            f"{links[0]}: is a link; a run folder holds files of its own only: delete the link, or choose another --out"
+        )
     if not (folder / "run.json").exists():
         if any(path.suffix != ".tmp" and path.name != ".lock" for path in folder.iterdir()):
             raise InputError(f"{folder}: not empty and not a run folder; choose another --out")

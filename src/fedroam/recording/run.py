@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
-from fedroam.recording.files import read_json, read_table
+from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
+from fedroam.recording.schema import Environment, Settings, Status, World, checked_facts, checked_table
 
 # New ones at the end: a checkpoint counts their rows in this order.
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
@@ -28,6 +31,16 @@ def table_path(folder: Path, name: str) -> Path:
         if name in ("positions", "contacts")
         else folder / f"{name}.parquet"
     )
+
+
+def write_status(folder: Path, status: Mapping[str, Any]) -> None:
+    """Write `run.json`, with a SHA-256 over everything else that it says."""
+    facts = {name: value for name, value in status.items() if name != "sha256"}
+    write_json(folder / "run.json", {**facts, "sha256": _status_sum(facts)})
+
+
+def _status_sum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json_text(facts).encode("utf-8")).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -47,26 +60,29 @@ class Run:
         """The resolved experiment as plain values."""
         path = self.folder / "experiment.toml"
         try:
-            return tomllib.loads(path.read_text(encoding="utf-8"))
+            settings = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InputError(f"{path}: damaged: {error}") from None
+        checked_facts(settings, Settings, path)
+        return settings
 
     @cached_property
     def environment(self) -> dict[str, Any]:
         """`environment.json`: versions, machine, data fingerprint."""
-        return read_json(self.folder / "environment.json")
+        return self._facts("environment.json", Environment)
 
     @cached_property
     def world(self) -> dict[str, Any]:
         """`world.json`: bounds (m), reach (m), groups by client, class names, parameters, bytes of one model."""
-        return read_json(self.folder / "world.json")
+        return self._facts("world.json", World)
 
     @cached_property
     def partition(self) -> pd.DataFrame:
         """Who holds what: client, part (train, validation, test), class, samples."""
-        return read_table(self.folder / "partition.parquet")
+        path = self.folder / "partition.parquet"
+        return checked_table(read_table(path), "partition", path)
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
@@ -110,20 +126,53 @@ class Run:
         """A table by name; of an unfinished run, as far as it got."""
         path = table_path(self.folder, name)
         if path.exists():
-            return read_table(path)
+            return checked_table(read_table(path), name, path)
         parts = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
         if not parts:
             raise InputError(f"{path}: missing; the run has recorded nothing yet, or the folder is damaged")
-        return pd.concat([read_table(part) for part in parts], ignore_index=True)
+        tables = [checked_table(read_table(part), name, part) for part in parts]
+        return pd.concat(tables, ignore_index=True)
+
+    def manifest(self) -> dict[str, FileFacts]:
+        """Size and SHA-256 of each file as `run.json` lists them; empty in a run of fedroam 0.1.0."""
+        files = self.status.get("files", {})
+        return {name: FileFacts(facts["bytes"], facts["sha256"]) for name, facts in files.items()}
+
+    def _facts(self, name: str, schema: type[Environment] | type[World]) -> dict[str, Any]:
+        path = self.folder / name
+        facts = read_json(path)
+        checked_facts(facts, schema, path)
+        return facts
 
 
 def open_run(folder: str | Path) -> Run:
-    """A run by its folder. Raises InputError where it is not a run folder."""
+    """Open a run by its folder.
+
+    Raises InputError where it is not a run folder, where `run.json` is not what was written, or where a file of its
+    manifest is missing or of another size. `verify` compares the SHA-256 of each file, too.
+    """
     run = Run(Path(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
-    if run.status.get("format") != 1 or not run.status.keys() >= STATUS:
-        raise InputError(f"{run.folder / 'run.json'}: damaged, or written by another version of fedroam")
+    status, path = run.status, run.folder / "run.json"
+    if status.get("format") != 1 or not status.keys() >= STATUS:
+        raise InputError(f"{path}: damaged, or written by another version of fedroam")
+    facts = {name: value for name, value in status.items() if name != "sha256"}
+    if "sha256" in status and status["sha256"] != _status_sum(facts):
+        raise InputError(f"{path}: damaged: its check sum does not match what it says")
+    checked_facts(status, Status, path)
+    for name, listed in run.manifest().items():
+        file = run.folder / name
+        if not file.is_file():
+            raise InputError(f"{file}: missing; {path.name} lists it with {listed.size} bytes")
+        size = file.stat().st_size
+        if size != listed.size:
+            raise InputError(f"{file}: damaged: it has {size} bytes, {path.name} says {listed.size}")
+    if run.done and run.manifest():
+        for name in TABLES:
+            table = table_path(run.folder, name)
+            if table.exists() and str(table.relative_to(run.folder).as_posix()) not in run.manifest():
+                raise InputError(f"{table}: was not written by this run: {path.name} does not list it")
     return run
 
 

@@ -1,0 +1,126 @@
+"""The tables of an unfinished run, in pieces: one a table and checkpoint, and what vouches for them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fedroam.errors import FedroamError, InputError
+from fedroam.recording import checkpoint
+from fedroam.recording.files import FileFacts, read_json, settle, table_of, write_json, write_table
+from fedroam.recording.run import TABLES
+
+
+class Pieces:
+    """The pieces below `unfinished/`, and for each table how many rows they hold and a chain of their SHA-256.
+
+    The chain of a table is the SHA-256 over the chain so far and that of the next piece. So its length does not grow
+    with the run, and a piece that was altered, lost, added or exchanged with another one breaks it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows = dict.fromkeys(TABLES, 0)
+        self.chains = dict.fromkeys(TABLES, "")
+
+    def write(self, table: str, round: int, rows: pd.DataFrame) -> None:
+        """Write the rows of a table that came since the last piece."""
+        self.folder.mkdir(exist_ok=True)
+        facts = write_table(self.folder / f"{table}-{round:08d}.parquet", rows)
+        self.rows[table] += len(rows)
+        self.chains[table] = _linked(self.chains[table], facts)
+
+    def vouch(self, round: int) -> None:
+        """Write the sums of all pieces up to a round, and flush to the disk that they and the pieces are there.
+
+        To be called before the checkpoint of the round is written. Sums that no checkpoint needs any more are dropped.
+        """
+        self.folder.mkdir(exist_ok=True)
+        write_json(self._sums(round), {"round": round, "chains": self.chains})
+        if round > 0:  # before, nothing is lost that cannot be begun anew
+            settle(self.folder)
+        for old in sorted(self.folder.glob("sums-*.json"))[: -checkpoint.KEEP - 1]:
+            old.unlink()
+
+    def drop_after(self, round: int) -> None:
+        """Delete the pieces and sums of later rounds: no checkpoint vouches for them."""
+        for piece in [*self.folder.glob("*.parquet"), *self.folder.glob("sums-*.json")]:
+            if _round(piece) > round:
+                piece.unlink()
+
+    def restore(self, rows: np.ndarray, round: int, summed: bool) -> None:
+        """Go on from the checkpoint of a round that says how many rows each table has (in the order of `TABLES`;
+        fewer where it is of a version with fewer tables), and whether there are sums. Pieces of later rounds do not
+        count.
+
+        Raises InputError where the pieces are not those.
+        """
+        self.rows = {**dict.fromkeys(TABLES, 0), **dict(zip(TABLES, rows.tolist(), strict=False))}
+        self.chains = dict.fromkeys(TABLES, "")
+        for table, expected in self.rows.items():
+            found = sum(len(frame) for frame in self._read(table, round))
+            if found != expected:
+                raise InputError(
+                    f"{self.folder}: holds {found} rows of {table}, the checkpoint says {expected}; {AGAIN}"
+                )
+        if summed:
+            sums = read_json(self._sums(round))
+            if sums != {"round": round, "chains": self.chains}:
+                raise InputError(
+                    f"{self.folder}: the pieces of tables are not those that {self._sums(round).name} vouches for "
+                    f"(SHA-256); {AGAIN}"
+                )
+
+    def _sums(self, round: int) -> Path:
+        return self.folder / f"sums-{round:08d}.json"
+
+    def table(self, table: str) -> pd.DataFrame | None:
+        """All rows of a table, None where it has none. Raises FedroamError where they are not what was written."""
+        written = self.chains[table]
+        try:
+            frames = list(self._read(table))
+        except InputError as error:
+            raise FedroamError(f"{error}; it was altered while the run was computing: {AGAIN}") from None
+        if self.chains[table] != written:
+            raise FedroamError(
+                f"{self.folder}: pieces of {table} were altered or deleted while the run was computing: {AGAIN}"
+            )
+        return pd.concat(frames, ignore_index=True) if frames else None
+
+    def seconds(self) -> float:
+        """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
+        found = list(self._paths("rounds"))[-1:]
+        return float(table_of(found[0].read_bytes(), found[0])["seconds"].iloc[-1]) if found else 0.0
+
+    def _paths(self, table: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{table}-*.parquet"))
+
+    def _read(self, table: str, until: int | None = None) -> Iterator[pd.DataFrame]:
+        """Each piece of a table in its order; afterwards its chain is that of what was read."""
+        chain = ""
+        for path in self._paths(table):
+            if until is not None and _round(path) > until:
+                break
+            data = path.read_bytes()
+            chain = _linked(chain, FileFacts.of(data))
+            yield table_of(data, path)
+        self.chains[table] = chain
+
+
+AGAIN = "begin anew with --fresh"
+
+
+def _round(piece: Path) -> float:
+    """The round that a piece was written in; infinite where its name tells none."""
+    number = piece.stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() else math.inf
+
+
+def _linked(chain: str, facts: FileFacts) -> str:
+    """The chain with one more piece."""
+    return hashlib.sha256(f"{chain}{facts.sha256}".encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""What the files of a run folder must hold: one schema, checked when they are read, so that readers may rely on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from fedroam.errors import InputError
+
+
+class _Facts(BaseModel):
+    """A JSON object; keys that it does not name are left alone: later versions may write more."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _File(_Facts):
+    bytes: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Status(_Facts):
+    """`run.json`."""
+
+    format: Literal[1]
+    name: str
+    variant: str
+    order: int
+    seed: int
+    digest: str
+    state: str
+    round: int = Field(ge=0)
+    rounds: int = Field(ge=0)
+    diverged_at: int | None
+    reason: str
+    judged: list[str] = []
+    files: dict[str, _File] = {}
+
+    @field_validator("files")
+    @classmethod
+    def _within(cls, files: dict[str, _File]) -> dict[str, _File]:
+        for name in files:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+                raise ValueError(f"{name!r} lies outside the run folder")
+        return files
+
+
+Place = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class World(_Facts):
+    """`world.json`."""
+
+    bounds: list[float] = Field(min_length=4, max_length=4)
+    reach: float | Literal["inf"]
+    groups: list[str]
+    classes: list[str]
+    parameters: int = Field(ge=0)
+    bytes_per_model: int = Field(ge=0)
+    access_points: list[Place] = []
+    distance_mean: float | None = None
+    distance_std: float | None = None
+
+
+class Environment(_Facts):
+    """`environment.json`."""
+
+    packages: dict[str, str] = {}
+    data: dict[str, Any] = {}
+    files: dict[str, dict[str, Any]] = {}
+
+
+class Settings(_Facts):
+    """`experiment.toml`: what analysis reads of every experiment. Sections are parts, each with its kind."""
+
+    name: str
+    seed: int
+    clients: int = Field(ge=1)
+    rounds: int = Field(ge=0)
+    evaluate_every: int = Field(ge=1)
+
+
+def checked_facts(value: Mapping[str, Any], schema: type[_Facts], path: Path) -> None:
+    """Raise InputError, one line with file and key, where a value does not fit its schema."""
+    try:
+        schema.model_validate(value)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(str(step) for step in problem["loc"])
+        found = repr(problem["input"])
+        found = found if len(found) <= 60 else f"{found[:57]}..."
+        said = problem["msg"].removeprefix("Value error, ")
+        missing = problem["type"] == "missing"
+        raise InputError(
+            f"{path}: damaged: {key} is missing" if missing else f"{path}: damaged: {key} = {found}: {said}"
+        ) from None
+
+
+# The columns that readers rely on, with the kinds of numpy's types that they may have: i, u, f are numbers.
+_WHOLE, _NUMBER, _TRUTH, _TEXT = "iu", "iuf", "biu", "OUTS"
+COLUMNS: dict[str, dict[str, str]] = {
+    "rounds": {"round": _WHOLE, "accuracy": _NUMBER, "loss": _NUMBER, "seconds": _NUMBER},
+    "clients": {
+        "round": _WHOLE,
+        "client": _WHOLE,
+        "group": _TEXT,
+        "accuracy": _NUMBER,
+        "x": _NUMBER,
+        "y": _NUMBER,
+    },
+    "positions": {"round": _WHOLE, "client": _WHOLE, "x": _NUMBER, "y": _NUMBER, "present": _TRUTH},
+    "contacts": {"round": _WHOLE, "i": _WHOLE, "j": _WHOLE},
+    "matrices": {"round": _WHOLE, "name": _TEXT, "i": _WHOLE, "j": _WHOLE, "value": _NUMBER},
+    "partition": {"client": _WHOLE, "part": _TEXT, "class": _TEXT, "samples": _WHOLE},
+}
+
+
+def checked_table(table: pd.DataFrame, name: str, path: Path) -> pd.DataFrame:
+    """The table, where it has the columns that readers rely on; otherwise InputError that names file and column."""
+    for column, kinds in COLUMNS[name].items():
+        if column not in table:
+            raise InputError(
+                f"{path}: damaged: column {column!r} is missing; found {', '.join(map(str, table))}"
+            )
+        kind = table[column].dtype.kind
+        if kind not in kinds:
+            raise InputError(f"{path}: damaged: column {column!r} holds {table[column].dtype}")
+    return table
