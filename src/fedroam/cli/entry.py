@@ -16,7 +16,18 @@ import typer
 
 import fedroam
 from fedroam.cli import options
-from fedroam.cli.commands import bench, catalogue, connectivity, data, reproduce, results, run, sweep, trace
+from fedroam.cli.commands import (
+    bench,
+    catalogue,
+    connectivity,
+    data,
+    reproduce,
+    results,
+    run,
+    sweep,
+    trace,
+    verify,
+)
 from fedroam.cli.console import one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
@@ -56,6 +67,7 @@ app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
+app.command("verify")(verify.verify)
 app.command("connectivity")(connectivity.connectivity)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

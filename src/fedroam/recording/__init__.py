@@ -4,8 +4,8 @@ from fedroam.recording.environment import environment
 from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
 from fedroam.recording.inputs import file_facts, run_in, unchanged_data, unchanged_files
 from fedroam.recording.recorder import Existing, Recorder, check
-from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs
-from fedroam.recording.verify import verify
+from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
+from fedroam.recording.verify import damage
 
 __all__ = [
     "MATRIX_COLUMNS",
@@ -14,15 +14,16 @@ __all__ = [
     "Recorder",
     "Run",
     "check",
+    "damage",
     "environment",
     "file_facts",
     "open_run",
     "open_runs",
     "read_json",
     "run_in",
+    "runs_below",
     "unchanged_data",
     "unchanged_files",
-    "verify",
     "write_aside",
     "write_json",
     "write_table",

@@ -176,15 +176,21 @@ def open_run(folder: str | Path) -> Run:
     return run
 
 
-def open_runs(folder: str | Path) -> list[Run]:
-    """Every run in a folder or below it (variants and seeds), ordered by path."""
+def runs_below(folder: str | Path) -> list[Path]:
+    """Every run folder here or below, by path, whatever is in it. Raises InputError where there is none."""
     root = Path(folder)
     if not root.is_dir():
         raise InputError(f"{folder}: no such folder")
     if (root / "run.json").exists():
-        return [open_run(root)]
-    runs = [open_run(path.parent) for path in sorted(root.rglob("run.json"))]
-    if not runs:
+        return [root]
+    found = [path.parent for path in sorted(root.rglob("run.json"))]
+    if not found:
         raise InputError(f"{folder}: no run folder here or below (a run folder holds run.json)")
+    return found
+
+
+def open_runs(folder: str | Path) -> list[Run]:
+    """Every run in a folder or below it (variants and seeds), ordered by path."""
+    runs = [open_run(path) for path in runs_below(folder)]
     order = {id(run): k for k, run in enumerate(runs)}
     return sorted(runs, key=lambda run: (run.status.get("order", 0), order[id(run)]))

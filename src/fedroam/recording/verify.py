@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
 from fedroam.recording.files import FileFacts, json_text
@@ -10,7 +12,7 @@ from fedroam.recording.recorder import RECORDED
 from fedroam.recording.run import Run, open_run
 
 
-def verify(run: Run) -> list[str]:
+def damage(folder: Path) -> list[str]:
     """What is wrong with a run folder, one line each; empty where every file is what was written.
 
     Compares the SHA-256 of each file that `run.json` lists. Of an unfinished run, the newest checkpoint and the pieces
@@ -18,7 +20,7 @@ def verify(run: Run) -> list[str]:
     Raises InputError where the run was written before there was a manifest (fedroam 0.1.0): then nobody can tell.
     """
     try:
-        run = open_run(run.folder)
+        run = open_run(folder)
     except InputError as error:
         return [str(error)]
     path = run.folder / "run.json"

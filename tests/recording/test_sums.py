@@ -1,0 +1,319 @@
+"""No number of a run folder changes unseen: flips, exchanges, deletions and planted links are noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedroam.errors import FedroamError, InputError
+from fedroam.experiment import Experiment
+from fedroam.interrupts import Interrupted
+from fedroam.recording import checkpoint, damage, files, open_run
+from fedroam.runner import run
+from support.commands import Commands
+from support.run_folders import of_before_there_was_a_manifest
+from support.tiny import tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+
+
+def small(**changes: Any) -> Experiment:
+    return tiny(**{"clients": 3, "rounds": 6, "evaluate_every": 1, "checkpoint_every": 1, **changes})
+
+
+@pytest.fixture
+def fr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
+    return Commands(tmp_path, capsys)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(small(), tmp_path_factory.mktemp("whole") / "run").folder
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose newest checkpoint is that of round 3."""
+    folder = tmp_path_factory.mktemp("half") / "run"
+
+    def stop(round: int, *_: object) -> None:
+        if round == 4:
+            raise Interrupted("here")
+
+    with pytest.raises(Interrupted):
+        run(small(), folder, observer=stop)
+    return folder
+
+
+def copy(folder: Path, to: Path) -> Path:
+    if to.exists():
+        shutil.rmtree(to)
+    shutil.copytree(folder, to)
+    return to
+
+
+def flip(path: Path, bit: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[bit // 8] ^= 1 << (bit % 8)
+    path.write_bytes(bytes(data))
+
+
+def written(folder: Path) -> list[str]:
+    """Every file that a run has written, by its path in the folder."""
+    names = [str(p.relative_to(folder)) for p in sorted(folder.rglob("*")) if p.is_file()]
+    return [name for name in names if name != ".lock"]
+
+
+@given(data=st.data())
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_verify_notices_any_flipped_bit_of_a_finished_run(
+    data: st.DataObject, whole: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = copy(whole, tmp_path_factory.getbasetemp() / "flipped")
+    name = data.draw(st.sampled_from(written(folder)))
+    flip(folder / name, data.draw(st.integers(0, 8 * (folder / name).stat().st_size - 1)))
+    found = damage(folder)
+    assert found, name
+    assert all("\n" not in line for line in found)
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_flipped_bit_of_what_it_goes_on_from_changes_a_number(
+    data: st.DataObject, half: Path, whole: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A flip in the newest checkpoint, a piece or its sums is an error; a flip elsewhere changes no table."""
+    folder = copy(half, tmp_path_factory.getbasetemp() / "flipped-half")
+    newest = checkpoint.newest(folder / "checkpoints")
+    assert newest is not None
+    names = [str(newest.relative_to(folder)), *(n for n in written(folder) if n.startswith("unfinished/"))]
+    name = data.draw(st.sampled_from(names))
+    flip(folder / name, data.draw(st.integers(0, 8 * (folder / name).stat().st_size - 1)))
+    needed = not name.startswith("unfinished/sums-") or name.endswith(f"{newest.stem.partition('-')[2]}.json")
+    if needed:
+        assert damage(folder), name
+        with pytest.raises(InputError, match=r"^[^\n]*$"):
+            run(small(), folder)
+    else:
+        resumed = run(small(), folder)
+        pd.testing.assert_frame_equal(resumed.clients, open_run(whole).clients, check_exact=True)
+
+
+def test_verify_is_content_with_what_was_written(whole: Path, half: Path, tmp_path: Path) -> None:
+    assert damage(whole) == []
+    assert damage(half) == []
+    folder = copy(half, tmp_path / "run")
+    run(small(), folder)
+    assert damage(folder) == []
+
+
+def test_a_checkpoint_of_another_round_than_its_name_says(half: Path, tmp_path: Path) -> None:
+    folder = copy(half, tmp_path / "run") / "checkpoints"
+    (folder / "round-00000003.safetensors").rename(folder / "round-00000005.safetensors")
+    with pytest.raises(InputError, match=r"round-00000005.*it is of round 3"):
+        run(small(), folder.parent)
+
+
+def test_a_piece_altered_with_as_many_rows(half: Path, tmp_path: Path) -> None:
+    folder = copy(half, tmp_path / "run")
+    piece = folder / "unfinished" / "rounds-00000002.parquet"
+    files.write_table(piece, pd.read_parquet(piece).assign(accuracy=0.99))
+    with pytest.raises(InputError, match=r"not those that sums-00000003\.json vouches for"):
+        run(small(), folder)
+
+
+@pytest.mark.parametrize("how", ["all", "one", "altered"])
+def test_pieces_that_go_while_the_run_computes(how: str, tmp_path: Path) -> None:
+    def meddle(round: int, *_: object) -> None:
+        unfinished = tmp_path / "run" / "unfinished"
+        if round == 4:
+            piece = unfinished / "rounds-00000002.parquet"
+            if how == "all":
+                shutil.rmtree(unfinished)
+            elif how == "one":
+                piece.unlink()
+            else:
+                files.write_table(piece, pd.read_parquet(piece).assign(accuracy=0.99))
+
+    with pytest.raises(FedroamError, match="while the run was computing"):
+        run(small(), tmp_path / "run", observer=meddle)
+    assert open_run(tmp_path / "run").status["state"] == "failed"
+    with pytest.raises(InputError):  # and it is not gone on with
+        run(small(), tmp_path / "run")
+
+
+def test_nothing_is_written_through_a_planted_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious.txt"
+    for name in ("run.json.tmp", "run.json", "experiment.toml", ".lock", "movement", "unfinished"):
+        precious.write_text("precious")
+        (tmp_path / "away").mkdir(exist_ok=True)
+        folder = tmp_path / f"run-{name}"
+        folder.mkdir()
+        target = tmp_path / "away" if name in ("movement", "unfinished") else precious
+        (folder / name).symlink_to(target)
+        with pytest.raises(InputError, match="is a link"):
+            run(small(), folder)
+        with pytest.raises(InputError, match="is a link"):
+            run(small(), folder, existing="replace")
+        assert precious.read_text() == "precious"
+        assert list((tmp_path / "away").iterdir()) == []
+
+
+def test_a_file_aside_is_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)
+    precious = tmp_path / "precious.txt"
+    precious.write_text("precious")
+    (tmp_path / "facts.json.000000000000.tmp").symlink_to(precious)
+    with pytest.raises(FileExistsError):
+        files.write_json(tmp_path / "facts.json", {"a": 1})
+    assert precious.read_text() == "precious"
+    (tmp_path / "linked.json").symlink_to(precious)
+    with pytest.raises(InputError, match="is a link"):
+        files.write_json(tmp_path / "linked.json", {"a": 1})
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "facts.json", {"a": 1})
+
+    def full(path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        files.write_aside(tmp_path / "facts.json", full)
+    assert [p.name for p in tmp_path.iterdir()] == ["facts.json"]
+    assert json.loads((tmp_path / "facts.json").read_text()) == {"a": 1}
+
+
+def edited(change: Callable[[dict[str, Any]], None]) -> Callable[[Path], None]:
+    """Changes `run.json` and gives it the sum that goes with it."""
+
+    def edit(folder: Path) -> None:
+        from fedroam.recording.run import write_status
+
+        status = json.loads((folder / "run.json").read_text())
+        change(status)
+        write_status(folder, status)
+
+    return edit
+
+
+OUTSIDE = {"bytes": 1, "sha256": "0" * 64}
+
+
+@pytest.mark.parametrize(
+    ("do", "says"),
+    [
+        (lambda f: (f / "clients.parquet").unlink(), "clients.parquet: missing"),
+        (lambda f: (f / "world.json").write_text("{}"), "world.json: damaged: it has 2 bytes"),
+        (
+            lambda f: shutil.copy(f / "partition.parquet", f / "matrices.parquet"),
+            "was not written by this run",
+        ),
+        (edited(lambda s: s.update(seed="0")), "run.json: damaged: seed = '0'"),
+        (edited(lambda s: s.update(rounds=-1)), "run.json: damaged: rounds = -1"),
+        (edited(lambda s: s.pop("diverged_at")), "run.json: damaged"),
+        (edited(lambda s: s["files"].update({"../x": OUTSIDE})), "lies outside the run folder"),
+        (edited(lambda s: s["files"].update({"/etc/hostname": OUTSIDE})), "lies outside the run folder"),
+    ],
+)
+def test_a_damaged_folder_is_not_opened(
+    do: Callable[[Path], None], says: str, whole: Path, tmp_path: Path
+) -> None:
+    folder = copy(whole, tmp_path / "run")
+    do(folder)
+    with pytest.raises(InputError) as caught:
+        open_run(folder)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "says"),
+    [
+        ("rounds", lambda t: t.drop(columns="accuracy"), "column 'accuracy' is missing"),
+        ("clients", lambda t: t.assign(x="here"), "column 'x' holds"),
+        ("contacts", lambda t: t.assign(i=t["i"] + 0.5), "column 'i' holds float64"),
+        ("partition", lambda t: t.rename(columns={"class": "k"}), "column 'class' is missing"),
+    ],
+)
+def test_tables_of_another_shape(
+    name: str, table: Callable[[pd.DataFrame], pd.DataFrame], says: str, whole: Path, tmp_path: Path
+) -> None:
+    folder = copy(whole, tmp_path / "run")
+    of_before_there_was_a_manifest(folder)
+    path = folder / ("movement" if name == "contacts" else "") / f"{name}.parquet"
+    files.write_table(path, table(pd.read_parquet(path)))
+    with pytest.raises(InputError, match=name) as caught:
+        getattr(open_run(folder), name)
+    assert says in str(caught.value)
+
+
+def test_the_sums_of_pages_are_written_and_read(whole: Path) -> None:
+    path = whole / "clients.parquet"
+    data = bytearray(path.read_bytes())
+    noticed = 0
+    for k in range(4, 400, 7):  # the first pages
+        data[k] ^= 16
+        try:
+            table = files.table_of(bytes(data), path)
+        except InputError as error:
+            noticed += 1
+            assert "damaged" in str(error)  # noqa: PT017 (both ways out are allowed, silence is not)
+        else:
+            pd.testing.assert_frame_equal(table, files.read_table(path), check_exact=True)
+        data[k] ^= 16
+    assert noticed > 30
+
+
+def test_the_command(whole: Path, tmp_path: Path, fr: Commands) -> None:
+    copy(whole, tmp_path / "runs" / "a")
+    copy(whole, tmp_path / "runs" / "b")
+    good = fr("verify", str(tmp_path / "runs"))
+    assert good.code == 0
+    assert "2 of 2 runs are what was written" in good.out
+    flip(tmp_path / "runs" / "b" / "partition.parquet", 99)
+    bad = fr("verify", str(tmp_path / "runs"))
+    assert bad.code == 2
+    assert "partition.parquet: damaged: its SHA-256 is not the one that run.json lists" in bad.err
+    assert "1 of 2 runs" in bad.err
+    of_before_there_was_a_manifest(tmp_path / "runs" / "a")
+    old = fr("verify", str(tmp_path / "runs" / "a"))
+    assert old.code == 2
+    assert "kept no check sums" in old.err
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="the system follows links always")
+def test_a_lock_that_is_a_link(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(InputError, match="is a link"):
+        files.open_lock(tmp_path / ".lock")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_checkpoint_of_the_first_version_is_read(tmp_path: Path) -> None:
+    """Written by hand as fedroam 0.1.0 did: a CRC-32 of the arrays alone, and no sums of pieces."""
+    from safetensors.numpy import save_file
+
+    arrays = {"a": np.arange(3.0), "b": np.array([True])}
+    path = tmp_path / "round-00000002.safetensors"
+    facts = {"round": "2", "digest": "abc", "crc32": checkpoint._crc32(arrays)}
+    save_file(arrays, path, metadata={"fedroam": json.dumps(facts, sort_keys=True)})
+    found = checkpoint.load(path, "abc")
+    assert (found.round, found.summed) == (2, False)
+    np.testing.assert_array_equal(found.arrays["a"], arrays["a"])
+    facts["round"] = "3"
+    save_file(arrays, path, metadata={"fedroam": json.dumps(facts, sort_keys=True)})
+    with pytest.raises(InputError, match="it is of round 3"):
+        checkpoint.load(path, "abc")
