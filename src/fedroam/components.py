@@ -210,6 +210,7 @@ def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:
     if isinstance(value, Part):
         if value.family != family:
             raise InputError(f"[{family}]: a {value.family or type(value).__name__} part cannot stand here")
+        _registered(value)
         return value
     if isinstance(value, str):
         value = {"kind": value}
@@ -224,6 +225,19 @@ def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:
         return cls(**{k: plain(v) for k, v in fields.items()})
     except ValidationError as error:
         raise InputError(explain(error, f"{family}.", cls, f"{family} kind {kind!r}")) from None
+
+
+def _registered(part: Part) -> None:
+    """Raise InputError where a part's class is not the one that is registered under its kind.
+
+    A subclass of a registered part inherits `kind`, so that its runs would have the digest of its parent's.
+    """
+    cls, known = type(part), _registry[part.family].get(part.kind)
+    if known is None or (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise InputError(
+            f"[{part.family}]: {cls.__qualname__} is not registered, and its runs could not be told from those of "
+            f'{part.kind!r}: put @register("{part.family}", "NAME") above the class, NAME being one of its own'
+        )
 
 
 def plain(value: Any) -> Any:

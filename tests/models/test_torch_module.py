@@ -36,22 +36,36 @@ class Noisy(nn.Module):
         return nn.functional.dropout(self.out(x.flatten(1)), training=self.training)
 
 
-def lazy(shape, classes):
+def lazy(shape, classes) -> nn.Module:
     assert shape == (3, 2, 2)
     return nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.ReLU(), nn.Linear(5, classes))
 
 
-def failing():
+def failing() -> nn.Module:
     raise RuntimeError("first line\nsecond line")
+
+
+def double() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(12, 3).double())
+
+
+def bare() -> nn.Module:
+    return nn.Flatten()
+
+
+def text() -> nn.Module:
+    return "hello"
+
+
+def unsaid():
+    raise AssertionError("called")
 
 
 @pytest.fixture(autouse=True)
 def own_models(monkeypatch):
     module = types.ModuleType(HERE)
     module.Good, module.Noisy, module.lazy, module.failing, module.number = Good, Noisy, lazy, failing, 3
-    module.double = lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 3).double())
-    module.bare = lambda: nn.Flatten()
-    module.text = lambda: "hello"
+    module.double, module.bare, module.text, module.unsaid = double, bare, text, unsaid
     monkeypatch.setitem(sys.modules, HERE, module)
 
 
@@ -104,6 +118,10 @@ def test_the_start_depends_on_the_stream_alone():
         (f"{HERE}:failing", "calling it failed: RuntimeError: first line$"),
         (f"{HERE}:Good", "calling it failed: TypeError: .*width"),
         (f"{HERE}:text", "gives a str, allowed is a torch.nn.Module"),
+        (f"{HERE}:unsaid", "is not called: allowed is a class of torch.nn.Module"),
+        ("os:system", "is not called: allowed is a class of torch.nn.Module"),
+        ("subprocess:check_output", "is not called"),
+        ("pathlib:Path", "is not called"),
         (f"{HERE}:Noisy", "draws from torch's global generator"),
         (f"{HERE}:double", "a batch of shape \\[2, 3, 2, 2\\] fails: RuntimeError"),
         (f"{HERE}:bare", r"output for 2 samples is \[2, 12\], allowed is \[2, 3\]"),
@@ -118,7 +136,6 @@ def test_errors_name_the_target_and_the_reason(target, message):
 
 
 def test_a_module_without_parameters_cannot_learn():
-    sys.modules[HERE].bare = lambda: nn.Flatten()
     with pytest.raises(InputError, match="parameters are missing, allowed is float32"):
         build(f"{HERE}:bare", shape=(12,), classes=12)
 

@@ -6,7 +6,7 @@ import copy
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ from fedroam.models.network import check
 class TorchModule(Part):
     """Any `torch.nn.Module` that maps samples [n, *shape] to logits [n, classes], all float32.
 
-    The class (or a function that returns a module) is called with `arguments`, and with `shape` and `classes`
+    The class (or a function annotated to return a module) is called with `arguments`, and with `shape` and `classes`
     if it has parameters of these names. Its dropout layers are replaced by `fedroam.models.Dropout`. For
     personalised methods it must declare submodules `extractor` and `head`, forward(x) = head(extractor(x)).
 
@@ -73,8 +73,23 @@ class TorchModule(Part):
             found = getattr(found, step)
         if not callable(found):
             raise self._wrong(f"is a {type(found).__name__}, allowed is a class or function")
+        if not self._makes_modules(found):
+            raise self._wrong(
+                "is not called: allowed is a class of torch.nn.Module, or a function that says that it returns one "
+                "(def make(...) -> torch.nn.Module)"
+            )
         maker: Callable[..., Any] = found
         return maker
+
+    def _makes_modules(self, found: Callable[..., Any]) -> bool:
+        """Whether calling it can only be meant to make a module: an experiment file may have named anything."""
+        given: Any = found
+        if inspect.isfunction(found):
+            try:
+                given = get_type_hints(found).get("return")
+            except Exception as error:
+                raise self._wrong(f"its return annotation cannot be read: {_line(error)}") from None
+        return isinstance(given, type) and issubclass(given, nn.Module)
 
     def _try(self, module: nn.Module, shape: tuple[int, ...], classes: int) -> None:
         """Train-mode forward of two samples on a copy, so that running statistics stay untouched."""

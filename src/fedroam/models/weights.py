@@ -90,8 +90,10 @@ def load_weights(network: Network, path: str | Path, owner: str, first_conv: Fir
                 )
             elif not fitted.isfinite().all():
                 raise InputError(f"{where}: {name!r} holds values that are not finite")
+            elif not fitted.to(ours[name].dtype).isfinite().all():
+                raise InputError(f"{where}: {name!r} holds values beyond what {_type(ours[name])} can")
             else:
-                taken[name] = fitted
+                taken[name] = fitted.to(ours[name].dtype)
     with torch.no_grad():
         for name, tensor in taken.items():
             ours[name].copy_(tensor)
@@ -105,7 +107,7 @@ def _read(path: Path, where: str) -> dict[str, torch.Tensor]:
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{where}: not a safetensors file ({reason}); other formats are not read") from None
 
@@ -114,8 +116,8 @@ def _fit(
     name: str, theirs: torch.Tensor, ours: torch.Tensor, first_conv: FirstConv
 ) -> torch.Tensor | str | None:
     """The tensor to copy; or why it is skipped; or None where the shapes contradict each other."""
-    if not theirs.is_floating_point():
-        return None
+    if theirs.dtype not in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        return None  # whole numbers, or 8-bit floats whose scale a file would have to say
     if theirs.shape == ours.shape:
         return theirs
     if name.startswith("fc.") and theirs.shape[1:] == ours.shape[1:]:
@@ -132,5 +134,9 @@ def _fit(
     return None
 
 
+def _type(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def _shape(tensor: torch.Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+    return f"{_type(tensor)} {list(tensor.shape)}"

@@ -62,6 +62,26 @@ def file_facts(experiment: Experiment) -> dict[str, dict[str, Any]]:
     }
 
 
+def recorded_experiment(run: Run) -> Experiment:
+    """The experiment that a run folder records, built from its settings as data: nothing that it names is loaded.
+
+    Parts of the user's own must be known already (`fedroam.use`). Raises InputError where the settings are no
+    experiment, or name a part that is not known.
+    """
+    path = run.folder / "experiment.toml"
+    foreign = [name for name in ("use", "variants", "seeds", "sweep") if name in run.settings]
+    if foreign:
+        raise InputError(
+            f"{path}: {foreign[0]}: does not belong into a run folder, and is not obeyed; allowed are the settings of "
+            "an experiment"
+        )
+    try:
+        return Experiment(**run.settings)
+    except InputError as error:
+        own = "; a part of your own is made known by --use FILE.py" if " kind " in str(error) else ""
+        raise InputError(f"{path}: {error}{own}") from None
+
+
 def run_in(folder: Path, experiment: Experiment, existing: Existing) -> Run | None:
     """The run in a folder that is to be used again or gone on with, None where one begins there anew.
 

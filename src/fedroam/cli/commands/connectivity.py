@@ -137,10 +137,9 @@ def _worlds(
 ) -> Iterator[_World]:
     """The worlds to look at: those of an experiment, or the runs of a folder."""
     from fedroam.components import use as load
-    from fedroam.experiment import plan
 
     if Path(source).is_dir():
-        from fedroam.recording import open_runs
+        from fedroam.recording import open_runs, recorded_experiment
 
         for option, given in (("--over", over), ("--set", assignments), ("--seeds", seeds)):
             if given is not None:
@@ -148,8 +147,7 @@ def _worlds(
         for file in use or []:
             load(file)
         for run in open_runs(source):
-            experiment = plan(run.folder / "experiment.toml").runs[0].experiment
-            yield _World(str(run.status["variant"]), int(run.status["seed"]), experiment, run)
+            yield _World(str(run.status["variant"]), int(run.status["seed"]), recorded_experiment(run), run)
         return
     from fedroam.sweep import sweep_plan
 
