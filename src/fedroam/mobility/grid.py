@@ -12,6 +12,11 @@ from fedroam.errors import InputError
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
+# Settings that several patterns have.
+GRID = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+MOBILE = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
+MAX_STEP = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+
 REZA = "Reza et al., Sec. IV (grid) and IV-A, Eq. 3; Jahani et al., Sec. II-A and II-C, Eq. 3"
 
 
@@ -50,7 +55,7 @@ def mobile_groups(world: World, mobile: int) -> np.ndarray:
 class Static(Part):
     """Nobody moves: places are drawn once, uniformly from the grid points."""
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+    grid: int = GRID
 
     def start(self, world: World) -> dict[str, np.ndarray]:
         """See `Mobility.start`."""
@@ -76,9 +81,9 @@ class Random(Part):
     The present point is one of them: a mobile client may stay.
     """
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+    grid: int = GRID
+    mobile: int = MOBILE
+    max_step: float = MAX_STEP
 
     def start(self, world: World) -> dict[str, np.ndarray]:
         """See `Mobility.start`."""
