@@ -58,19 +58,19 @@ class Static(Part):
     grid: int = GRID
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
+        """Everybody at a place of its own draw."""
         return {"position": grid_places(world, self.grid)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """Nothing changes."""
         return dict(state), Paths.still(state["position"])
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The first grid point and the last."""
         return (1.0, 1.0, float(self.grid), float(self.grid))
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
+        """Everybody is `static`."""
         return mobile_groups(world, 0)
 
 
@@ -86,12 +86,12 @@ class Random(Part):
     max_step: float = MAX_STEP
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
+        """The same start places as those of `static`. Raises InputError where more clients move than there are."""
         mobile_groups(world, self.mobile)
         return {"position": grid_places(world, self.grid)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """One jump of every mobile client, straight to its new place."""
         # One draw for every client, moving or not: a client's walk does not depend on how many others move.
         draws = stream(world.seed, "moves", round).random(world.clients)
         before = state["position"]
@@ -101,11 +101,11 @@ class Random(Part):
         return {**state, "position": after}, Paths.straight(before, after)
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The first grid point and the last."""
         return (1.0, 1.0, float(self.grid), float(self.grid))
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
+        """`mobile` for the first by index, `static` for the rest."""
         return mobile_groups(world, self.mobile)
 
 

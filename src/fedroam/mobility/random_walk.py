@@ -75,13 +75,13 @@ class RandomWalk(Part):
         total = sum(group[1] for group in self.speed_groups)
         if abs(total - 1) > 1e-9:
             raise ValueError(f"speed_groups: the shares add up to {total:g}, allowed is 1")
-        for name in ("max_speed", "beta", "high_share"):
-            if getattr(self, name) != type(self).model_fields[name].default:
+        for name, value in self.model_dump(include={"max_speed", "beta", "high_share"}).items():
+            if value != type(self).model_fields[name].default:
                 raise ValueError(f"{name} has no meaning with speed_groups: leave one of the two out")
         return self
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`. The state holds `position` (m) and `speed` (float64 [clients], m per round)."""
+        """Start places and speeds: `position` (m) and `speed` (float64 [clients], m per round)."""
         draws = stream(world.seed, "speeds").random(world.clients)
         groups = self._speed_groups()
         low, high = np.array([group[2:] for group in groups])[self._membership(world.clients)].T
@@ -89,19 +89,21 @@ class RandomWalk(Part):
         return {"position": places, "speed": low + draws * (high - low)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """One straight walk of everybody in a new direction, thrown back by the walls."""
         draws = stream(world.seed, "moves", round).random(world.clients)
         move = DIRECTIONS[(4 * draws).astype(np.int64)] * state["speed"][:, None]
         paths = reflected(state["position"], move, np.zeros(2), np.array([self.width, self.height]))
         return {**state, "position": paths.end}, paths
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The corners of the rectangle."""
         return (0.0, 0.0, self.width, self.height)
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`: `high` and `low`, or the names of `speed_groups`."""
-        return np.array([group[0] for group in self._speed_groups()])[self._membership(world.clients)]
+        """`high` and `low`, or the names of `speed_groups`."""
+        return np.asarray(
+            np.array([group[0] for group in self._speed_groups()])[self._membership(world.clients)]
+        )
 
     def _speed_groups(self) -> tuple[tuple[str, float, float, float], ...]:
         fast = self.beta * self.max_speed

@@ -81,12 +81,12 @@ class Paths:
     @property
     def start(self) -> np.ndarray:
         """Places at the beginning of the round, float64 [clients, 2]."""
-        return self.point[self.first[:-1]]
+        return np.asarray(self.point[self.first[:-1]])
 
     @property
     def end(self) -> np.ndarray:
         """Places at the end of the round, float64 [clients, 2]."""
-        return self.point[self.first[1:] - 1]
+        return np.asarray(self.point[self.first[1:] - 1])
 
     def at(self, moment: float) -> np.ndarray:
         """Places at a moment of the round (0 to 1), float64 [clients, 2], metres."""
@@ -96,7 +96,7 @@ class Paths:
         span = self.time[after] - self.time[before]
         share = np.divide(moment - self.time[before], span, out=np.zeros(self.clients), where=span > 0)
         with np.errstate(invalid="ignore"):  # clients who are away may be nowhere
-            return self.point[before] + share[:, None] * (self.point[after] - self.point[before])
+            return np.asarray(self.point[before] + share[:, None] * (self.point[after] - self.point[before]))
 
     @property
     def length(self) -> np.ndarray:

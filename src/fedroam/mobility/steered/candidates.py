@@ -75,7 +75,7 @@ def jittered(number: int, size: np.ndarray, stream: np.random.Generator) -> np.n
     left = ((np.cumsum(each) - each) / number)[column]
     x = left + draws[:, 0] * each[column] / number
     y = (row + draws[:, 1]) / each[column]
-    return np.stack([x, y], axis=1) * size
+    return np.asarray(np.stack([x, y], axis=1) * size)
 
 
 def uniform_within(

@@ -150,7 +150,7 @@ class CoverageMap:
 def class_mix(sums: np.ndarray) -> np.ndarray:
     """Shares of the classes: samples by class (int64 [..., classes]) over their sum; zeros where there are none."""
     total = sums.sum(axis=-1, keepdims=True)
-    return np.divide(sums, total, out=np.zeros(sums.shape), where=total > 0)
+    return np.asarray(np.divide(sums, total, out=np.zeros(sums.shape), where=total > 0))
 
 
 def _covers(points: np.ndarray, places: np.ndarray, reach: float) -> sparse.csr_array:

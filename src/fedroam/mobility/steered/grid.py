@@ -22,7 +22,7 @@ Centres = Literal["grid", "clients"]
 
 def numbers_of(points: np.ndarray, grid: int) -> np.ndarray:
     """The numbers of grid points among all of them, ordered by x, then y; int64 [points]."""
-    return ((points[:, 0] - 1) * grid + points[:, 1] - 1).astype(np.int64)
+    return np.asarray(((points[:, 0] - 1) * grid + points[:, 1] - 1).astype(np.int64))
 
 
 def points_at(numbers: int | np.ndarray, grid: int) -> np.ndarray:

@@ -54,7 +54,7 @@ class RectangleTerrain:
             return destination
         # Rounding must not carry it beyond its destination, and so perhaps out of the rectangle.
         there = here + way * (self.max_step / length)
-        return np.clip(there, np.minimum(here, destination), np.maximum(here, destination))
+        return np.asarray(np.clip(there, np.minimum(here, destination), np.maximum(here, destination)))
 
 
 class OverRectangle(Part):

@@ -19,7 +19,7 @@ def overlap(apart: np.ndarray, reach: float) -> np.ndarray:
     if math.isinf(reach):
         return np.ones(apart.shape)
     if reach == 0:
-        return (apart == 0).astype(np.float64)
+        return np.asarray((apart == 0).astype(np.float64))
     half = np.minimum(apart / (2 * reach), 1.0)
     return np.asarray((np.arccos(half) - half * np.sqrt(1 - half**2)) / (np.pi / 2))
 
