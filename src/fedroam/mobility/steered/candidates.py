@@ -1,92 +1,46 @@
-"""Candidate points: where steered clients may fly to in a continuous rectangle, and who is heard there."""
+"""Candidate points: where steered clients may fly to in a continuous rectangle."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import sparse
 from scipy.spatial import cKDTree
 
-from fedroam.mobility.steered.grid_coverage import class_mix
+from fedroam.mobility.steered.coverage import NOBODY
 
 Drawn = Literal["halton", "jittered", "clients", "intersections"]
-NOBODY = -1
 
 # Circles are drawn this much smaller than the radio reach, so that where they meet is within reach of both centres
 # in floating point too.
 WITHIN = 1 - 1e-9
 
 
-@dataclass(frozen=True)
-class Chart:
-    """The candidate points of a rectangle, and which static clients lie within reach of each.
+def evenly_spread(number: int, size: np.ndarray, drawn: Drawn, stream: np.random.Generator) -> np.ndarray:
+    """`number` points all over the rectangle [0, size] that need no knowledge: "jittered", or else "halton"."""
+    return jittered(number, size, stream) if drawn == "jittered" else halton(number, stream) * size
 
-    places: float64 [statics, 2], metres; points: float64 [points, 2]; owners: int64 [points, 2], the static clients
-    that one must know to know of the point (-1: none); coverage: int64 CSR [points, statics]; counts: int64
-    [statics, classes], samples of each by class; survey: float64 [survey points, 2], points that need no knowledge,
-    all over the rectangle; reach: radio range, m.
+
+def candidate_points(
+    survey: np.ndarray,
+    places: np.ndarray,
+    reach: float,
+    size: np.ndarray,
+    drawn: Drawn,
+    stream: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates drawn as `drawn` says (see `DAMContinuous`), and the owners of each: see `CoverageMap`.
+
+    `survey` are the evenly spread points, which are the candidates themselves where `drawn` names such; otherwise
+    the candidates come from the static clients' `places`, as many as `survey` has points if they are random.
     """
-
-    places: np.ndarray
-    points: np.ndarray
-    owners: np.ndarray
-    coverage: sparse.csr_array
-    counts: np.ndarray
-    survey: np.ndarray
-    reach: float
-
-    @classmethod
-    def of(
-        cls,
-        places: np.ndarray,
-        counts: np.ndarray,
-        reach: float,
-        size: np.ndarray,
-        drawn: Drawn,
-        number: int,
-        stream: np.random.Generator,
-    ) -> Chart:
-        """About `number` points drawn as `drawn` says (see `DCMContinuous`) in the rectangle [0, size].
-
-        The place of every static client that no point would cover is added, so that all can be reached.
-        """
-        survey = jittered(number, size, stream) if drawn == "jittered" else halton(number, stream) * size
-        points, owners = survey, np.full((len(survey), 2), NOBODY)
-        if drawn == "clients":
-            points, owners = _around_clients(places, reach, size, number, stream)
-        elif drawn == "intersections":
-            points, owners = _intersections(places, reach, size)
-        coverage = _coverage(points, places, reach)
-        if len(alone := np.flatnonzero(coverage.sum(axis=0) == 0)):
-            points = np.concatenate([points, places[alone]])
-            owners = np.concatenate([owners, np.stack([alone, np.full(len(alone), NOBODY)], axis=1)])
-            coverage = _coverage(points, places, reach)
-        return cls(places, points, owners, coverage, counts.astype(np.int64), survey, reach)
-
-    def allowed(self, known: np.ndarray) -> np.ndarray:
-        """Which points those can fly to who know the static clients in `known` (bool [statics]); bool [points]."""
-        return np.asarray(np.append(known, True)[self.owners].all(axis=1))
-
-    def near(self, here: np.ndarray) -> np.ndarray:
-        """Which static clients are within reach of `here`, bool [statics]."""
-        return np.asarray(np.hypot(*(self.places - here).T) <= self.reach)
-
-    def distances(
-        self, here: np.ndarray, own: np.ndarray, known: np.ndarray, rows: np.ndarray | None = None
-    ) -> np.ndarray:
-        """Distance d(L) = ||D_L - D_here||_2 of the class mix at the points (all, or those in `rows`; float64).
-
-        The mix is over the static clients within reach that are known and the mobile client itself (`own`, int64
-        [classes]): Reza et al., Eqs. 4 and 5, at points of the plane.
-        """
-        counts = self.counts * known[:, None]
-        coverage = self.coverage if rows is None else self.coverage[rows]
-        present = class_mix(counts[self.near(here)].sum(axis=0) + own)
-        return np.asarray(np.linalg.norm(class_mix(coverage @ counts + own) - present, axis=1))
+    if drawn == "clients":
+        return _around_clients(places, reach, size, len(survey), stream)
+    if drawn == "intersections":
+        return _intersections(places, reach, size)
+    return survey, np.full((len(survey), 2), NOBODY)
 
 
 def halton(number: int, stream: np.random.Generator) -> np.ndarray:
@@ -121,7 +75,7 @@ def jittered(number: int, size: np.ndarray, stream: np.random.Generator) -> np.n
     left = ((np.cumsum(each) - each) / number)[column]
     x = left + draws[:, 0] * each[column] / number
     y = (row + draws[:, 1]) / each[column]
-    return np.stack([x, y], axis=1) * size
+    return np.asarray(np.stack([x, y], axis=1) * size)
 
 
 def uniform_within(
@@ -193,18 +147,3 @@ def _meeting_points(
                 points[:, axis] = edge
                 points[:, 1 - axis] += side * along
                 yield points, np.stack([meets, np.full(len(meets), NOBODY)], axis=1)
-
-
-def _coverage(points: np.ndarray, places: np.ndarray, reach: float) -> sparse.csr_array:
-    """1 where a static client lies within reach of a point, inclusive; int64 CSR [points, statics]."""
-    shape = (len(points), len(places))
-    if not len(points) or not len(places):
-        return sparse.csr_array(shape, dtype=np.int64)
-    if math.isinf(reach):
-        return sparse.csr_array(np.ones(shape, dtype=np.int64))
-    # Candidates with a margin, then a test of the distance itself: as the contact rule "radius" decides.
-    near = cKDTree(points).sparse_distance_matrix(cKDTree(places), reach * (1 + 1e-9), output_type="ndarray")
-    gap = points[near["i"]] - places[near["j"]]
-    near = near[np.hypot(gap[:, 0], gap[:, 1]) <= reach]
-    ones = np.ones(len(near), dtype=np.int64)
-    return sparse.coo_array((ones, (near["i"], near["j"])), shape=shape).tocsr()
