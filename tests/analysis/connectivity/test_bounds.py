@@ -22,9 +22,9 @@ from fedroam.analysis.connectivity.bounds import (
     theorem_1,
 )
 from fedroam.analysis.connectivity.bounds_figure import convergence_figure
-from fedroam.analysis.connectivity.convex import SoftmaxProblem, stacked
-from fedroam.analysis.connectivity.measure import follow, problem_of
-from fedroam.analysis.connectivity.separability import parted
+from fedroam.analysis.connectivity.convex import SoftmaxProblem, client_gradients
+from fedroam.analysis.connectivity.measure import measure_run, problem_of
+from fedroam.analysis.connectivity.separability import separated_in_part
 from fedroam.analysis.connectivity.spectral import mixing_parameter, mixing_parameters
 from fedroam.analysis.connectivity.trajectory import Trajectory
 from fedroam.errors import InputError
@@ -52,8 +52,8 @@ def convex(radius: float, **settings: object) -> Experiment:
 @pytest.fixture(scope="module")
 def connected() -> Trajectory:
     """A run whose every round is connected, but no round completely."""
-    trajectory = follow(convex(3.0))
-    assert (trajectory.graphs.components == 1).all()
+    trajectory = measure_run(convex(3.0))
+    assert (trajectory.contacts.components == 1).all()
     assert 0 < trajectory.p < 1
     return trajectory
 
@@ -61,8 +61,8 @@ def connected() -> Trajectory:
 @pytest.fixture(scope="module")
 def split() -> Trajectory:
     """A run with disconnected rounds that is B-strongly connected."""
-    trajectory = follow(convex(1.0, rounds=40))
-    assert (trajectory.graphs.components > 1).any()
+    trajectory = measure_run(convex(1.0, rounds=40))
+    assert (trajectory.contacts.components > 1).any()
     assert trajectory.window is not None
     return trajectory
 
@@ -191,7 +191,7 @@ def test_samples_that_can_be_separated_have_no_minimiser() -> None:
     assert SoftmaxProblem((x,), (np.array([0, 0, 1, 1]),), 2, 0.01).optimum(np.zeros(4)).attained
     overlapping = SoftmaxProblem((x,), (np.array([0, 1, 0, 1]),), 2).optimum(np.zeros(4))
     assert overlapping.attained
-    point = problem.near(np.zeros(4), 0.05)
+    point = problem.proximal(np.zeros(4), 0.05)
     assert np.linalg.norm(problem.gradient(point) + 0.1 * point) < 1e-6
 
 
@@ -206,9 +206,9 @@ def test_samples_separated_in_part_have_no_minimiser_either() -> None:
     assert (absent.attained, absent.infimum) == (False, pytest.approx(math.log(2), abs=1e-8))
     # A pixel that is always dark in one class; the other one tells nothing apart.
     dark = np.array([[0, 0], [0, 1], [1, 0], [0, 1]], np.float32)
-    assert parted([np.column_stack([dark, np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
-    assert parted([np.column_stack([-dark, np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
-    assert not parted([np.column_stack([dark[:, 1:], np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
+    assert separated_in_part([np.column_stack([dark, np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
+    assert separated_in_part([np.column_stack([-dark, np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
+    assert not separated_in_part([np.column_stack([dark[:, 1:], np.ones(4)])], [np.array([0, 0, 1, 1])], 2)
 
 
 @settings(max_examples=25)
@@ -233,7 +233,7 @@ def test_a_minimiser_exists_where_a_linear_programme_finds_no_separation(seed: i
     )
     problem = SoftmaxProblem((x[: n // 2], x[n // 2 :]), (y[: n // 2], y[n // 2 :]), classes)
     assert problem.optimum(np.zeros(problem.parameters)).attained == (-best.fun < 1e-7)
-    if parted(problem.samples, problem.labels, classes):
+    if separated_in_part(problem.samples, problem.labels, classes):
         assert -best.fun > 1e-7
 
 
@@ -441,13 +441,13 @@ def test_printed_bounds_hold_for_quadratics_whose_every_round_is_connected(seed:
 
 
 def test_bounds_hold_for_minibatches_and_completely_connected_rounds() -> None:
-    batches = follow(convex(3.0, training={**PLAIN, "batch_size": 8, "steps": 1, "weight_decay": 0.01}))
+    batches = measure_run(convex(3.0, training={**PLAIN, "batch_size": 8, "steps": 1, "weight_decay": 0.01}))
     assert batches.sigma.min() > 0
     _above(batches.consensus_bound(), batches.consensus)
     _above(batches.tight_consensus, batches.consensus)
     _above(batches.gap_bound(), batches.gap)
     _above(batches.tight_gap, batches.gap)
-    whole = follow(convex(9.0, rounds=5))
+    whole = measure_run(convex(9.0, rounds=5))
     assert whole.p == 1.0
     _above(whole.tight_gap, whole.gap)
     _above(whole.consensus_bound(), whole.consensus)
@@ -469,7 +469,7 @@ def test_disconnected_rounds_make_the_printed_bounds_infinite(split: Trajectory)
 
 
 def test_without_a_minimiser_theorem_1_is_infinite_and_the_other_bound_is_not() -> None:
-    run = follow(convex(3.0, training=PLAIN, rounds=10, data={"kind": "digits", "test_share": 0.95}))
+    run = measure_run(convex(3.0, training=PLAIN, rounds=10, data={"kind": "digits", "test_share": 0.95}))
     assert not run.optimum.attained
     assert run.optimum.infimum == 0.0
     assert np.isinf(run.gap_bound()).all()
@@ -481,21 +481,21 @@ def test_without_a_minimiser_theorem_1_is_infinite_and_the_other_bound_is_not() 
 
 
 def test_a_search_that_stops_early_says_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = follow(convex(3.0, rounds=10))
+    run = measure_run(convex(3.0, rounds=10))
     known, gap = run.optimum, run.gap
-    assert known.unsure == 0.0
+    assert known.uncertainty == 0.0
     monkeypatch.setattr("fedroam.analysis.connectivity.convex._WORK", 1.0)
-    early = follow(convex(3.0, rounds=10))
+    early = measure_run(convex(3.0, rounds=10))
     assert early.optimum.value > known.value
-    assert early.optimum.unsure == early.optimum.value  # a cross-entropy is never below 0
+    assert early.optimum.uncertainty == early.optimum.value  # a cross-entropy is never below 0
     assert (early.gap < gap).all()
     _above(early.tight_gap, early.gap)
     assert any("the search stopped at a gradient of" in remark for _, _, remark in early.lines())
-    assert descent(0.1, 2.0, 0.0, 2, 0.5, 0.0, unsure=0.3) == pytest.approx(0.5 / 0.12 + 0.4 * 0.3 / 0.6)
+    assert descent(0.1, 2.0, 0.0, 2, 0.5, 0.0, uncertainty=0.3) == pytest.approx(0.5 / 0.12 + 0.4 * 0.3 / 0.6)
 
 
 def test_a_step_that_is_too_large_is_said() -> None:
-    run = follow(convex(3.0, training={**PLAIN, "lr": 0.1}, rounds=2))
+    run = measure_run(convex(3.0, training={**PLAIN, "lr": 0.1}, rounds=2))
     assert run.eta >= 0.5 / run.largest
     assert np.isinf(run.tight_gap).all()
     assert any("eta is not below 1 / (2 L)" in remark for _, _, remark in run.lines())
@@ -510,7 +510,7 @@ def test_what_is_measured_is_what_the_engine_does(connected: Trajectory) -> None
     state, done = play_round(scene, state)
     meeting = done.meeting
     w = scene.setting.mixing.weights(meeting.graph, Facts(scene.setting.samples, meeting.paths.length))
-    after = w @ (before - 0.01 * stacked(problem, before, [None] * 5))
+    after = w @ (before - 0.01 * client_gradients(problem, before, [None] * 5))
     assert np.abs(after - state.models.parameters.double().numpy()).max() < 1e-6
 
 
@@ -519,7 +519,7 @@ def test_what_is_measured_is_what_a_slow_reference_finds(batch: dict[str, int]) 
     """Everything that goes into the bounds, once more: by autograd in float64, from the models of the run."""
     training = {**PLAIN, "weight_decay": 0.02, **batch}
     experiment = convex(1.5, rounds=6, training=training)
-    found, scene = follow(experiment), prepare(experiment)
+    found, scene = measure_run(experiment), prepare(experiment)
     held, size = scene.split.train, batch.get("batch_size", 0)
 
     def client(i: int, row: np.ndarray, samples: np.ndarray) -> tuple[float, np.ndarray]:
@@ -600,7 +600,7 @@ def test_experiments_the_theory_does_not_speak_of_are_refused(
     settings: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        follow(convex(3.0, **{"rounds": 2, **settings}))
+        measure_run(convex(3.0, **{"rounds": 2, **settings}))
 
 
 def test_the_figure_draws_what_is_finite_and_names_what_is_not(

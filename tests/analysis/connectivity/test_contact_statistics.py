@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from fedroam.analysis.connectivity.contact_statistics import (
-    Meetings,
+    ContactSequence,
     contact_table,
     pattern_table,
     recorded,
@@ -133,7 +133,7 @@ def test_an_incomplete_last_window_counts_only_if_asked_for() -> None:
 def test_first_contacts_and_tables_of_a_sequence_worked_by_hand() -> None:
     graphs = (graph(3, (1, 2)), graph(3), graph(3, (0, 2), (1, 2)))
     weights = tuple(weights_of("metropolis", one) for one in graphs)
-    meetings = Meetings(3, graphs, weights)
+    meetings = ContactSequence(3, graphs, weights)
     assert first_contacts(graphs).tolist() == [[0, 2, 3], [1, 2, 1]]
     assert contact_table(meetings)["round"].tolist() == [3, 1]
     table = round_table(meetings)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.analysis.connectivity.trajectory import Trajectory
-from fedroam.analysis.figures.curves import power
-from fedroam.analysis.figures.drawing import COLOURS, INK, MUTED, style
+from fedroam.analysis.figures.drawing import COLOURS, INK, MUTED, empty_figure, log_ticks, round_ticks, style
 
 _MEASURED, _TIGHT, _WINDOW, _PRINTED = (
     "measured",
@@ -26,8 +22,7 @@ def convergence_figure(trajectory: Trajectory) -> Figure:
     windows of B rounds with Corollary 1. Bounds that are infinite are named in the panel, not drawn.
     """
     with style():
-        figure = Figure(figsize=(11.2, 3.9), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
-        FigureCanvasAgg(figure)
+        figure = empty_figure((11.2, 3.9))
         left, middle, right = figure.subplots(1, 3)
         rounds = np.arange(len(trajectory.values))
         _panel(
@@ -89,9 +84,8 @@ def _panel(
         ax.text(0.98, 0.97, text, transform=ax.transAxes, ha="right", va="top", color=MUTED, fontsize=9)
         low, high = ax.get_ylim()
         ax.set_ylim(low, high * (high / low) ** (0.09 * len(infinite)))  # room for the words
-    ax.yaxis.set_major_formatter(FuncFormatter(power))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+    log_ticks(ax.yaxis)
+    round_ticks(ax, 6)
     ax.margins(x=0.01)
     ax.set_xlabel("Communication round" if name == "Lemma 3" else "Rounds T + 1")
 
@@ -121,8 +115,7 @@ def _products(ax: Axes, trajectory: Trajectory) -> None:
     ax.set_yscale("log")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * 3)
-    ax.yaxis.set_major_formatter(FuncFormatter(power))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+    log_ticks(ax.yaxis)
+    round_ticks(ax, 6)
     ax.set_xlabel(f"Round at the end of a window (B = {b})" if b else "Whole run (no B)")
     ax.set_ylabel("‖product − 11ᵀ/N‖² of a window")

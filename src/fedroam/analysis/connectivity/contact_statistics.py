@@ -25,6 +25,7 @@ from fedroam.components import build
 from fedroam.contacts import Contacts, degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.federation.decentralized import Decentralized
 from fedroam.mixing import Facts, Mixing
 from fedroam.mobility import Paths, World
 from fedroam.recording import Run
@@ -32,7 +33,7 @@ from fedroam.scene import deal, movement
 
 
 @dataclass(frozen=True)
-class Meetings:
+class ContactSequence:
     """The contact graphs in which models are exchanged, and the weights of the exchanges, one a round (1, 2, ...).
 
     graphs: bool CSR [clients, clients], symmetric; weights: float64 CSR, rows summing to 1, or None where they
@@ -45,7 +46,7 @@ class Meetings:
 
     @cached_property
     def latest(self) -> np.ndarray:
-        """See `latest_starts`."""
+        """For each round the latest one from which on the graphs together connect all, as `latest_starts` gives it."""
         return latest_starts(self.graphs, self.clients)
 
     @cached_property
@@ -56,19 +57,19 @@ class Meetings:
             dtype=np.int64,
         )
 
-    def first(self, rounds: int) -> Meetings:
+    def first(self, rounds: int) -> ContactSequence:
         """The same, cut after `rounds` rounds."""
-        return Meetings(
+        return ContactSequence(
             self.clients, self.graphs[:rounds], None if self.weights is None else self.weights[:rounds]
         )
 
     def smallest_window(self, *, sliding: bool = False, keep_last: bool = False) -> SmallestWindow:
-        """The smallest B for B-strong connectivity; see `smallest_window` of `windows`."""
+        """The smallest B for B-strong connectivity; the options are those of `connected_windows`."""
         return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)
 
 
-def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
-    """The meetings of an experiment's first rounds (default: all of them), without any training.
+def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequence:
+    """The contacts of an experiment's first rounds (default: all of them), without any training.
 
     Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
     dealt out, because steered clients fly by them and weights may depend on them. Raises InputError where the
@@ -85,18 +86,19 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
         graph = contacts.meet(paths)
         graphs.append(graph)
         weights.append(mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
-    return Meetings(experiment.clients, tuple(graphs), tuple(weights))
+    return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
 
 
 def _paths(experiment: Experiment, world: World) -> Iterator[Paths]:
     """The paths at whose end models are exchanged, round by round; clients that are not active are away."""
-    mix_first = getattr(experiment.federation, "order", "move_then_mix") == "mix_then_move"
+    federation = experiment.federation
+    mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for before, after in itertools.pairwise(movement(experiment, world)):
         yield before if mix_first else after
 
 
-def recorded(run: Run) -> Meetings:
-    """The meetings of a run, from its folder.
+def recorded(run: Run) -> ContactSequence:
+    """The contacts of a run, from its folder.
 
     Weights are None for a rule that needs to know how fast clients were, which a folder does not tell. Raises
     InputError where the run did not keep every round's contacts, or where its federation is not decentralized.
@@ -117,12 +119,12 @@ def recorded(run: Run) -> Meetings:
     pairs = met[["i", "j"]].to_numpy(np.int64)
     graphs = tuple(graph_of(pairs[a:b], clients) for a, b in itertools.pairwise(edges))
     if settings["mixing"]["kind"] not in ("plain", "metropolis", "data_size"):
-        return Meetings(clients, graphs, None)
+        return ContactSequence(clients, graphs, None)
     mixing = cast(Mixing, build("mixing", settings["mixing"]))
     train = run.partition[run.partition["part"] == "train"]
     samples = np.bincount(train["client"], weights=train["samples"], minlength=clients).astype(np.int64)
     facts = Facts(samples=samples, speed=np.zeros(clients))
-    return Meetings(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
+    return ContactSequence(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
 
 
 def _decentralized(kind: str) -> None:
@@ -133,47 +135,49 @@ def _decentralized(kind: str) -> None:
         )
 
 
-def round_table(meetings: Meetings) -> pd.DataFrame:
+def round_table(sequence: ContactSequence) -> pd.DataFrame:
     """One row a round: round, degree_mean, degree_min, degree_max, isolated (clients without contact), components,
     and, where weights are known, p and gap (spectral gap).
     """
-    degree = np.stack([degrees(graph) for graph in meetings.graphs])
+    degree = np.stack([degrees(graph) for graph in sequence.graphs])
     columns: dict[str, Any] = {
         "round": np.arange(1, len(degree) + 1),
         "degree_mean": degree.mean(axis=1),
         "degree_min": degree.min(axis=1),
         "degree_max": degree.max(axis=1),
         "isolated": (degree == 0).sum(axis=1),
-        "components": meetings.components,
+        "components": sequence.components,
     }
-    if meetings.weights is not None:
-        columns["p"] = mixing_parameters(meetings.weights)
-        columns["gap"] = spectral_gaps(meetings.weights)
+    if sequence.weights is not None:
+        columns["p"] = mixing_parameters(sequence.weights)
+        columns["gap"] = spectral_gaps(sequence.weights)
     return pd.DataFrame(columns)
 
 
-def window_table(meetings: Meetings, lengths: Iterable[int], *, keep_last: bool = False) -> pd.DataFrame:
+def window_table(
+    sequence: ContactSequence, lengths: Iterable[int], *, keep_last: bool = False
+) -> pd.DataFrame:
     """One row a window length: length (rounds), windows, connected (share of them that connects everybody), and p
     of their products: p_min, p_mean (NaN where weights are not known).
     """
     rows = []
     for length in lengths:
-        connected = connected_windows(meetings.latest, length, keep_last=keep_last)
+        connected = connected_windows(sequence.latest, length, keep_last=keep_last)
         p = (
             np.full(1, np.nan)
-            if meetings.weights is None
-            else window_parameters(meetings.weights, length, keep_last=keep_last)
+            if sequence.weights is None
+            else window_parameters(sequence.weights, length, keep_last=keep_last)
         )
         rows.append((length, len(connected), connected.mean(), p.min(), p.mean()))
     return pd.DataFrame(rows, columns=["length", "windows", "connected", "p_min", "p_mean"])
 
 
-def contact_table(meetings: Meetings) -> pd.DataFrame:
+def contact_table(sequence: ContactSequence) -> pd.DataFrame:
     """Every pair of clients that ever meets, and the first round in which it does: i, j, round."""
-    return pd.DataFrame(first_contacts(meetings.graphs), columns=["i", "j", "round"])
+    return pd.DataFrame(first_contacts(sequence.graphs), columns=["i", "j", "round"])
 
 
-def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = False) -> dict[str, Any]:
+def summary(sequence: ContactSequence, *, sliding: bool = False, keep_last: bool = False) -> dict[str, Any]:
     """A run in one row.
 
     rounds; degree (mean); components (mean); connected (share of rounds whose graph is); p_mean over rounds; b: the
@@ -181,12 +185,12 @@ def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = Fals
     which everybody is linked through those met so far (NaN: never); met: share of all pairs that ever meet; first:
     median round of their first meeting, over all pairs (infinite where most never meet).
     """
-    table, smallest = round_table(meetings), meetings.smallest_window(sliding=sliding, keep_last=keep_last)
-    pairs, when = meetings.clients * (meetings.clients - 1) // 2, contact_table(meetings)["round"].to_numpy()
+    table, smallest = round_table(sequence), sequence.smallest_window(sliding=sliding, keep_last=keep_last)
+    pairs, when = sequence.clients * (sequence.clients - 1) // 2, contact_table(sequence)["round"].to_numpy()
     every = np.append(when.astype(np.float64), np.full(pairs - len(when), np.inf))
-    linked = np.flatnonzero(meetings.latest >= 0)
+    linked = np.flatnonzero(sequence.latest >= 0)
     return {
-        "rounds": len(meetings.graphs),
+        "rounds": len(sequence.graphs),
         "degree": table["degree_mean"].mean(),
         "components": table["components"].mean(),
         "connected": (table["components"] == 1).mean(),

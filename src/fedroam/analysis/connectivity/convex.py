@@ -16,7 +16,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import logsumexp, softmax
 
-from fedroam.analysis.connectivity.separability import LARGEST, curved, parted
+from fedroam.analysis.connectivity.separability import MOST_PARAMETERS, has_minimiser, separated_in_part
 
 _WORK = 3e11  # samples x inputs x classes x evaluations that the search for a minimum may cost
 _minimise: Any = optimize.minimize  # typed too narrowly for a function that gives its gradient as well
@@ -31,8 +31,8 @@ class Optimum:
     sample into its class: then f falls to 0 along their direction for ever; nor where they do so with some samples
     and leave the others as they are: then f falls for ever, towards a larger number. The point is merely one on the
     way then, and `infimum`, unless it is 0, the value there. Up to 2,000 parameters a minimiser is proven where it is
-    said to exist; beyond, only the plainest reasons against one are looked for (see `separation`).
-    unsure: by how much inf f may at most lie below `infimum`; 0 unless the solver had to stop early.
+    said to exist; beyond, only the plainest reasons against one are looked for (`separability`).
+    uncertainty: by how much inf f may at most lie below `infimum`; 0 unless the solver had to stop early.
     """
 
     point: np.ndarray
@@ -40,7 +40,7 @@ class Optimum:
     infimum: float
     gradient: float
     attained: bool
-    unsure: float = 0.0
+    uncertainty: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,7 @@ class SoftmaxProblem:
     def client(
         self, i: int, parameters: np.ndarray, batch: np.ndarray | None = None
     ) -> tuple[float, np.ndarray]:
-        """f_i and its gradient [parameters] at `parameters`, or those of a batch (positions in the client's own
-        samples)."""
+        """f_i and its gradient [parameters] at `parameters`; batch: positions in the client's own samples (all)."""
         value, gradient, _ = self._client(i, parameters, batch)
         return value, gradient
 
@@ -127,7 +126,7 @@ class SoftmaxProblem:
         Where minimisers are many (all classes' parameters may be shifted together, a pixel may always be 0), this
         is the one nearest to `start`: no gradient points along those directions. tolerance: the gradient's norm.
         Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above 1e-7,
-        `unsure` says what is not known (a cross-entropy is never below 0).
+        `uncertainty` says what is not known (a cross-entropy is never below 0).
         """
         budget = int(_WORK / max(1, sum(x.size for x in self.features) * self.classes))
         separated: list[np.ndarray] = []
@@ -164,24 +163,24 @@ class SoftmaxProblem:
         norm = float(np.linalg.norm(gradient))
         if separated:
             return Optimum(point, value, 0.0, norm, attained=False)
-        unsure = value if norm > max(tolerance, 1e-7) else 0.0
-        return Optimum(point, value, value, norm, self._attained(point, norm), unsure)
+        uncertainty = value if norm > max(tolerance, 1e-7) else 0.0
+        return Optimum(point, value, value, norm, self._attained(point, norm), uncertainty)
 
     def _attained(self, point: np.ndarray, gradient: float) -> bool:
-        """Whether f has a minimiser, seen from a point close to its minimum; see `Optimum`."""
+        """Whether f has a minimiser, seen from a point close to its minimum, as far as `Optimum` tells."""
         if self.weight_decay:
             return True
-        if parted(self.samples, self.labels, self.classes):
+        if separated_in_part(self.samples, self.labels, self.classes):
             return False
-        return len(point) > LARGEST or curved(self.samples, self._matrix(point), gradient)
+        return len(point) > MOST_PARAMETERS or has_minimiser(self.samples, self._matrix(point), gradient)
 
-    def near(self, start: np.ndarray, pull: float) -> np.ndarray:
+    def proximal(self, start: np.ndarray, pull: float) -> np.ndarray:
         """The minimiser of f(x) + pull ||x - start||^2: there is always exactly one; pull > 0."""
 
         def both(parameters: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient, _ = self._mean(parameters)
-            way = parameters - start
-            return value + pull * float(way @ way), gradient + 2 * pull * way
+            offset = parameters - start
+            return value + pull * float(offset @ offset), gradient + 2 * pull * offset
 
         options = {"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9}
         return np.asarray(_minimise(both, start, jac=True, method="L-BFGS-B", options=options).x)
@@ -221,12 +220,8 @@ class SoftmaxProblem:
 
     def _curvature(self, parameters: np.ndarray, direction: np.ndarray) -> np.ndarray:
         """The Hessian of f times a direction."""
-        theta, step, total = (
-            self._matrix(parameters),
-            self._matrix(direction),
-            np.zeros((self.classes, self.features[0].shape[1] + 1)),
-        )
-        holding = 0
+        theta, step = self._matrix(parameters), self._matrix(direction)
+        total, holding = np.zeros_like(theta), 0
         for a in self.samples:
             if len(a):
                 holding += 1
@@ -252,6 +247,8 @@ def _vector(matrix: np.ndarray) -> np.ndarray:
     return np.concatenate([matrix[:, :-1].ravel(), matrix[:, -1]])
 
 
-def stacked(problem: SoftmaxProblem, models: np.ndarray, batches: Sequence[np.ndarray | None]) -> np.ndarray:
+def client_gradients(
+    problem: SoftmaxProblem, models: np.ndarray, batches: Sequence[np.ndarray | None]
+) -> np.ndarray:
     """The gradient of each client at its own model, on its own batch: float64 [clients, parameters]."""
     return np.stack([problem.client(i, models[i], batch)[1] for i, batch in enumerate(batches)])

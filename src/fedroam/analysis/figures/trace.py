@@ -11,8 +11,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.drawing import INK, MUTED, PAPER, colour_of, new_figure, style
-from fedroam.analysis.trace_facts import HOUR, Measured, span
+from fedroam.analysis.figures.drawing import INK, MUTED, colour_bar, colour_of, new_figure, style
+from fedroam.analysis.trace_facts import HOUR, TraceStatistics, span
 from fedroam.traces import Trace
 
 _BINS = 1500  # bars that a figure of devices over time can show
@@ -21,7 +21,7 @@ _TICKS = (0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 
 _MORE_TICKS = (0.2, 0.5, 2, 5, 20, 30, 120, 300, 1200, 1800, 7200, 3 * 3600, 2 * 86_400)  # for narrow ranges
 
 
-def trace_figures(trace: Trace, measured: Measured) -> Iterator[tuple[str, Figure]]:
+def trace_figures(trace: Trace, measured: TraceStatistics) -> Iterator[tuple[str, Figure]]:
     """All figures of a trace with their file names; gaps and speeds only where a device has two fixes."""
     yield "trace-devices", devices_figure(trace, measured)
     yield "trace-places", heat_map(trace)
@@ -30,7 +30,7 @@ def trace_figures(trace: Trace, measured: Measured) -> Iterator[tuple[str, Figur
         yield "trace-speeds", speeds_figure(measured)
 
 
-def devices_figure(trace: Trace, measured: Measured) -> Figure:
+def devices_figure(trace: Trace, measured: TraceStatistics) -> Figure:
     """Devices with a fix over time, per hour (or minute); of long traces the mean and the most of several bars."""
     present = measured.present.astype(np.float64)
     times = measured.begin + measured.bin * np.arange(len(present) + 1)
@@ -110,17 +110,13 @@ def heat_map(trace: Trace) -> Figure:
         ax.set_xlabel(f"x ({unit})")
         ax.set_ylabel(f"y ({unit})")
         size = cell * factor
-        bar = figure.colorbar(
-            image, ax=ax, label=f"fixes per {size:.2g} {unit} x {size:.2g} {unit}", pad=0.02
-        )
+        bar = colour_bar(figure, image, ax, label=f"fixes per {size:.2g} {unit} x {size:.2g} {unit}")
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         bar.ax.yaxis.set_minor_formatter(NullFormatter())
-        bar.outline.set_edgecolor(PAPER)
-        bar.ax.yaxis.label.set_color(INK)
     return figure
 
 
-def gaps_figure(measured: Measured) -> Figure:
+def gaps_figure(measured: TraceStatistics) -> Figure:
     """How long devices go without a fix: share of gaps per bar, logarithmic time."""
     low, high = np.log10(max(float(measured.gaps.min()), 1e-3)), np.log10(float(measured.gaps.max()))
     edges = np.logspace(low - 0.02, max(high, low + 0.3) + 0.02, 61)
@@ -140,7 +136,7 @@ def gaps_figure(measured: Measured) -> Figure:
     return figure
 
 
-def speeds_figure(measured: Measured) -> Figure:
+def speeds_figure(measured: TraceStatistics) -> Figure:
     """Speed between fixes that follow each other, along the straight line; standing still is the bar at the left."""
     moving = measured.speeds[measured.speeds > 0]
     still = 1 - len(moving) / len(measured.speeds)
