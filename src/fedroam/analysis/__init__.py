@@ -5,11 +5,4 @@ from fedroam.analysis.report.table import print_comparison
 from fedroam.analysis.summary import Comparison, compare_runs
 from fedroam.analysis.variants import Variant, variants
 
-__all__ = [
-    "Comparison",
-    "Variant",
-    "compare_runs",
-    "print_comparison",
-    "variants",
-    "write_report",
-]
+__all__ = ["Comparison", "Variant", "compare_runs", "print_comparison", "variants", "write_report"]

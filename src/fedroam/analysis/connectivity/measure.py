@@ -66,9 +66,7 @@ def problem_of(scene: Scene) -> SoftmaxProblem:
 
 
 def measure_run(
-    experiment: Experiment,
-    rounds: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    experiment: Experiment, rounds: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> Trajectory:
     """Run an experiment's first rounds (default: all) and measure what the bounds are about, in float64.
 

@@ -36,11 +36,7 @@ class ErrorBars:
 
 
 def error_bar_figure(
-    lines: Sequence[ErrorBars],
-    xlabel: str,
-    ylabel: str,
-    *,
-    bound: tuple[str, float] | None = None,
+    lines: Sequence[ErrorBars], xlabel: str, ylabel: str, *, bound: tuple[str, float] | None = None
 ) -> Figure | None:
     """Mean over seeds against the key, error bars: ± standard error; bound: a dashed line with its name.
 
