@@ -46,27 +46,22 @@ class RunSummary:
 def summarise(run: Run, last: int) -> RunSummary:
     """The summary of a run; last_k is the mean accuracy of the last `last` evaluated rounds (or all, if fewer)."""
     rounds = run.rounds.sort_values("round")
-    accuracy = rounds["accuracy"].to_numpy(np.float64)
-    mean_model = rounds["accuracy_mean_model"].to_numpy(np.float64)
+    accuracy, end = rounds["accuracy"].to_numpy(np.float64), int(rounds["round"].iloc[-1])
     return RunSummary(
         seed=int(run.status["seed"]),
-        round=int(rounds["round"].iloc[-1]),
+        round=end,
         final=float(accuracy[-1]),
         best=float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else math.nan,
         last_k=float(accuracy[-last:].mean()),
-        mean_model=float(mean_model[-1]),
-        bytes=float(rounds["bytes"].iloc[-1]),
-        energy=_at_end(rounds, "energy"),
-        energy_wasted=_at_end(rounds, "energy_wasted"),
+        mean_model=value_at(run, "accuracy_mean_model", end),
+        bytes=value_at(run, "bytes", end),
+        energy=value_at(run, "energy", end),
+        energy_wasted=value_at(run, "energy_wasted", end),
     )
 
 
-def _at_end(rounds: pd.DataFrame, column: str) -> float:
-    return float(rounds[column].iloc[-1]) if column in rounds else math.nan
-
-
-def spent(run: Run, column: str, round: int) -> float:
-    """What a cumulative column of `rounds` has come to in an evaluated round; NaN where there is no such column."""
+def value_at(run: Run, column: str, round: int) -> float:
+    """A column of `rounds` in an evaluated round; NaN where there is no such column."""
     rounds = run.rounds
     if column not in rounds:
         return math.nan
@@ -171,8 +166,8 @@ def _row(
     put("bytes", [s.bytes for s in each])
     put("energy", [s.energy for s in each])
     put("energy_wasted", [s.energy_wasted for s in each])
-    put("bytes_to", [spent(run, "bytes", hit) for run, hit in hits])
-    put("energy_to", [spent(run, "energy", hit) for run, hit in hits])
+    put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])
+    put("energy_to", [value_at(run, "energy", hit) for run, hit in hits])
     there = {(s.seed, s.round): s.final for s in first}
     gaps = [s.final - there[s.seed, s.round] for s in each if (s.seed, s.round) in there]
     put("difference", gaps)

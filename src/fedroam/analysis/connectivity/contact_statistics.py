@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
 from fedroam.mixing import Facts, Mixing
-from fedroam.mobility import Paths, World
+from fedroam.mobility import World
 from fedroam.recording import Run
 from fedroam.scene import deal, movement
 
@@ -72,29 +72,24 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     """The contacts of an experiment's first rounds (default: all of them), without any training.
 
     Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
-    dealt out, because steered clients fly by them and weights may depend on them. Raises InputError where the
-    federation is not decentralized: there clients do not mix with those they meet.
+    dealt out, because steered clients fly by them and weights may depend on them. Clients that are not active are
+    away. Raises InputError where the federation is not decentralized: there clients do not mix with those they meet.
     """
-    _decentralized(experiment.federation.kind)
+    federation = experiment.federation
+    _require_decentralized(federation.kind)
     dataset, split = deal(experiment)
     contacts, mixing = cast(Contacts, experiment.contacts), cast(Mixing, experiment.mixing)
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
     world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
     graphs, weights = [], []
-    for paths in _paths(experiment, world):
+    mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
+    for before, after in itertools.pairwise(movement(experiment, world)):
+        paths = before if mix_first else after
         graph = contacts.meet(paths)
         graphs.append(graph)
         weights.append(mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
     return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
-
-
-def _paths(experiment: Experiment, world: World) -> Iterator[Paths]:
-    """The paths at whose end models are exchanged, round by round; clients that are not active are away."""
-    federation = experiment.federation
-    mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
-    for before, after in itertools.pairwise(movement(experiment, world)):
-        yield before if mix_first else after
 
 
 def recorded(run: Run) -> ContactSequence:
@@ -109,7 +104,7 @@ def recorded(run: Run) -> ContactSequence:
             f"{run.folder}: keeps the contacts of {settings.get('record_movement')} rounds; connectivity needs "
             'record_movement = "all"'
         )
-    _decentralized(str(settings["federation"]["kind"]))
+    _require_decentralized(str(settings["federation"]["kind"]))
     clients, rounds = int(settings["clients"]), int(run.status["round"])
     if rounds == 0:
         raise InputError(f"{run.folder}: has not finished any round yet")
@@ -127,7 +122,7 @@ def recorded(run: Run) -> ContactSequence:
     return ContactSequence(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
 
 
-def _decentralized(kind: str) -> None:
+def _require_decentralized(kind: str) -> None:
     if kind != "decentralized":
         raise InputError(
             f"federation.kind = {kind!r}: connectivity is that of clients who mix with whom they meet; allowed is "
@@ -140,18 +135,19 @@ def round_table(sequence: ContactSequence) -> pd.DataFrame:
     and, where weights are known, p and gap (spectral gap).
     """
     degree = np.stack([degrees(graph) for graph in sequence.graphs])
-    columns: dict[str, Any] = {
-        "round": np.arange(1, len(degree) + 1),
-        "degree_mean": degree.mean(axis=1),
-        "degree_min": degree.min(axis=1),
-        "degree_max": degree.max(axis=1),
-        "isolated": (degree == 0).sum(axis=1),
-        "components": sequence.components,
-    }
+    table = pd.DataFrame(
+        {
+            "round": np.arange(1, len(degree) + 1),
+            "degree_mean": degree.mean(axis=1),
+            "degree_min": degree.min(axis=1),
+            "degree_max": degree.max(axis=1),
+            "isolated": (degree == 0).sum(axis=1),
+            "components": sequence.components,
+        }
+    )
     if sequence.weights is not None:
-        columns["p"] = mixing_parameters(sequence.weights)
-        columns["gap"] = spectral_gaps(sequence.weights)
-    return pd.DataFrame(columns)
+        table["p"], table["gap"] = mixing_parameters(sequence.weights), spectral_gaps(sequence.weights)
+    return table
 
 
 def window_table(
@@ -163,11 +159,9 @@ def window_table(
     rows = []
     for length in lengths:
         connected = connected_windows(sequence.latest, length, keep_last=keep_last)
-        p = (
-            np.full(1, np.nan)
-            if sequence.weights is None
-            else window_parameters(sequence.weights, length, keep_last=keep_last)
-        )
+        p = np.full(1, np.nan)
+        if sequence.weights is not None:
+            p = window_parameters(sequence.weights, length, keep_last=keep_last)
         rows.append((length, len(connected), connected.mean(), p.min(), p.mean()))
     return pd.DataFrame(rows, columns=["length", "windows", "connected", "p_min", "p_mean"])
 
@@ -177,7 +171,7 @@ def contact_table(sequence: ContactSequence) -> pd.DataFrame:
     return pd.DataFrame(first_contacts(sequence.graphs), columns=["i", "j", "round"])
 
 
-def summary(sequence: ContactSequence, *, sliding: bool = False, keep_last: bool = False) -> dict[str, Any]:
+def summary(sequence: ContactSequence, *, sliding: bool = False, keep_last: bool = False) -> dict[str, float]:
     """A run in one row.
 
     rounds; degree (mean); components (mean); connected (share of rounds whose graph is); p_mean over rounds; b: the
@@ -203,7 +197,7 @@ def summary(sequence: ContactSequence, *, sliding: bool = False, keep_last: bool
     }
 
 
-def pattern_table(rows: Sequence[dict[str, Any]], by: Sequence[str]) -> pd.DataFrame:
+def pattern_table(rows: Sequence[Mapping[str, object]], by: Sequence[str]) -> pd.DataFrame:
     """Summaries of several worlds, grouped `by` columns (a pattern, a number of mobile clients), in order.
 
     seeds; b_min, b_median, b_max over the seeds that have a B at all; without: how many have none; and the means

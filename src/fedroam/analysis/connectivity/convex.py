@@ -63,7 +63,7 @@ class SoftmaxProblem:
     @cached_property
     def samples(self) -> tuple[np.ndarray, ...]:
         """The samples of each client in float64, with the constant 1 that carries the bias."""
-        return tuple(_with_one(x) for x in self.features)
+        return tuple(np.column_stack([x.astype(np.float64), np.ones(len(x))]) for x in self.features)
 
     @property
     def parameters(self) -> int:
@@ -235,11 +235,6 @@ class SoftmaxProblem:
             return 0.0
         small = a.T @ a if a.shape[1] <= len(a) else a @ a.T
         return float(0.5 * np.linalg.eigvalsh(small)[-1] / len(a) + self.weight_decay)
-
-
-def _with_one(x: np.ndarray) -> np.ndarray:
-    """Samples in float64, with the constant 1 that carries the bias."""
-    return np.column_stack([x.astype(np.float64), np.ones(len(x))])
 
 
 def _vector(matrix: np.ndarray) -> np.ndarray:

@@ -85,7 +85,7 @@ def spectral_gap(weights: MixingMatrix, *, dense: bool | None = None) -> float:
     if not connects([weights]):
         return 0.0  # every group has an eigenvalue 1 of its own
     if clients <= DENSE if dense is None else dense:
-        return float(1 - np.abs(np.linalg.eigvals(_centred(weights.toarray()))).max())
+        return float(_gaps(weights.toarray()[None])[0])
     operator = LinearOperator(
         (clients, clients), matvec=lambda x: weights @ (np.ravel(x) - np.mean(x)), dtype=np.float64
     )
@@ -94,15 +94,7 @@ def spectral_gap(weights: MixingMatrix, *, dense: bool | None = None) -> float:
 
 def spectral_gaps(weights: Sequence[MixingMatrix]) -> np.ndarray:
     """The spectral gap of each round, float64 [rounds]."""
-
-    def dense(some: np.ndarray) -> np.ndarray:
-        if np.abs(some - some.transpose(0, 2, 1)).max() <= _EXACT:
-            gaps = 1 - _norms(some)
-        else:
-            gaps = 1 - np.abs(np.linalg.eigvals(_centred(some))).max(axis=1)
-        return np.where(np.abs(gaps) < _EXACT, 0.0, gaps)
-
-    return _each(weights, dense, spectral_gap)
+    return _each(weights, _gaps, spectral_gap)
 
 
 def deviations(product: np.ndarray) -> np.ndarray:
@@ -152,6 +144,15 @@ def _parameters(some: np.ndarray) -> np.ndarray:
     """p of a stack of matrices."""
     p = 1 - _norms(some) ** 2
     return np.where(np.abs(p) < _EXACT, 0.0, p)
+
+
+def _gaps(some: np.ndarray) -> np.ndarray:
+    """The spectral gaps of a stack of matrices."""
+    if np.abs(some - some.transpose(0, 2, 1)).max() <= _EXACT:
+        gaps = 1 - _norms(some)
+    else:
+        gaps = 1 - np.abs(np.linalg.eigvals(_centred(some))).max(axis=1)
+    return np.where(np.abs(gaps) < _EXACT, 0.0, gaps)
 
 
 def _centred(matrix: np.ndarray) -> np.ndarray:

@@ -146,18 +146,15 @@ class Trajectory:
         Values at the end of the run; a consensus distance as the largest of the run, which Lemma 3 bounds.
         """
         disconnected = int((self.contacts.components > 1).sum())
-        reason = (
-            f"{disconnected} of {len(self.weights)} rounds are disconnected, so p = 0" if disconnected else ""
-        )
-        unproven = "not proven: p is that of a window of B rounds" if disconnected else "the same: B = 1"
+        reason, unproven = "", "the same: B = 1"
+        if disconnected:
+            reason = f"{disconnected} of {len(self.weights)} rounds are disconnected, so p = 0"
+            unproven = "not proven: p is that of a window of B rounds"
         step = "" if self.eta < 0.5 / self.largest else "eta is not below 1 / (2 L): Theorem 1 does not apply"
         minimum = ""
         if not self.optimum.attained:
-            minimum = "no minimiser: the samples can be separated" + (
-                ", f falls to 0 for ever"
-                if self.optimum.infimum == 0
-                else " in part, f falls towards it for ever"
-            )
+            way = ", f falls to 0" if self.optimum.infimum == 0 else " in part, f falls towards it"
+            minimum = f"no minimiser: the samples can be separated{way} for ever"
         if self.optimum.uncertainty:
             minimum = (
                 f"the lowest value found: the search stopped at a gradient of {self.optimum.gradient:.1g}"

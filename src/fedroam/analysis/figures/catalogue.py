@@ -172,31 +172,32 @@ def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
             yield ReportFigure(spec.name, spec.title, caption, figure)
     yield from _affinities(compared)
     yield from _holdings(compared)
-    known = [(variant.label, variant.included[0]) for variant in compared if variant.included]
-    label, run = max(
-        known, key=lambda pair: len(set(pair[1].world["groups"]))
-    )  # the first that has most to tell
+    # The first that has most to tell.
+    label, run = max(_firsts(compared), key=lambda first: len(set(first[1].world["groups"])))
     caption = f"Where clients of {label}, seed {run.status['seed']}, are at the start, by group; numbers are clients."
     yield ReportFigure("places", "Start places", caption, places_figure(run), part="data")
+
+
+def _firsts(compared: Sequence[Variant]) -> list[tuple[str, Run]]:
+    """Each variant's label and the first of its runs that count."""
+    return [(variant.label, variant.included[0]) for variant in compared if variant.included]
 
 
 def _affinities(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """Heat maps of each variant's first run that recorded affinities."""
     drawn = 0
-    for variant in compared:
-        for run in variant.included[:1]:
-            figure = affinity_figure(run.matrices, class_counts(run)[0]) if drawn < _AFFINITIES else None
-            if figure is None:
-                continue
-            drawn += 1
-            caption = (
-                f"How useful each client of {variant.label}, seed {run.status['seed']}, has found each other one's "
-                "model (summed weights, no unit; grey: never weighed), and how alike their class mixes are. Neighbours "
-                "on the axes have similar mixes. ρ: rank correlation of the two within a client's row, mean over "
-                "clients."
-            )
-            name = "affinity" if drawn == 1 else f"affinity_{drawn}"
-            yield ReportFigure(name, "Affinity between clients", caption, figure)
+    for label, run in _firsts(compared):
+        figure = affinity_figure(run.matrices, class_counts(run)[0]) if drawn < _AFFINITIES else None
+        if figure is None:
+            continue
+        drawn += 1
+        caption = (
+            f"How useful each client of {label}, seed {run.status['seed']}, has found each other one's model (summed "
+            "weights, no unit; grey: never weighed), and how alike their class mixes are. Neighbours on the axes have "
+            "similar mixes. ρ: rank correlation of the two within a client's row, mean over clients."
+        )
+        name = "affinity" if drawn == 1 else f"affinity_{drawn}"
+        yield ReportFigure(name, "Affinity between clients", caption, figure)
 
 
 def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:
@@ -205,25 +206,18 @@ def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:
     train = run.partition[run.partition["part"] == "train"]
     counts = np.zeros((int(run.settings["clients"]), len(names)), dtype=np.int64)
     column = {name: k for k, name in enumerate(names)}
-    np.add.at(
-        counts,
-        (
-            train["client"].to_numpy(),
-            np.array([column[str(name)] for name in train["class"]], dtype=np.int64),
-        ),
-        train["samples"].to_numpy(),
-    )
+    classes = np.array([column[str(name)] for name in train["class"]], dtype=np.int64)
+    np.add.at(counts, (train["client"].to_numpy(), classes), train["samples"].to_numpy())
     return counts, names
 
 
 def _holdings(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """A chart for each different split of the data among the variants' first runs."""
     found: dict[bytes, tuple[list[str], Run]] = {}
-    for variant in compared:
-        for run in variant.included[:1]:
-            counts, names = class_counts(run)
-            key = repr((counts.shape, names)).encode() + counts.tobytes()
-            found.setdefault(key, ([], run))[0].append(variant.label)
+    for label, run in _firsts(compared):
+        counts, names = class_counts(run)
+        key = repr((counts.shape, names)).encode() + counts.tobytes()
+        found.setdefault(key, ([], run))[0].append(label)
     for k, (labels, run) in enumerate(list(found.values())[:_HOLDINGS]):
         counts, names = class_counts(run)
         who = "all variants" if len(found) == 1 else ", ".join(labels)

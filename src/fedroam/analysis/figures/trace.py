@@ -122,15 +122,14 @@ def gaps_figure(measured: TraceStatistics) -> Figure:
     edges = np.logspace(low - 0.02, max(high, low + 0.3) + 0.02, 61)
     with style():
         figure, ax = new_figure()
-        weights = np.full(len(measured.gaps), 100 / len(measured.gaps))
-        ax.hist(measured.gaps, bins=edges.tolist(), weights=weights, color=colour_of(0))
-        ax.set_xscale("log")
+        _histogram(ax, measured.gaps, edges, len(measured.gaps))
         ticks = [tick for tick in _TICKS if edges[0] <= tick <= edges[-1]]
         if len(ticks) < 3:
             ticks = sorted(t for t in (*_TICKS, *_MORE_TICKS) if edges[0] <= t <= edges[-1])
         ax.set_xticks(ticks, [_short(tick) for tick in ticks])
         ax.minorticks_off()
-        _median(ax, float(np.median(measured.gaps)), span(float(np.median(measured.gaps))))
+        middle = float(np.median(measured.gaps))
+        _mark_median(ax, middle, span(middle))
         ax.set_xlabel("time between a device's fixes")
         ax.set_ylabel("share of gaps (%)")
     return figure
@@ -145,19 +144,23 @@ def speeds_figure(measured: TraceStatistics) -> Figure:
         if len(moving):
             low, high = np.percentile(moving, (0.5, 100))
             edges = np.logspace(np.log10(low) - 0.02, np.log10(max(high, 2 * low)) + 0.02, 61)
-            weights = np.full(len(moving), 100 / len(measured.speeds))
-            ax.hist(moving, bins=edges.tolist(), weights=weights, color=colour_of(0))
-            ax.set_xscale("log")
+            _histogram(ax, moving, edges, len(measured.speeds))
             ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             ax.xaxis.set_minor_formatter(NullFormatter())
-            _median(ax, float(np.median(moving)), f"{np.median(moving):.2g} m/s")
+            _mark_median(ax, float(np.median(moving)), f"{np.median(moving):.2g} m/s")
         ax.set_title(f"{100 * still:.1f} % of the steps do not move", fontsize=9.5, color=MUTED, loc="left")
         ax.set_xlabel("speed between fixes (m/s)")
         ax.set_ylabel("share of steps (%)")
     return figure
 
 
-def _median(ax: Axes, at: float, text: str) -> None:
+def _histogram(ax: Axes, values: np.ndarray, edges: np.ndarray, of: int) -> None:
+    """Bars over a logarithmic axis: values between edges, as percentages of so many."""
+    ax.hist(values, bins=edges.tolist(), weights=np.full(len(values), 100 / of), color=colour_of(0))
+    ax.set_xscale("log")
+
+
+def _mark_median(ax: Axes, at: float, text: str) -> None:
     ax.set_ylim(0, 1.1 * ax.get_ylim()[1])  # room for the words
     ax.axvline(at, color=INK, linewidth=1.0, linestyle="--")
     ax.annotate(

@@ -98,7 +98,7 @@ def connectivity(
         meetings = simulate(world.experiment, rounds) if world.run is None else recorded(world.run)
         found.append((world, meetings if rounds is None else meetings.first(rounds)))
     lengths = _lengths(windows, min(len(meetings.graphs) for _, meetings in found))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "variant": world.title,
             "seed": world.seed,
