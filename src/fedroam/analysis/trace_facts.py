@@ -29,11 +29,10 @@ class TraceStatistics:
     fixes: np.ndarray
 
 
-def measure_trace(trace: Trace, bin: float | None = None) -> TraceStatistics:
-    """Measure a trace. bin: seconds (default: an hour, or a minute for traces of less than six hours)."""
+def measure_trace(trace: Trace) -> TraceStatistics:
+    """Measure a trace, in bars of an hour, or of a minute for traces of less than six hours."""
     low, high = float(trace.time.min()), float(trace.time.max())
-    if bin is None:
-        bin = HOUR if high - low >= 6 * HOUR else 60.0
+    bin = HOUR if high - low >= 6 * HOUR else 60.0
     begin = np.floor(low / bin) * bin
     slot = np.floor((trace.time - begin) / bin).astype(np.int64)
     count = int(slot.max()) + 1

@@ -9,12 +9,7 @@ from matplotlib.figure import Figure
 from fedroam.analysis.connectivity.trajectory import Trajectory
 from fedroam.analysis.figures.drawing import COLOURS, INK, MUTED, empty_figure, log_ticks, round_ticks, style
 
-_MEASURED, _TIGHT, _WINDOW, _PRINTED = (
-    "measured",
-    "from measured products",
-    "p of a window: not proven",
-    "as printed",
-)
+_WINDOW = "p of a window: not proven"
 
 
 def convergence_figure(trajectory: Trajectory) -> Figure:
@@ -64,19 +59,16 @@ def _panel(
     infinite = []
     proven = printed[-1] == window[-1]  # every round is connected: B = 1, and the two readings are one
     for label, values, colour, dash in (
-        (_MEASURED, measured, INK, "-"),
-        (_TIGHT, tight, COLOURS[0], "-"),
+        ("measured", measured, INK, "-"),
+        ("from measured products", tight, COLOURS[0], "-"),
         (_WINDOW, window, COLOURS[1], (0, (5, 2))),
-        (_PRINTED, printed, COLOURS[2], (0, (1.5, 1.5))),
+        ("as printed", printed, COLOURS[2], (0, (1.5, 1.5))),
     ):
-        shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
-        if label == _WINDOW and proven:
-            shown = np.full(len(x), np.nan)
-        name_of = (
-            f"_{label}" if label == _WINDOW and proven else label
-        )  # matplotlib's way to leave it out of a legend
-        ax.plot(x, shown, label=name_of, color=colour, linestyle=dash, linewidth=1.8)
-        if np.isinf(values[-1]) and not (label == _WINDOW and proven):
+        hidden = label == _WINDOW and proven
+        shown = np.where(np.isfinite(values) & (values > 0) & (not hidden), values, np.nan)
+        named = f"_{label}" if hidden else label  # matplotlib's way to leave it out of a legend
+        ax.plot(x, shown, label=named, color=colour, linestyle=dash, linewidth=1.8)
+        if np.isinf(values[-1]) and not hidden:
             infinite.append(label)
     ax.set_yscale("log")
     if infinite:

@@ -19,6 +19,8 @@ from scipy.special import logsumexp, softmax
 from fedroam.analysis.connectivity.separability import MOST_PARAMETERS, has_minimiser, separated_in_part
 
 _WORK = 3e11  # samples x inputs x classes x evaluations that the search for a minimum may cost
+_TOLERANCE = 1e-9  # of the gradient's norm at a minimum
+_UNSURE = 1e-7  # a norm above which a search has stopped early
 _minimise: Any = optimize.minimize  # typed too narrowly for a function that gives its gradient as well
 
 
@@ -120,13 +122,13 @@ class SoftmaxProblem:
         lengths = [np.sort(np.linalg.norm(a, axis=1))[-batch_size:] for a in self.samples]
         return np.sqrt(2) * np.array([own.mean() if len(own) else 0.0 for own in lengths])
 
-    def optimum(self, start: np.ndarray, *, tolerance: float = 1e-9) -> Optimum:
+    def optimum(self, start: np.ndarray) -> Optimum:
         """The minimum of f, from `start` by L-BFGS, finished by a trust-region Newton method (conjugate gradients).
 
         Where minimisers are many (all classes' parameters may be shifted together, a pixel may always be 0), this
-        is the one nearest to `start`: no gradient points along those directions. tolerance: the gradient's norm.
-        Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above 1e-7,
-        `uncertainty` says what is not known (a cross-entropy is never below 0).
+        is the one nearest to `start`: no gradient points along those directions. The gradient's norm is to
+        be 1e-9. Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above
+        1e-7, `uncertainty` says what is not known (a cross-entropy is never below 0).
         """
         budget = int(_WORK / max(1, sum(x.size for x in self.features) * self.classes))
         separated: list[np.ndarray] = []
@@ -144,10 +146,10 @@ class SoftmaxProblem:
         options = {
             "maxiter": min(5000, max(20, budget)),
             "ftol": 0.0,
-            "gtol": tolerance / np.sqrt(len(start)),
+            "gtol": _TOLERANCE / np.sqrt(len(start)),
         }
         point = _minimise(both, start, jac=True, method="L-BFGS-B", callback=stop, options=options).x
-        if not separated and budget > 5000 and np.linalg.norm(self.gradient(point)) > tolerance:
+        if not separated and budget > 5000 and np.linalg.norm(self.gradient(point)) > _TOLERANCE:
             point = _minimise(
                 both,
                 point,
@@ -155,7 +157,7 @@ class SoftmaxProblem:
                 hessp=self._curvature,
                 method="trust-ncg",
                 callback=stop,
-                options={"gtol": tolerance, "maxiter": 300},
+                options={"gtol": _TOLERANCE, "maxiter": 300},
             ).x
         if separated:
             point = separated[-1]
@@ -163,7 +165,7 @@ class SoftmaxProblem:
         norm = float(np.linalg.norm(gradient))
         if separated:
             return Optimum(point, value, 0.0, norm, attained=False)
-        uncertainty = value if norm > max(tolerance, 1e-7) else 0.0
+        uncertainty = value if norm > _UNSURE else 0.0
         return Optimum(point, value, value, norm, self._attained(point, norm), uncertainty)
 
     def _attained(self, point: np.ndarray, gradient: float) -> bool:

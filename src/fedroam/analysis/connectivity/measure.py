@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -65,33 +64,23 @@ def problem_of(scene: Scene) -> SoftmaxProblem:
     return SoftmaxProblem(tuple(x[i] for i in held), tuple(y[i] for i in held), scene.dataset.classes, decay)
 
 
-def measure_run(
-    experiment: Experiment, rounds: int | None = None, progress: Callable[[int, int], None] | None = None
-) -> Trajectory:
+def measure_run(experiment: Experiment, rounds: int | None = None) -> Trajectory:
     """Run an experiment's first rounds (default: all) and measure what the bounds are about, in float64.
 
-    progress(round, rounds) is called after each round. Raises InputError where the theory does not speak of the
-    experiment, or its mixing weights are not doubly stochastic (then the mean moves, and Theorem 1's proof fails).
+    Raises InputError where the theory does not speak of the experiment, or its mixing weights are not doubly
+    stochastic (then the mean moves, and Theorem 1's proof fails).
     """
     training = check_convex(experiment)
     scene = prepare(experiment)
     try:
-        return _measure(
-            scene,
-            training.lr,
-            training.batch_size,
-            experiment.rounds if rounds is None else rounds,
-            progress or (lambda *_: None),
-        )
+        return _measure(scene, training, experiment.rounds if rounds is None else rounds)
     finally:
         scene.learner.close()
 
 
-def _measure(
-    scene: Scene, eta: float, batch_size: int, rounds: int, progress: Callable[[int, int], None]
-) -> Trajectory:
+def _measure(scene: Scene, training: SGD, rounds: int) -> Trajectory:
     problem, state = problem_of(scene), begin(scene)
-    clients = problem.clients
+    clients, batch_size = problem.clients, training.batch_size
     graphs, weights, gradients = [], [], []
     consensus, values = np.zeros(rounds + 1), np.zeros(rounds + 1)
     tau, sigma = np.zeros(clients), np.zeros(clients)
@@ -128,19 +117,18 @@ def _measure(
         weights.append(one)
         models = _rows(state.models.parameters)
         consensus[t], values[t] = _consensus_distance(models), problem.value(models.mean(axis=0))
-        progress(t, rounds)
-    limits = problem.gradient_limits(batch_size)
+    limits, anywhere = problem.gradient_limits(batch_size), np.full(clients, np.inf)
+    if np.isfinite(limits).all():
+        anywhere = (limits + (limits.sum() - 2 * limits) / clients) ** 2
     return Trajectory(
-        eta=eta,
+        eta=training.lr,
         problem=problem,
         contacts=ContactSequence(clients, tuple(graphs), tuple(weights)),
         consensus=consensus,
         values=values,
         gradients=np.array(gradients),
         tau=tau,
-        tau_limits=(limits + (limits.sum() - 2 * limits) / clients) ** 2
-        if np.isfinite(limits).all()
-        else np.full(clients, np.inf),
+        tau_limits=anywhere,
         sigma=sigma,
         smoothness=problem.smoothness(),
         first=first,

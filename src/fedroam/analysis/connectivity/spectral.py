@@ -33,12 +33,11 @@ _EXACT = 1e-12
 MixingMatrix = sparse.csr_array  # float64 [clients, clients], rows summing to 1
 
 
-def doubly_stochastic(weights: MixingMatrix, tolerance: float = _EXACT) -> bool:
-    """Whether rows and columns sum to 1 (to `tolerance`) and no weight is negative."""
+def doubly_stochastic(weights: MixingMatrix) -> bool:
+    """Whether rows and columns sum to 1 (to 1e-12) and no weight is negative."""
+    sums = [weights.sum(axis=axis) for axis in (0, 1)]
     return bool(
-        (weights.data >= 0).all()
-        and np.abs(weights.sum(axis=0) - 1).max(initial=0.0) <= tolerance
-        and np.abs(weights.sum(axis=1) - 1).max(initial=0.0) <= tolerance
+        (weights.data >= 0).all() and all(np.abs(each - 1).max(initial=0.0) <= _EXACT for each in sums)
     )
 
 

@@ -52,23 +52,23 @@ def agreement(affinity: np.ndarray, similarity: np.ndarray) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def rounds_shown(matrices: pd.DataFrame, name: str = "affinity") -> list[int]:
-    """Up to three recorded rounds with an entry off the diagonal: the first, the middle one and the last."""
-    own = matrices[(matrices["name"] == name) & (matrices["i"] != matrices["j"])]
+def rounds_shown(matrices: pd.DataFrame) -> list[int]:
+    """Up to three rounds whose affinities have an entry off the diagonal: the first, the middle one and the last."""
+    own = matrices[(matrices["name"] == "affinity") & (matrices["i"] != matrices["j"])]
     there = np.unique(own["round"].to_numpy())
     if not len(there):
         return []
     return [int(there[k]) for k in dict.fromkeys(np.linspace(0, len(there) - 1, _PANELS).round().astype(int))]
 
 
-def affinity_figure(matrices: pd.DataFrame, counts: np.ndarray, name: str = "affinity") -> Figure | None:
-    """Heat maps of a recorded matrix of affinities at up to three rounds, and of the class mixes' similarity.
+def affinity_figure(matrices: pd.DataFrame, counts: np.ndarray) -> Figure | None:
+    """Heat maps of the recorded affinities at up to three rounds, and of the class mixes' similarity.
 
     matrices: as `Run.matrices`. counts: training samples, whole numbers [clients, classes]. Clients are in the same
     order everywhere: neighbours have similar class mixes. The diagonal and pairs that were never weighed are grey.
     Each round has its own scale; ρ is `agreement`. None where no round has an entry off the diagonal.
     """
-    rounds = rounds_shown(matrices, name)
+    rounds = rounds_shown(matrices)
     if not rounds:
         return None
     similarity = class_similarity(counts)
@@ -79,7 +79,7 @@ def affinity_figure(matrices: pd.DataFrame, counts: np.ndarray, name: str = "aff
         for ax in axes[len(rounds) + 1 :]:
             ax.set_visible(False)
         for ax, round in zip(axes, rounds, strict=False):
-            found = matrix_of(matrices, name, round, len(counts))
+            found = matrix_of(matrices, "affinity", round, len(counts))
             shown = np.where((found == 0) | np.eye(len(found), dtype=bool), np.nan, found)
             limit = float(np.nanpercentile(np.abs(shown), _OUTLIERS)) or 1.0
             alike = agreement(found, similarity)

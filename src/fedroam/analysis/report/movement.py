@@ -114,11 +114,8 @@ def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     except InputError:
         positions = run.clients[["round", "client", "x", "y"]].assign(present=True)
         contacts = pd.DataFrame({"round": [], "i": [], "j": []}, dtype=np.int64)
-        return (
-            positions,
-            contacts,
-            ["movement was not recorded; places of evaluated rounds, without contacts."],
-        )
+        note = "movement was not recorded; places of evaluated rounds, without contacts."
+        return positions, contacts, [note]
 
 
 def _fit(clients: int, rounds: np.ndarray, contacts: int, values: int) -> tuple[np.ndarray, np.ndarray]:
@@ -190,23 +187,18 @@ def _lines(
 def _whole(shares: np.ndarray) -> np.ndarray:
     """Shares 0 to 1 as whole numbers 0 to `_SPAN`; no number as `_ABSENT`."""
     known = np.isfinite(shares)
-    return np.where(known, np.clip(np.where(known, shares, 0.0), 0, 1) * _SPAN + 0.5, _ABSENT).astype(
-        np.int64
-    )
+    whole = np.clip(np.where(known, shares, 0.0), 0, 1) * _SPAN + 0.5
+    return np.where(known, whole, _ABSENT).astype(np.int64)
 
 
 def _holds(run: Run, ids: np.ndarray) -> list[list[Any]]:
     """For each client: how many training samples, then up to three classes with most of them and their numbers."""
-    train = run.partition[run.partition["part"] == "train"].sort_values(
-        "samples", ascending=False, kind="stable"
-    )
+    train = run.partition[run.partition["part"] == "train"]
+    train = train.sort_values("samples", ascending=False, kind="stable")
     by_client = {int(str(client)): rows for client, rows in train.groupby("client")}
     facts: list[list[Any]] = []
     for client in ids:
-        rows = by_client.get(int(client))
-        if rows is None:
-            facts.append([0, []])
-            continue
+        rows = by_client.get(int(client), train[:0])
         top = [[str(name), int(n)] for name, n in zip(rows["class"][:3], rows["samples"][:3], strict=True)]
         facts.append([int(rows["samples"].sum()), top])
     return facts

@@ -55,18 +55,16 @@ class Evidence:
     parts: tuple[Evidence, ...] = field(default=())
 
 
-def interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> tuple[float, float]:
-    """Confidence interval of the mean by Student's t with n - 1 degrees of freedom; NaN for fewer than 2 values."""
-    return interval_of(*mean_and_error(values), len(values), level)
+def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """95 % confidence interval of the mean by Student's t with n - 1 degrees of freedom; NaN below 2 values."""
+    return interval_of(*mean_and_error(values), len(values))
 
 
-def interval_of(mean: float, error: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """The same from the mean of n values and its standard error."""
-    if not 0 < level < 1:
-        raise InputError(f"level = {level:g}: allowed is a number between 0 and 1, e.g. 0.95")
+def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
+    """95 % confidence interval of a mean of n values with standard error `error`, as `interval` gives it."""
     if n < 2 or not math.isfinite(error):
         return math.nan, math.nan
-    half = float(stats.t.ppf((1 + level) / 2, n - 1)) * error
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
     return mean - half, mean + half
 
 
