@@ -1,4 +1,4 @@
-"""The comparison table against numbers worked out by hand."""
+"""The comparison of variants against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,18 +6,12 @@ import io
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from fedroam.analysis import compare_runs, print_comparison, variants
-from fedroam.analysis.formatting import energy, number, size
+from fedroam.analysis import compare_runs, print_comparison
 from fedroam.analysis.report.headline import headline
 from fedroam.analysis.report.table import cells, columns, remarks
-from fedroam.analysis.statistics.paired import interval_of
-from fedroam.analysis.variants import mean_and_error, over_seeds
 from fedroam.errors import InputError
 from support.made_runs import made_run
 
@@ -115,13 +109,6 @@ def test_runs_without_an_account_have_no_energy(table_runs: list, tmp_path: Path
     assert cells(mixed)[0][-4:] == ["1.5 MB", "–", "–", "–"]
 
 
-def test_joules_have_a_unit_that_fits() -> None:
-    amounts = (0, 4.461e3, 12.4, 0.0133, 2.5e6, float("nan"), 999.6)
-    assert [energy(amount) for amount in amounts] == [
-        "0 J", "4.46 kJ", "12.4 J", "13.3 mJ", "2.5 MJ", "–", "1000 J",
-    ]  # fmt: skip
-
-
 def test_default_threshold_is_a_share_of_the_highest_final(table_runs: list) -> None:
     found = compare_runs(table_runs)
     assert found.threshold == pytest.approx(0.9 * 0.8)
@@ -191,83 +178,6 @@ def test_a_run_given_twice_counts_once(table_runs: list) -> None:
     assert compare_runs([*table_runs, *table_runs]).table["seeds"].tolist() == [3, 3]
 
 
-def test_equal_names_with_other_settings_stay_apart(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path / "a", "random", 0, [0.1], settings={"mobility": {"kind": "random", "mobile": 1}}),
-        made_run(tmp_path / "b", "random", 0, [0.2], settings={"mobility": {"kind": "random", "mobile": 5}}),
-    ]
-    assert [group.label for group in variants(runs)] == [
-        "random (mobility.mobile=1)",
-        "random (mobility.mobile=5)",
-    ]
-
-
-def test_settings_without_influence_do_not_split_a_variant(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path, "", seed, [0.1], settings={"engine": {"kind": "cpu", "workers": seed + 1}})
-        for seed in (0, 1)
-    ]
-    assert [(group.label, len(group.runs)) for group in variants(runs)] == [("made", 2)]
-
-
-def test_over_seeds_takes_rounds_that_all_have(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path, "", 0, [0.1, 0.2, 0.3], done=False, planned=90),
-        made_run(tmp_path, "", 1, [0.3, 0.6], done=False, planned=90),
-    ]
-    (group,) = variants(runs)
-    table = over_seeds(group, "accuracy")
-    assert table["round"].tolist() == [0, 10]
-    assert table["mean"].tolist() == pytest.approx([0.2, 0.4])
-    assert table["error"].tolist() == pytest.approx([0.1, 0.2])
-    assert over_seeds(group, "no such column")["mean"].isna().all()
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.floats(-1e3, 1e3))
-def test_mean_and_error_shift(values: list[float], shift: float) -> None:
-    mean, error = mean_and_error(values)
-    moved, same = mean_and_error(np.add(values, shift))
-    assert moved == pytest.approx(mean + shift, abs=1e-9)
-    assert same == pytest.approx(error, abs=1e-9)
-    assert error >= 0
-
-
-def test_mean_and_error_of_few() -> None:
-    assert mean_and_error([2.0])[0] == 2.0
-    assert math.isnan(mean_and_error([2.0])[1])
-    assert all(map(math.isnan, mean_and_error([])))
-    assert all(map(math.isnan, mean_and_error([1.0, math.inf])))
-
-
-def test_interval_against_the_table_of_student() -> None:
-    low, high = interval_of(0.25, 0.05, 3)  # t(0.975; 2) = 4.3027
-    assert (low, high) == (
-        pytest.approx(0.25 - 4.3027 * 0.05, abs=1e-5),
-        pytest.approx(0.25 + 4.3027 * 0.05, abs=1e-5),
-    )
-    assert math.isnan(interval_of(0.25, math.nan, 1)[0])
-
-
-def test_headline_says_what_the_interval_allows(tmp_path: Path) -> None:
-    runs = [made_run(tmp_path, "static", s, [0.1, v]) for s, v in enumerate((0.50, 0.51, 0.52))]
-    runs += [made_run(tmp_path, "random", s, [0.1, v]) for s, v in enumerate((0.80, 0.82, 0.81))]
-    runs += [made_run(tmp_path, "wild", s, [0.1, v]) for s, v in enumerate((0.30, 0.51, 0.70))]
-    first, clear, unclear, last = headline(compare_runs(runs))
-    assert "“random” ends highest: test accuracy 81.0 ± 0.6" in first
-    assert "3 seeds" in first
-    assert "+30.0 ± 0.6" in clear
-    assert "excludes zero" in clear
-    assert "no difference is established" in unclear
-    assert "not corrected" in last
-
-
-def test_headline_of_one_seed_claims_no_error(tmp_path: Path) -> None:
-    runs = [made_run(tmp_path, "static", 0, [0.1, 0.5]), made_run(tmp_path, "random", 0, [0.1, 0.4])]
-    first, second = headline(compare_runs(runs))
-    assert "±" not in first + second
-    assert "−10.0 percentage points, one seed: no error can be given" in second
-
-
 @pytest.mark.parametrize("width", [200, 80])
 def test_printed_table(table_runs: list, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
@@ -293,12 +203,3 @@ def test_printed_table_takes_names_literally(tmp_path: Path) -> None:
     text = console.export_text()
     assert "[red]x[/red] *" in text
     assert "unfinished, at round 10 of 90" in text
-
-
-def test_numbers_as_words() -> None:
-    assert number(0.256, 0.031, scale=100) == "25.6 ± 3.1"
-    assert number(-0.1, scale=100, sign=True) == "−10.0"
-    assert number(math.nan, 1.0) == "–"
-    assert [size(v) for v in (12, 999, 1000, 34_700_000, 999_700_000, 2e12, math.nan)] == [
-        "12 B", "999 B", "1 kB", "34.7 MB", "1000 MB", "2 TB", "–",
-    ]  # fmt: skip
