@@ -14,18 +14,18 @@ from fedroam.cli.console import out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
-    from fedroam.analysis.report.marginals import Point
+    from fedroam.analysis.report.marginals import SweepPoint
 
 
-def points_of(folder: str | Path) -> list[Point]:
+def points_of(folder: str | Path) -> list[SweepPoint]:
     """The rows of a sweep with their finished runs. Raises InputError where the folder is no sweep."""
-    from fedroam.analysis.report.marginals import Point
+    from fedroam.analysis.report.marginals import SweepPoint
     from fedroam.sweep import open_sweep
 
     sweep = open_sweep(folder)
     if not sweep.varied:
         raise InputError(f"{folder}: nothing varies in this sweep but the seed")
-    return [Point(row.keys, row.seed, row.run if row.state == "done" else None) for row in sweep.runs]
+    return [SweepPoint(row.keys, row.seed, row.run if row.state == "done" else None) for row in sweep.runs]
 
 
 def compare_by(
@@ -34,7 +34,7 @@ def compare_by(
     """Print the table by settings, and where a threshold is reached; write it as CSV, too."""
     from fedroam.analysis.figures.error_bars import key_text
     from fedroam.analysis.formatting import number
-    from fedroam.analysis.report.marginals import by_table, group, reaching
+    from fedroam.analysis.report.marginals import marginal, marginal_table, reaching
     from fedroam.study.measures import measure
 
     if len(folders) != 1:
@@ -43,8 +43,8 @@ def compare_by(
         raise InputError(f"--by {by[-1]}: given twice")
     chosen = measure(statistic)
     points = points_of(folders[0])
-    grouped = group(points, by, chosen.number)
-    table = by_table(grouped)
+    grouped = marginal(points, by, chosen.number)
+    table = marginal_table(grouped)
     grid = Table(box=None, pad_edge=False, header_style="bold")
     unit = "points" if chosen.unit == "%" else chosen.unit
     heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({chosen.unit})"]

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeVar
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
-from fedroam.analysis.figures.error_bars import Response, dose_figure
-from fedroam.analysis.figures.heatmap import heat_figure
-from fedroam.analysis.figures.lines import Line, series_figure
+from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure
+from fedroam.analysis.figures.heatmap import heatmap_figure
+from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.variants import mean_and_error
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
@@ -179,7 +179,7 @@ class Curves:
                 values = tuple(self.factor * _series(run, by_round) for run in runs)
                 drawn.append(Line(label, values, grey=label in self.grey))
             panels.append((title, drawn))
-        return series_figure(panels, self.ylabel)
+        return lines_figure(panels, self.ylabel)
 
 
 def _series(run: Run, by_round: ByRound) -> pd.Series:
@@ -210,14 +210,14 @@ class Doses:
     def draw(self, read: Reader) -> Drawing | None:
         """See `Figure`."""
         lines = [
-            Response(label, tuple((key, tuple(read(value).values())) for key, value in line.items()))
+            ErrorBars(label, tuple((key, tuple(read(value).values())) for key, value in line.items()))
             for label, line in self.lines.items()
         ]
         bound = self.bound
         if isinstance(bound, Value):
             bound = mean_and_error(list(read(bound).values()))[0]
         shown = None if bound is None else (self.bound_label, self.share * bound)
-        return dose_figure(lines, self.xlabel, self.ylabel, bound=shown)
+        return error_bar_figure(lines, self.xlabel, self.ylabel, bound=shown)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Heat:
         """See `Figure`."""
         columns, rows = (list(dict.fromkeys(key[k] for key in self.cells)) for k in (0, 1))
         values = {key: list(read(value).values()) for key, value in self.cells.items()}
-        return heat_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
+        return heatmap_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fedroam.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedroam.analysis.connectivity.contact_statistics import Meetings
+    from fedroam.analysis.connectivity.contact_statistics import ContactSequence
     from fedroam.experiment import Experiment
     from fedroam.recording import Run
 
@@ -93,12 +93,12 @@ def connectivity(
         raise InputError(f"--rounds {rounds}: allowed is a whole number from 1 on")
     if sliding and keep_last:
         raise InputError("--sliding and --keep-last: allowed is one of the two")
-    found: list[tuple[_World, Meetings]] = []
+    found: list[tuple[_World, ContactSequence]] = []
     for world in worlds:
         meetings = simulate(world.experiment, rounds) if world.run is None else recorded(world.run)
         found.append((world, meetings if rounds is None else meetings.first(rounds)))
     lengths = _lengths(windows, min(len(meetings.graphs) for _, meetings in found))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "variant": world.title,
             "seed": world.seed,
@@ -113,7 +113,7 @@ def connectivity(
     if folder is not None:
         from fedroam.analysis.connectivity.figures import smallest_figure, windows_figure
 
-        groups: dict[str, list[Meetings]] = {}
+        groups: dict[str, list[ContactSequence]] = {}
         for world, meetings in found:
             groups.setdefault(world.title or "all", []).append(meetings)
         smallest: dict[str, list[float]] = {}
@@ -194,7 +194,7 @@ def _lengths(text: str | None, rounds: int) -> list[int]:
 
 
 def _tables(
-    found: list[tuple[_World, Meetings]], lengths: list[int], keep_last: bool
+    found: list[tuple[_World, ContactSequence]], lengths: list[int], keep_last: bool
 ) -> dict[str, pd.DataFrame]:
     """Tables of all worlds: per round, per window length, per pair."""
     import pandas as pd
@@ -227,7 +227,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Train the first world of each variant; its measurements and bounds, printed, as a table, and drawn."""
     from fedroam.analysis.connectivity.bounds_figure import convergence_figure
-    from fedroam.analysis.connectivity.measure import follow
+    from fedroam.analysis.connectivity.measure import measure_run
 
     firsts: dict[str, _World] = {}
     for world in worlds:
@@ -236,7 +236,7 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
     figures: dict[str, Any] = {}
     for title, world in firsts.items():
         ending = None if rounds is None else min(rounds, world.experiment.rounds)
-        trajectory = follow(world.experiment, ending)
+        trajectory = measure_run(world.experiment, ending)
         lines = trajectory.lines()
         say()
         say(f"{title or 'convergence'}, seed {world.seed}, {len(trajectory.weights)} rounds:")

@@ -12,7 +12,7 @@ from fedroam.cli.console import out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
-    from fedroam.analysis.report.marginals import Point
+    from fedroam.analysis.report.marginals import SweepPoint
     from fedroam.recording import Run
 
 
@@ -61,13 +61,13 @@ def compare(
 
         compare_by(folders, by, statistic, reach, csv)
         return
-    from fedroam.analysis import compare_table, print_table
+    from fedroam.analysis import compare_runs, print_comparison
 
-    table = compare_table(_open(folders), last=last, threshold=threshold)
+    comparison = compare_runs(_open(folders), last=last, threshold=threshold)
     if csv is not None:
         with writing(csv):
-            table.to_csv(csv, index=False)
-    print_table(table, out())
+            comparison.table.to_csv(csv, index=False)
+    print_comparison(comparison, out())
     if csv is not None:
         say(f"table: {csv}")
 
@@ -104,7 +104,7 @@ def _open(folders: list[str]) -> list[Run]:
     return list(found.values())
 
 
-def _points(folders: list[str]) -> list[Point]:
+def _points(folders: list[str]) -> list[SweepPoint]:
     """The rows of a sweep, where one is all that is reported on."""
     if len(folders) != 1 or not (Path(folders[0]) / "sweep.json").exists():
         return []

@@ -88,9 +88,9 @@ def run(
 
 def _conclude(runs: list[Run], root: Path, report: bool) -> None:
     """The table, what went astray, and the report."""
-    from fedroam.analysis import compare_table, print_table
+    from fedroam.analysis import compare_runs, print_comparison
 
-    print_table(compare_table(runs), out())
+    print_comparison(compare_runs(runs), out())
     home = runs[0].folder if len(runs) == 1 else root
     say(f"runs: {home}")
     if report:

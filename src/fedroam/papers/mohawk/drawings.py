@@ -14,8 +14,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.curves import draw
-from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, legend, seeds_title, style
+from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, draw_line, legend, seeds_title, style
 from fedroam.analysis.variants import mean_and_error
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
@@ -118,7 +117,7 @@ def availability(
         for ax, (ylabel, each) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
             for k, label in enumerate(lines):
                 mean, error = _mean_and_error([table[k] for table in each])
-                draw(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
+                draw_line(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
             ax.set_ylabel(ylabel)
             ax.set_ylim(bottom=0)
             ax.margins(x=0.01)
@@ -185,12 +184,12 @@ def _against(
     ends, dots = [0.0], []
     for k, (label, several) in enumerate(lines.items()):
         if not several:  # named in the legend nevertheless, which serves all panels
-            draw(ax, k, label, *np.zeros((3, 0)))
+            draw_line(ax, k, label, *np.zeros((3, 0)))
             continue
         rounds = sorted(set.intersection(*(set(column(run).index) for run in several)))
         mean, error = _mean_and_error([100 * column(run).loc[rounds] for run in several])
         spent = np.mean([energy(run).loc[rounds].to_numpy() for run in several], axis=0)
-        draw(ax, k, label, spent, mean, error)
+        draw_line(ax, k, label, spent, mean, error)
         aim = threshold(several[0])
         there = np.flatnonzero(mean >= aim)
         ends.append(float(spent[there[0]] if len(there) else spent[-1]))
