@@ -18,7 +18,7 @@ from fedroam.papers.reza.study import STUDY as REZA
 from fedroam.papers.steered_variants import PATTERNS, Catalogue, Network, about
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.study import Curves, Doses, Heat, Study, judge_study
+from fedroam.study import Curves, Doses, Heat, Study, evaluate_study
 from fedroam.study.measures import later_half, smallest_b
 from fedroam.study.values import Find, Measure, Reader
 from support.made_runs import made_run
@@ -185,15 +185,15 @@ def test_a_catalogue_shares_runs() -> None:
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_judging_made_runs(study: Study, find: Find) -> None:
-    judgement = judge_study(study, "full", range(3), find)
-    assert not judgement.missing
-    assert set(judgement.verdicts) == {claim.name for claim in study.claims}
+    result = evaluate_study(study, "full", range(3), find)
+    assert not result.missing
+    assert set(result.verdicts) == {claim.name for claim in study.claims}
     gains = {"dam-beats-random": 10, "random-beats-static": 20, "dcm-beats-dam": 2}
     for name, points in gains.items():  # of rounds 0, 20 and 40 the later half is the last alone
-        assert judgement.verdicts[name].evidence.estimate == pytest.approx(points)
-    quick = judge_study(study, "quick", range(2), lambda variant, seed: None)
+        assert result.verdicts[name].evidence.estimate == pytest.approx(points)
+    quick = evaluate_study(study, "quick", range(2), lambda variant, seed: None)
     assert {verdict.word for verdict in quick.verdicts.values()} == {"undecided"}
-    assert set(quick.verdicts) < set(judgement.verdicts)
+    assert set(quick.verdicts) < set(result.verdicts)
     for figure in study.figures[:4]:
         assert figure.draw(Reader(find, range(3))) is not None
 
