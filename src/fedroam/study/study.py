@@ -15,10 +15,10 @@ from fedroam.experiment import Experiment, overlay, read_settings
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Describe
 from fedroam.study.items import Figure, Search, Table
-from fedroam.study.values import Item, StudyVariant, needed
+from fedroam.study.values import Item, Settings, StudyVariant, needed
 
 # Settings laid over others; or a function of the scale's name that gives them.
-Changes = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
+Changes = Settings | Callable[[str], Settings]
 
 
 def declared(names: Iterable[str]) -> dict[str, Changes]:
@@ -55,7 +55,7 @@ class Scale:
     """
 
     seeds: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
@@ -76,7 +76,7 @@ class Study:
     title: str
     paper: str
     about: str
-    base: str | Mapping[str, Any]
+    base: str | Settings
     variants: Mapping[str, Changes]
     scales: Mapping[str, Scale]
     tables: tuple[Table, ...] = ()

@@ -13,6 +13,8 @@ import numpy as np
 from fedroam.experiment import overlay
 from fedroam.recording import Run
 
+# Settings of an experiment, as in a TOML file, to be laid over others.
+Settings = Mapping[str, Any]
 # The finished run of a variant and seed, or None where there is none.
 Find = Callable[[str, int], Run | None]
 
@@ -26,18 +28,16 @@ class StudyVariant(str):
 
     __slots__ = ("at", "settings")
 
-    settings: Mapping[str, Any]
-    at: Mapping[str, Mapping[str, Any]]
+    settings: Settings
+    at: Mapping[str, Settings]
 
-    def __new__(
-        cls, name: str, settings: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]] | None = None
-    ) -> Self:
+    def __new__(cls, name: str, settings: Settings, at: Mapping[str, Settings] | None = None) -> Self:
         """A name, its settings, and by a scale's name those that are laid over them there."""
         self = super().__new__(cls, name)
         self.settings, self.at = settings, at or {}
         return self
 
-    def changes(self, scale: str) -> Mapping[str, Any]:
+    def changes(self, scale: str) -> Settings:
         """Its settings at a scale."""
         return overlay(self.settings, self.at.get(scale, {}), [])
 
