@@ -13,9 +13,17 @@ import pytest
 
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, read_settings
-from fedroam.papers.mocfl.effects import AS_FEDGH, SERVER_AND_START
 from fedroam.papers.mocfl.findings import findings
-from fedroam.papers.mocfl.runs import METHODS, OPTIONS, best, fluctuation, late, seconds, traffic
+from fedroam.papers.mocfl.measures import (
+    AS_FEDGH,
+    SERVER_AND_START,
+    best,
+    fluctuation,
+    late,
+    seconds,
+    traffic,
+)
+from fedroam.papers.mocfl.runs import METHODS, OPTIONS
 from fedroam.papers.mocfl.study import STUDY
 from fedroam.recording import Run
 from fedroam.runner import run

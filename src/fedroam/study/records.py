@@ -57,20 +57,7 @@ def claims_table(result: StudyResult) -> pd.DataFrame:
 
 
 def _numbers(evidence: Evidence) -> dict[str, Any]:
-    return {
-        "test": evidence.test,
-        "n": evidence.n,
-        "estimate": evidence.estimate,
-        "error": evidence.error,
-        "low": evidence.low,
-        "high": evidence.high,
-        "bound": evidence.bound,
-        "statistic": evidence.statistic,
-        "df": evidence.df,
-        "p_holds": evidence.p_holds,
-        "p_fails": evidence.p_fails,
-        "note": evidence.note,
-    }
+    return {name: value for name, value in vars(evidence).items() if name not in ("kind", "values", "parts")}
 
 
 def as_json(result: StudyResult) -> dict[str, Any]:
@@ -126,13 +113,7 @@ def _cell(each: CellResult) -> dict[str, Any]:
 
 
 def _threshold(found: Threshold) -> dict[str, Any]:
-    return {
-        "keys": found.keys,
-        "first": found.first,
-        "sure": found.sure,
-        "ruled_out": found.ruled_out,
-        "by_seed": found.by_seed,
-    }
+    return {name: value for name, value in vars(found).items() if name != "evidence"}
 
 
 def _plain(value: Any) -> Any:

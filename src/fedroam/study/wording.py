@@ -166,7 +166,7 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
     (an estimate on the wrong side of its bound: not yet evidence against it), the farthest first.
     """
     parts = [] if evidence is None else comparisons(claim, evidence)
-    count = len(parts) or claim.test.count
+    count = len(parts) or max(len(claim.test.tests), 1)
     if count <= FEW:
         return claim.test.words
     asked = {part.test.asked for part in parts}
