@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedroam.errors import InputError
-from fedroam.papers import find_study, studies
+from fedroam.papers import studies
 from fedroam.recording import Run
 from fedroam.study import (
     Cell,
@@ -27,11 +26,14 @@ from fedroam.study import (
     Scale,
     Search,
     Study,
+    StudyVariant,
     Table,
     all_of,
     average,
     best,
     by_group,
+    declared,
+    declared_by,
     equal,
     evaluate_study,
     falls,
@@ -42,6 +44,7 @@ from fedroam.study import (
     mean_model,
     measure,
     order,
+    over,
     over_run,
     ratio,
     rises,
@@ -53,7 +56,8 @@ from fedroam.study import (
 )
 from fedroam.study.page import write_study
 from fedroam.study.records import cells_table, claims_table
-from fedroam.study.values import Find, Reader
+from fedroam.study.study import all_but
+from fedroam.study.values import Find, Reader, product
 from support.made_runs import made_run
 
 # Final accuracies (%) by seed.
@@ -335,18 +339,34 @@ def test_the_studies_of_fedroam_are_sound() -> None:
             assert {c.name for c in each.claims if each.can(c, scale)}
 
 
-def test_a_study_file(tmp_path: Path) -> None:
-    for text, words in (
-        ("STUDY = 3", "must define STUDY, a fedroam.study.Study; it holds int"),
-        ("1 +", "SyntaxError"),
-    ):
-        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=words):
-            find_study(str(tmp_path / "mine.py"))
-    with pytest.raises(InputError, match=r"unknown study 'quickstrat'.*did you mean 'quickstart'"):
-        find_study("quickstrat")
-    taken = "from fedroam.papers import find_study\nSTUDY = find_study('quickstart')[0]\n"
-    (tmp_path / "mine.py").write_text(taken, encoding="utf-8")
-    with pytest.raises(InputError, match="the name 'quickstart' is taken"):
-        find_study(str(tmp_path / "mine.py"))
-    assert replace(find_study("quickstart")[0], name="mine").name == "mine"
+def test_a_variant_carries_its_settings_to_the_study() -> None:
+    slow = StudyVariant("slow", {"rounds": 9, "mobility": {"mobile": 1}}, {"quick": {"rounds": 4}})
+    claims = (Claim("x", "", order(final.of(slow), final.of("a"))), Claim("y", "", over(final.of(slow), 3)))
+    variants = {"a": {}, **declared_by(claims)}
+    assert list(variants) == ["a", "slow"]
+    made = study(variants=variants, claims=claims, scales={"quick": Scale(1), "full": Scale(1)})
+    assert made.needs("full") == ("a", "slow")
+    assert [made.experiment("slow", scale).rounds for scale in ("quick", "full")] == [4, 9]
+    assert made.experiment("slow", "quick").mobility.mobile == 1
+    other = StudyVariant("slow", {"rounds": 8})
+    with pytest.raises(InputError, match="variant slow: declared twice, with other settings the second time"):
+        declared([slow, other])
+    assert declared([slow, StudyVariant("slow", dict(slow.settings), dict(slow.at)), "a"]).keys() == {"slow"}
+    both = (Claim("z", "", over(final.of(slow) + final.of("b"), 3)),)
+    assert all_but((*claims, *both), claims) == ("b",)
+
+
+def test_what_is_alike_is_computed_once(find: Find) -> None:
+    calls: list[str] = []
+
+    def number(run: Run) -> float:
+        calls.append(run.folder.name)
+        return 3.0
+
+    shared = Measure("shared", "J", number, alike=lambda run: run.folder.name)
+    times = product("times", "J", final, shared)
+    read = Reader(find, range(2))
+    assert read(times.of("a")) == pytest.approx({0: 150, 1: 180})
+    assert read(times.of("b") - 2 * shared.of("c")) == pytest.approx({0: 175.5, 1: 204})
+    assert sorted(calls) == ["seed-0", "seed-1"]
+    assert times.number(run_of(find)) == pytest.approx(150)

@@ -54,7 +54,7 @@ class NeedsRuns(Protocol):
 Kind = Literal["table", "search", "figure", "claim"]
 
 
-class Item(NeedsRuns, Protocol):
+class Item(Protocol):
     """A table, search, figure or claim of a study."""
 
     kind: ClassVar[Kind]
@@ -67,6 +67,11 @@ class Item(NeedsRuns, Protocol):
     @property
     def title(self) -> str:
         """Its heading."""
+        ...
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
         ...
 
 
