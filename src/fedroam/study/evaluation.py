@@ -70,7 +70,7 @@ class StudyResult:
     findings: tuple[Finding, ...] = ()
 
     def families(self) -> str:
-        """Over how many claims verdicts were corrected: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
+        """How many claims were corrected together: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
         sizes: dict[str, int] = {}
         for claim in self.study.claims:
             if claim.name in self.verdicts:
@@ -112,7 +112,7 @@ def evaluate_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -
 
 
 def _verdicts(study: Study, scale: str, reader: Reader) -> dict[str, Verdict]:
-    """On the claims that the scale can test, corrected family by family."""
+    """A verdict on each claim that the scale can test, corrected family by family."""
     families: dict[str, list[Claim]] = {}
     for claim in study.claims:
         if study.can(claim, scale):

@@ -119,11 +119,11 @@ class Search:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants whose runs it needs."""
-        return needed([*self.values.values(), *_values([self.bound])])
+        return needed([*self.values.values(), *_bounding(self.bound)])
 
 
-def _values(bounds: Sequence[Value | float | None]) -> list[Value]:
-    """Those of several bounds that are values of runs."""
+def _bounding(*bounds: Value | float | None) -> list[Value]:
+    """The bounds that are values of runs, not plain numbers."""
     return [bound for bound in bounds if isinstance(bound, Value)]
 
 
@@ -195,7 +195,7 @@ class Doses:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants of its points and of its bound."""
-        return needed([*(v for line in self.lines.values() for v in line.values()), *_values([self.bound])])
+        return needed([*(v for line in self.lines.values() for v in line.values()), *_bounding(self.bound)])
 
     def draw(self, read: Reader) -> Drawing | None:
         """A point for each value, with a bar over its seeds."""

@@ -223,7 +223,7 @@ class Quotient:
 
     @property
     def measures(self) -> frozenset[str]:
-        """None: a quotient is a measure of its own."""
+        """No names: a quotient is a measure of its own."""
         return frozenset()
 
     @property
@@ -255,7 +255,7 @@ class Reader:
         self._by_key: dict[tuple[Measure, Hashable], float] = {}
 
     def __call__(self, value: Value | Quotient) -> dict[int, float]:
-        """By seed, for the seeds whose runs have all finished."""
+        """A value by seed, for the seeds whose runs have all finished."""
         found = {seed: value.number(partial(self._term, seed)) for seed in self.seeds}
         return {seed: number for seed, number in found.items() if number is not None}
 

@@ -79,7 +79,7 @@ def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
 
 
 def _gaps(there: dict[tuple[str, str], CellResult], column: str, row: str, baseline: str) -> np.ndarray:
-    """By seed, how far a row is ahead of a baseline."""
+    """How far a row is ahead of a baseline, one number a seed that both have."""
     if (column, row) not in there or (column, baseline) not in there:
         return np.zeros(0)
     own, base = there[column, row].by_seed, there[column, baseline].by_seed

@@ -67,7 +67,7 @@ def _classes(runs: Mapping[str, Sequence[Run]]) -> Drawing:
 
 
 def _holdings(runs: Mapping[str, Sequence[Run]]) -> Drawing:
-    """Who holds what."""
+    """Bars: training samples of each client by class."""
     from fedroam.analysis.figures.catalogue import class_counts
     from fedroam.analysis.figures.holdings import holdings_figure
 

@@ -20,10 +20,10 @@ from fedroam.papers.mocfl.measures import (
     UNTRAINED,
     Contrast,
     ahead,
-    as_judged,
     best,
     drop,
     late,
+    mean_of_clients,
     own_head,
     part_brings,
 )
@@ -47,7 +47,7 @@ _SHARED = {METHODS[kind]: kind for kind in METHODS if kind not in BASELINES}
 
 
 def findings(read: Reader) -> list[Finding]:
-    """Of the runs that there are; what has no runs is not spoken of."""
+    """Describe the runs that there are; what has no runs is not spoken of."""
     told = (
         Finding("Where our ranking differs from the paper's", tuple(_ranking(read))),
         Finding("Why: what sharing brings over learning alone", tuple(_alone(read))),
@@ -200,9 +200,10 @@ def _server(read: Reader) -> Iterable[str]:
 
 def _prototypes(read: Reader) -> Iterable[str]:
     for n in RATES:
-        among_all = as_judged.of(variant("fedproto", n))
+        among_all = mean_of_clients.of(variant("fedproto", n))
         ways = {
-            "among the classes it holds": as_judged.of(variant("fedproto", n, without="held")) - among_all,
+            "among the classes it holds": mean_of_clients.of(variant("fedproto", n, without="held"))
+            - among_all,
             "by its own head": own_head.of(variant("fedproto", n)) - among_all,
         }
         found = effects(read, ways)

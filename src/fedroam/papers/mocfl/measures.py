@@ -34,7 +34,7 @@ def _by_round(run: Run, of: str) -> float:
 
 
 def _usual_seconds(run: Run) -> float:
-    """The median round's: a run that was paused, or had to share its core for a while, is not judged by that."""
+    """Seconds of the median round, which a pause or a shared core for a while does not change."""
     times = column(run, "seconds")
     return float(np.median(np.diff(times) / np.diff(times.index)))
 
@@ -59,7 +59,7 @@ best = Measure(
 late = Measure("pooled accuracy, last ten rounds", "%", lambda run: _last_ten(run, "accuracy_pooled"))
 balanced = Measure("balanced accuracy, last ten rounds", "%", lambda run: _last_ten(run, "balanced_accuracy"))
 macro_f1 = Measure("macro-F1, last ten rounds", "%", lambda run: _last_ten(run, "macro_f1"))
-spread = Measure(
+deviation = Measure(
     "standard deviation of accuracy over clients, last ten rounds",
     "pp",
     lambda run: _last_ten(run, "accuracy_std"),
@@ -67,7 +67,7 @@ spread = Measure(
 fluctuation = Measure(
     "standard deviation of pooled accuracy over the later half's rounds", "pp", _fluctuation, digits=2
 )
-as_judged = Measure(
+mean_of_clients = Measure(
     "mean over clients of accuracy, last ten rounds", "%", lambda run: _last_ten(run, "accuracy")
 )
 own_head = Measure(

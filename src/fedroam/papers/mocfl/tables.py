@@ -37,7 +37,7 @@ _MEASURES: dict[str, Measure] = {
     "Last ten rounds (%)": measures.late,
     "Balanced accuracy (%)": measures.balanced,
     "Macro-F1 (%)": measures.macro_f1,
-    "Spread over clients (pp)": measures.spread,
+    "Spread over clients (pp)": measures.deviation,
 }
 
 
@@ -212,10 +212,10 @@ TABLES = (
         {
             f"{head}: {label} (%)": (n, m)
             for head, n in _NC.items()
-            for label, m in (("server's", measures.as_judged), ("own", measures.own_head))
+            for label, m in (("server's", measures.mean_of_clients), ("own", measures.own_head))
         },
         # A baseline is judged in one way only: both columns show it.
-        lambda kind, of: (measures.as_judged if kind in BASELINES else of[1]).of(variant(kind, of[0])),
+        lambda kind, of: (measures.mean_of_clients if kind in BASELINES else of[1]).of(variant(kind, of[0])),
         source="the paper does not say which it judges",
         caption="Each client counts once; mean of the last ten rounds. Baselines are the same in both columns.",
     ),
@@ -223,10 +223,10 @@ TABLES = (
         "prototypes",
         "FedProto's clients judged in three ways, all active",
         {
-            "nearest of all prototypes": ("fedproto", "", measures.as_judged),
-            "nearest of those of classes held": ("fedproto", "held", measures.as_judged),
+            "nearest of all prototypes": ("fedproto", "", measures.mean_of_clients),
+            "nearest of those of classes held": ("fedproto", "held", measures.mean_of_clients),
             "own head": ("fedproto", "", measures.own_head),
-            **{label: (kind, "", measures.as_judged) for kind, label in BASELINES.items()},
+            **{label: (kind, "", measures.mean_of_clients) for kind, label in BASELINES.items()},
         },
         {f"{head} (%)": n for head, n in _NC.items()},
         lambda how, n: how[2].of(variant(how[0], n, without=how[1])),

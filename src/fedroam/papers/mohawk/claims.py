@@ -16,7 +16,7 @@ from fedroam.papers.mohawk.measures import (
     wasted,
     wasted_more,
 )
-from fedroam.papers.mohawk.runs import BASELINES, DATA, K2, SPLITS, present, spread, turned
+from fedroam.papers.mohawk.runs import BASELINES, DATA, K2, SPLITS, present, turned, with_access_points
 from fedroam.papers.mohawk.tables import ACCESS_POINTS
 from fedroam.study.claims import Claim, Test, all_of, each_over, falls, over, ratio, rises, under
 from fedroam.study.values import Measure, Value, average
@@ -61,7 +61,9 @@ def _lost(data: str, method: str) -> Value:
 def _dropped(data: str, split: str, method: str) -> Value:
     """Accuracy with the fewest access points minus that with the most."""
     few, *_, many = ACCESS_POINTS
-    return last_day.of(spread(data, split, method, few)) - last_day.of(spread(data, split, method, many))
+    return last_day.of(with_access_points(data, split, method, few)) - last_day.of(
+        with_access_points(data, split, method, many)
+    )
 
 
 def _as_fast(method: str, switch: str) -> Test:

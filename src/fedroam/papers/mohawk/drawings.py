@@ -87,8 +87,7 @@ def counted(runs: Sequence[Run], hours: int, until: int | None = None) -> pd.Dat
     stretch = (grown.index.to_numpy() - 1) // hours
     enough = 2 * np.bincount(stretch)[stretch] >= hours
     table = grown[enough].groupby(stretch[enough]).mean()
-    table.index = (table.index + 0.5) * hours / DAY
-    return table
+    return table.set_axis((table.index + 0.5) * hours / DAY)
 
 
 def _hourly(run: Run) -> pd.Series:

@@ -21,7 +21,7 @@ from fedroam.papers.mohawk.runs import (
     main,
     on_trace,
     present,
-    spread,
+    with_access_points,
 )
 from fedroam.papers.mohawk.tables import ACCESS_POINTS
 from fedroam.study.items import Curves, Doses, Figure, OwnFigure
@@ -169,7 +169,7 @@ FIGURES: tuple[Figure, ...] = (
         "access-points",
         "How many access points there are: MNIST, non-IID, k2 = 5",
         {
-            word: {n: end.of(spread("mnist", "non-iid", m, n)) for n in ACCESS_POINTS}
+            word: {n: end.of(with_access_points("mnist", "non-iid", m, n)) for n in ACCESS_POINTS}
             for word, m in BY_LABEL.items()
         },
         "Access points",

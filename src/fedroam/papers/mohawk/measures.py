@@ -77,6 +77,7 @@ def movement_of(run: Run) -> str:
     settings = run.settings
     names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
     known = {name: settings[name] for name in names}
+    # These two change nothing of who is where.
     known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
     return json.dumps([known, int(run.world["bytes_per_model"])], sort_keys=True)
 

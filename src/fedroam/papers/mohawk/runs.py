@@ -131,7 +131,7 @@ def turned(method: str, switch: str) -> StudyVariant:
     return StudyVariant(f"turned,{method},{switch}", _settings("mnist", split, method, k2, **changes))
 
 
-def spread(data: str, split: str, method: str, access_points: int) -> StudyVariant:
+def with_access_points(data: str, split: str, method: str, access_points: int) -> StudyVariant:
     """The variant with another number of access points than 100 (table 9)."""
     k2 = ABLATION[0]
     if access_points == 100:

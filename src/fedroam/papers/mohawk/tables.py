@@ -19,9 +19,9 @@ from fedroam.papers.mohawk.runs import (
     TRACE_LABELS,
     on_trace,
     present,
-    spread,
     tuned,
     turned,
+    with_access_points,
 )
 from fedroam.study.items import Printed, Table, table
 from fedroam.study.values import Measure, Quotient, Value, average
@@ -221,7 +221,7 @@ def _scaled(
         f"Final accuracy by number of access points ({DATA[data]}, k2 = 5, %)",
         rows,
         BY_LABEL,
-        lambda row, method: measures.end.of(spread(data, row[0], method, row[1])),
+        lambda row, method: measures.end.of(with_access_points(data, row[0], method, row[1])),
         paper,
         source=source,
         caption="The paper's rows of 10,000 devices are missing: in this month and square there are 1,439.",
