@@ -13,7 +13,7 @@ from fedroam.experiment import Experiment
 from fedroam.recording import Run, open_run, read_json, unchanged_files
 
 if TYPE_CHECKING:
-    from fedroam.study.study import Item, Study
+    from fedroam.study import Item, Study
     from fedroam.sweep import SweepPlan
 
 SWEEP = "sweep"  # where the runs of a study lie, below its folder
@@ -95,7 +95,7 @@ class Work:
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""
         needed, whole = self.needed([item]), self.study.can(item, self.scale)
-        if not whole and not (needed and hasattr(item, "cells")):  # a table can be there in part
+        if not whole and not (needed and item.kind == "table"):  # a table can be there in part
             return f"not at scale {self.scale}"
         done = f"{len(needed) - len(self.missing([item]))} of {len(needed)} runs done"
         return done if whole else f"in part at scale {self.scale}, {done}"

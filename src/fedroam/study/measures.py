@@ -52,7 +52,7 @@ def neighbours_by_group(run: Run, group: str, name: str = "cumulated") -> pd.Ser
 
 
 def _after_start(series: pd.Series) -> pd.Series:
-    """Without round 0, in which nothing has been learnt."""
+    """A series without round 0, in which nothing has been learnt."""
     return series[series.index > 0]
 
 

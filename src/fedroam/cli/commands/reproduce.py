@@ -17,7 +17,7 @@ from fedroam.errors import FedroamError, unknown
 
 if TYPE_CHECKING:
     from fedroam.cli.studying import Work
-    from fedroam.study.study import Item, Study
+    from fedroam.study import Item, Study
     from fedroam.sweep import Sweep
 
 FAILED = 1
@@ -146,24 +146,15 @@ def _run(
 
 
 def _judge(work: Work, items: list[Item]) -> None:
-    from fedroam.study.evaluation import judge_study
+    from fedroam.study.evaluation import evaluate_study
     from fedroam.study.page import write_study
-    from fedroam.study.terminal import print_judgement
+    from fedroam.study.terminal import print_result
 
-    judgement = judge_study(work.study, work.scale, range(work.seeds), work.find)
+    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find)
     states = {each.name: work.state(each) for each in work.study.items.values()}
-    print_judgement(judgement, out(), {each.name for each in items}, states)
+    print_result(result, out(), {each.name for each in items}, states)
     with writing(work.root):
-        say(f"\nstudy: {write_study(judgement, work.root, states)}")
-
-
-def kind_of(item: Item) -> str:
-    """table, search, claim or figure."""
-    from fedroam.study import Claim, Search
-    from fedroam.study import Table as PaperTable
-
-    kinds = {PaperTable: "table", Search: "search", Claim: "claim"}
-    return next((name for cls, name in kinds.items() if isinstance(item, cls)), "figure")
+        say(f"\nstudy: {write_study(result, work.root, states)}")
 
 
 def _list(work: Work) -> None:
@@ -188,8 +179,8 @@ def _list(work: Work) -> None:
                 f"{done} of {len(work.needed(items))} runs done",
             ]
         else:
-            text = getattr(each, "title", getattr(each, "text", ""))
-            row = [each.name, kind_of(each), text if len(text) < 64 else f"{text[:60]}…", work.state(each)]
+            text = each.title if len(each.title) < 64 else f"{each.title[:60]}…"
+            row = [each.name, each.kind, text, work.state(each)]
         seconds = work.seconds(missing)
         row.append("–" if not missing else "not measured" if seconds is None else duration(seconds))
         grid.add_row(*(escape(text) for text in row))

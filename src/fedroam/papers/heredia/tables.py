@@ -1,89 +1,29 @@
-"""What de Heredia (2024) ran and printed: the variants, tables 1 to 8 and figures 3 to 8 (see `papers.heredia`)."""
+"""Tables 1 to 8 of de Heredia (2024), and ours on an alpha that each client chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
 
-from fedroam.study.items import Curves, table
-from fedroam.study.measures import (
-    by_group,
-    degree_over_run,
-    final,
-    gap_over_run,
-    last,
-    neighbours_by_group,
+from fedroam.papers.heredia.measures import (
+    advantage,
+    against_plain,
+    chosen_over,
+    end,
+    gain,
+    met_high,
+    met_low,
+    steady,
 )
-from fedroam.study.values import Measure, Value, average
-
-Alpha = float | Literal["auto"] | None
-
-SHARES = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
-BOTH = SHARES[1:-1]  # where there are clients of both groups
-ALPHAS = (0.1, 0.2, 0.3, 0.4, 1.0)
-
-
-def name(share: float, alpha: Alpha = None, iid: bool = False) -> str:
-    """The variant with a share of high-mobility clients; alpha None: plain averaging."""
-    return ("iid," if iid else "") + f"p={share:g}" + ("" if alpha is None else f",alpha={alpha}")
-
-
-def _changes(share: float, alpha: Alpha, iid: bool) -> Mapping[str, Any]:
-    found: dict[str, Any] = {"mobility": {"high_share": share}}
-    if alpha is not None:
-        found["mixing"] = {"kind": "mobility_aware", "alpha": alpha}
-    if iid:
-        found["partition"] = "iid"
-    return found
-
-
-_RUNS: list[tuple[float, Alpha, bool]] = [
-    *((share, alpha, iid) for iid in (False, True) for alpha in (None, *ALPHAS) for share in SHARES),
-    *((share, "auto", False) for share in BOTH),
-]
-VARIANTS = {name(*key): _changes(*key) for key in _RUNS}
-
-end = replace(final, digits=2)
-late = last(3)
-steady = replace(late, digits=2)
-advantage = replace(gap_over_run("high", "low"), digits=2)
-met_high, met_low = degree_over_run("high"), degree_over_run("low")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:g} %"
-
-
-def gain(share: float, iid: bool = False, measure: Measure = end) -> Value:
-    """Accuracy over that without high-mobility clients."""
-    return measure.of(name(share, iid=iid)) - measure.of(name(0.0, iid=iid))
-
-
-def cost(share: float, alpha: Alpha = 1.0, measure: Measure = late) -> Value:
-    """What plain averaging is ahead of weights by speed."""
-    return measure.of(name(share)) - measure.of(name(share, alpha))
-
-
-def chosen_over(alpha: Alpha, measure: Measure = late) -> Value:
-    """Weights whose alpha each client chooses, minus those of a fixed alpha (None: plain), averaged over p.
-
-    A fixed value has to do for every p.
-    """
-    return average(measure.of(name(p, "auto")) - measure.of(name(p, alpha)) for p in BOTH)
-
-
-def against_plain(share: float, alpha: Alpha, iid: bool = False) -> Value:
-    """Final accuracy with weights by speed minus that of plain averaging."""
-    return end.of(name(share, alpha, iid)) - end.of(name(share, iid=iid))
+from fedroam.papers.heredia.runs import ALPHAS, BOTH, SHARES, Alpha, percent, variant
+from fedroam.study.items import table
+from fedroam.study.values import Measure
 
 
 def _column(numbers: tuple[float, ...]) -> tuple[tuple[float], ...]:
     return tuple((number,) for number in numbers)
 
 
-_BY_SHARE = {f"p = {_percent(share)}": share for share in SHARES}
+_BY_SHARE = {f"p = {percent(share)}": share for share in SHARES}
 _MOVING = {label: share for label, share in _BY_SHARE.items() if share}
 _MIXED = {label: share for label, share in _BY_SHARE.items() if share in BOTH}
 _BY_ALPHA: dict[str, Alpha] = {f"alpha = {alpha}": alpha for alpha in ALPHAS}
@@ -110,7 +50,7 @@ TABLES = (
         "Accuracy of high-mobility clients over that of low-mobility ones (non-IID)",
         _MIXED,
         {"Advantage (points)": advantage},
-        lambda share, measure: measure.of(name(share)),
+        lambda share, measure: measure.of(variant(share)),
         _column((4.81, 4.13, 2.53, 2.04, 0.90)),
         source="Table 2",
         caption="Averaged over the run.",
@@ -120,7 +60,7 @@ TABLES = (
         "The same advantage by way of averaging (non-IID)",
         _AVERAGES,
         _MIXED,
-        lambda alpha, share: advantage.of(name(share, alpha)),
+        lambda alpha, share: advantage.of(variant(share, alpha)),
         (
             (4.81, 4.13, 2.53, 2.04, 0.90),
             (4.66, 3.79, 2.84, 1.90, 1.27),
@@ -155,7 +95,7 @@ TABLES = (
         "Accuracy of high-mobility clients over that of low-mobility ones (IID)",
         _MIXED,
         {"Advantage (points)": advantage},
-        lambda share, measure: measure.of(name(share, iid=True)),
+        lambda share, measure: measure.of(variant(share, iid=True)),
         _column((1.57, 1.21, 0.94, 0.85, 0.60)),
         source="Table 6",
         caption="Averaged over the run.",
@@ -197,7 +137,7 @@ TABLES = (
         "Weights by speed whose alpha each client chooses, and alpha = 0.4, minus plain averaging (non-IID)",
         _MIXED,
         _CHOSEN,
-        lambda share, pair: pair[0].of(name(share, pair[1])) - pair[0].of(name(share)),
+        lambda share, pair: pair[0].of(variant(share, pair[1])) - pair[0].of(variant(share)),
         source="not in the paper",
         caption="In points. Negative: a smaller advantage of high-mobility clients than with plain averaging.",
     ),
@@ -220,44 +160,7 @@ TABLES = (
         "Neighbours a round (non-IID)",
         _MIXED,
         {"High mobility": met_high, "Low mobility": met_low},
-        lambda share, measure: measure.of(name(share)),
+        lambda share, measure: measure.of(variant(share)),
         source="App. B shows them for two values of p, in figures",
     ),
-)
-
-
-def _curves(item: str, title: str, shares: tuple[float, ...]) -> Curves:
-    lines = {f"p = {_percent(share)}": name(share) for share in shares}
-    return Curves(
-        item, title, {"": lines}, caption="Mean over clients of the accuracy of each one's own model."
-    )
-
-
-def _by_mobility(item: str, share: float) -> Curves:
-    lines = {f"{group} mobility": (name(share), partial(by_group, group=group)) for group in ("high", "low")}
-    return Curves(item, f"High-mobility and low-mobility clients, p = {_percent(share)}", {"": lines})
-
-
-def _neighbours(item: str, share: float) -> Curves:
-    lines = {
-        f"{group} mobility": (name(share), partial(neighbours_by_group, group=group, name="cumulated"))
-        for group in ("high", "low")
-    }
-    return Curves(
-        item,
-        f"Cumulated neighbours, p = {_percent(share)}",
-        {"": lines},
-        ylabel="Cumulated neighbours",
-        factor=1.0,
-        caption="Mean over the clients of a group; whoever is met again counts again.",
-    )
-
-
-FIGURES = (
-    _curves("figure-3", "Accuracy over rounds up to p = 60 %", (0.0, 0.2, 0.4, 0.6)),
-    _curves("figure-4", "Accuracy over rounds from p = 60 %", (0.6, 0.8, 1.0)),
-    _by_mobility("figure-5", 0.05),
-    _by_mobility("figure-6", 0.8),
-    _neighbours("figure-7", 0.05),
-    _neighbours("figure-8", 0.8),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from scipy.stats import spearmanr
 
 from fedroam.papers.mocfl.claims import MARGIN
-from fedroam.papers.mocfl.effects import (
+from fedroam.papers.mocfl.measures import (
     AGAINST_FEDGH,
     BATCH,
     PART,
@@ -19,6 +19,13 @@ from fedroam.papers.mocfl.effects import (
     START,
     UNTRAINED,
     Contrast,
+    ahead,
+    best,
+    drop,
+    late,
+    mean_of_clients,
+    own_head,
+    part_brings,
 )
 from fedroam.papers.mocfl.runs import (
     ABLATIONS,
@@ -31,14 +38,7 @@ from fedroam.papers.mocfl.runs import (
     SETS,
     SETS_METHODS,
     TABLE_1,
-    ahead,
-    as_judged,
-    best,
-    drop,
-    late,
-    name,
-    own_head,
-    part_brings,
+    variant,
 )
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.values import Reader
@@ -47,7 +47,7 @@ _SHARED = {METHODS[kind]: kind for kind in METHODS if kind not in BASELINES}
 
 
 def findings(read: Reader) -> list[Finding]:
-    """Of the runs that there are; what has no runs is not spoken of."""
+    """Describe the runs that there are; what has no runs is not spoken of."""
     told = (
         Finding("Where our ranking differs from the paper's", tuple(_ranking(read))),
         Finding("Why: what sharing brings over learning alone", tuple(_alone(read))),
@@ -73,7 +73,7 @@ def _sides(found: Iterable[Effect], above: str, below: str, neither: str) -> str
 
 def _ranking(read: Reader) -> Iterable[str]:
     for column, n in enumerate(RATES):
-        found = effects(read, {label: best.of(name(kind, n)) for kind, label in PAPERS.items()})
+        found = effects(read, {label: best.of(variant(kind, n)) for kind, label in PAPERS.items()})
         if len(found) < 2:
             continue
         ours = sorted(found, key=lambda one: -one.mean)
@@ -95,11 +95,11 @@ def _ranking(read: Reader) -> Iterable[str]:
 
 def _late(read: Reader, n: int) -> Iterable[str]:
     """The order without the choice of a round on test data, and what that choice brings to whom."""
-    found = effects(read, {label: late.of(name(kind, n)) for kind, label in PAPERS.items()})
+    found = effects(read, {label: late.of(variant(kind, n)) for kind, label in PAPERS.items()})
     if len(found) > 1:
         ours = sorted(found, key=lambda one: -one.mean)
         yield f"{_with(n)}, mean of the last ten rounds: {named(ours)}."
-    chosen = {label: best.of(name(kind, n)) - late.of(name(kind, n)) for kind, label in PAPERS.items()}
+    chosen = {label: best.of(variant(kind, n)) - late.of(variant(kind, n)) for kind, label in PAPERS.items()}
     gains = sorted(effects(read, chosen), key=lambda one: -one.mean)
     if len(gains) > 1:
         yield (
@@ -110,7 +110,7 @@ def _late(read: Reader, n: int) -> Iterable[str]:
 
 def _majority(read: Reader, n: int, printed: Mapping[str, float]) -> Iterable[str]:
     """How much of the accuracies is the partition's: what answering with one class gives."""
-    for one in effects(read, {"majority": best.of(name("majority", n))}):
+    for one in effects(read, {"majority": best.of(variant("majority", n))}):
         under = [label for label, value in printed.items() if value < one.mean]
         if under:
             yield (
@@ -200,10 +200,11 @@ def _server(read: Reader) -> Iterable[str]:
 
 def _prototypes(read: Reader) -> Iterable[str]:
     for n in RATES:
-        among_all = as_judged.of(name("fedproto", n))
+        among_all = mean_of_clients.of(variant("fedproto", n))
         ways = {
-            "among the classes it holds": as_judged.of(name("fedproto", n, without="held")) - among_all,
-            "by its own head": own_head.of(name("fedproto", n)) - among_all,
+            "among the classes it holds": mean_of_clients.of(variant("fedproto", n, without="held"))
+            - among_all,
+            "by its own head": own_head.of(variant("fedproto", n)) - among_all,
         }
         found = effects(read, ways)
         if len(found) == len(ways):
@@ -242,7 +243,7 @@ def _churn(read: Reader) -> Iterable[str]:
 def _sets(read: Reader) -> Iterable[str]:
     """App. B: is UNSW-NB15 harder for who shares than for who learns alone?"""
     for kind in SETS_METHODS:
-        found = effects(read, {label: late.of(name(kind, data=data)) for data, label in SETS.items()})
+        found = effects(read, {label: late.of(variant(kind, data=data)) for data, label in SETS.items()})
         if len(found) > 1:
             yield f"{METHODS[kind]}, 10 clients, last ten rounds: {named(found)}."
     for kind in SETS_METHODS:
@@ -251,7 +252,7 @@ def _sets(read: Reader) -> Iterable[str]:
         found = effects(
             read,
             {
-                label: late.of(name(kind, data=data)) - late.of(name("local", data=data))
+                label: late.of(variant(kind, data=data)) - late.of(variant("local", data=data))
                 for data, label in SETS.items()
             },
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -34,10 +33,15 @@ def _drawing(width: float, height: float) -> Drawing:
 
 
 def maps(runs: Found) -> Drawing | None:
-    """Figure 2: points of interest and how many lie in a cell, as many spread uniformly and as they are."""
+    """Figure 2: points of interest and how many lie in a cell, as many spread uniformly and as they are.
+
+    None where the world of the runs has none.
+    """
     found = [run for several in runs.values() for run in several]
     mobility = build("mobility", found[0].settings["mobility"])
-    real = cast(KnowsPlaces, mobility).points_of_interest()
+    if not isinstance(mobility, KnowsPlaces):
+        return None
+    real = mobility.points_of_interest()
     low, high = real.min(axis=0), real.max(axis=0)
     even = low + stream(0, "uniform points of interest").random(real.shape) * (high - low)
     edges = [np.linspace(low[k], high[k], _CELLS + 1) / 1000 for k in (0, 1)]
@@ -82,8 +86,7 @@ def counted(runs: Sequence[Run], hours: int, until: int | None = None) -> pd.Dat
     stretch = (grown.index.to_numpy() - 1) // hours
     enough = 2 * np.bincount(stretch)[stretch] >= hours
     table = grown[enough].groupby(stretch[enough]).mean()
-    table.index = (table.index + 0.5) * hours / DAY
-    return table
+    return table.set_axis((table.index + 0.5) * hours / DAY)
 
 
 def _hourly(run: Run) -> pd.Series:

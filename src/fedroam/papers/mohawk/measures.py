@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from functools import lru_cache
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +15,11 @@ from fedroam.experiment import Experiment
 from fedroam.federation import Setting, TellsDistances, Traffic
 from fedroam.federation.protocol import access_point
 from fedroam.mobility import Mobility, World
+from fedroam.papers.mohawk.runs import BASELINES, main, on_trace
 from fedroam.recording import Run
 from fedroam.scene import movement
-from fedroam.study.measures import column, rounds_to, spent_to
-from fedroam.study.values import Measure
+from fedroam.study.measures import column, final, rounds_to, spent_to
+from fedroam.study.values import Measure, Quotient, Value, average, product
 
 # Accuracy to reach (%), by data and model: the paper's for its network, ours for the small one of scale quick.
 THRESHOLDS = {("mnist", "conv5"): 97.0, ("cifar10", "conv5"): 60.0, ("mnist", "mlp"): 85.0}
@@ -71,22 +72,23 @@ def _with_overwritten(run: Run) -> float:
     return _end(run, "energy_wasted") + overwritten_energy(run)
 
 
+def movement_of(run: Run) -> str:
+    """The settings that say who is where, and the size of the model: runs that agree in them exchange at one cost."""
+    settings = run.settings
+    names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
+    known = {name: settings[name] for name in names}
+    # These two change nothing of who is where.
+    known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
+    return json.dumps([known, int(run.world["bytes_per_model"])], sort_keys=True)
+
+
 def full_exchange(run: Run) -> float:
     """Joules of a model fetched and sent back, averaged over all hours of the run in which a device is present.
 
     The movement is played again, without training. Raises InputError where the trace is missing.
     """
-    settings = run.settings
-    names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
-    known = {name: settings[name] for name in names}
-    # These change nothing of who is where; so runs that differ in them share the result.
-    known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
-    return _exchange(json.dumps(known, sort_keys=True), int(run.world["bytes_per_model"]))
-
-
-@lru_cache(maxsize=256)
-def _exchange(settings: str, size: int) -> float:
-    experiment = Experiment(**json.loads(settings))
+    settings, size = json.loads(movement_of(run))
+    experiment = Experiment(**settings)
     mobility, radio = cast(Mobility, experiment.mobility), cast(Radio, experiment.radio)
     n, nothing = experiment.clients, cast(Any, None)
     setting = Setting(  # the way of devices to their access points needs neither data nor models
@@ -109,21 +111,22 @@ def _exchange(settings: str, size: int) -> float:
     return float(fetched.energy_down.mean() + sent.energy_up.mean())
 
 
+end = replace(final, digits=2)
 last_day = Measure("accuracy averaged over the last day", "%", _last_day, digits=2)
 rounds_needed = Measure(
     "rounds to the threshold", "rounds", lambda run: rounds_to(threshold(run)).number(run), digits=0
-)
-energy_as_printed = Measure(
-    "rounds to the threshold x joules of one full exchange",
-    "J",
-    lambda run: rounds_needed.number(run) * full_exchange(run),
 )
 energy_true = Measure(
     "energy spent by a device until the threshold",
     "J",
     lambda run: spent_to(threshold(run), "energy", "J").number(run) / int(run.settings["clients"]),
 )
-exchange = Measure("energy of one full exchange", "J", lambda run: full_exchange(run), digits=2)
+exchange = Measure(
+    "energy of one full exchange", "J", lambda run: full_exchange(run), digits=2, alike=movement_of
+)
+energy_as_printed = product(
+    "rounds to the threshold x joules of one full exchange", "J", rounds_needed, exchange
+)
 there = Measure(
     "devices present an hour",
     "devices",
@@ -177,3 +180,20 @@ wasted_more_hourly = Measure(
     "J",
     lambda run: _with_overwritten(run) / float(column(run).index[-1]),
 )
+
+
+def of(measure: Measure, data: str, split: str, method: str, k2: int) -> Value:
+    """A measure of a variant of tables 3, 4 and 6."""
+    return measure.of(main(data, split, method, k2))
+
+
+def gain(measure: Measure, data: str, split: str, k2: int) -> Quotient:
+    """How many times as much the baselines need as MOHAWK, averaged over both."""
+    rivals = average(of(measure, data, split, method, k2) for method in BASELINES)
+    return Quotient(rivals, of(measure, data, split, "mohawk", k2))
+
+
+def trace_gain(trace: str) -> Quotient:
+    """How many times as many rounds the baselines need as MOHAWK, on a trace."""
+    rivals = average(rounds_needed.of(on_trace(trace, method)) for method in BASELINES)
+    return Quotient(rivals, rounds_needed.of(on_trace(trace, "mohawk")))
