@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment, Plan, PlannedRun
+from fedroam.experiment import Experiment
 from fedroam.federation import Meeting
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement
+from fedroam.planning import Plan, PlannedRun
 from fedroam.recording import (
     Existing,
     Recorder,

@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment, read_settings
+from fedroam.experiment import Experiment
 from fedroam.papers.mocfl.effects import AS_FEDGH, SERVER_AND_START
 from fedroam.papers.mocfl.findings import findings
 from fedroam.papers.mocfl.runs import METHODS, OPTIONS, best, fluctuation, late, seconds, traffic
 from fedroam.papers.mocfl.study import STUDY
+from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.study import Curves, Measure, Scale, judge_study, table

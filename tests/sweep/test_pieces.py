@@ -16,7 +16,8 @@ from fedroam.components import build
 from fedroam.data import Dataset, forget, load_dataset, memory
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
-from fedroam.sweep import Progress, open_sweep, run_sweep, sweep_plan
+from fedroam.planning import sweep_plan
+from fedroam.sweep import Progress, open_sweep, run_sweep
 from fedroam.sweep.estimate import Rough, _like, makespan, rough
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context

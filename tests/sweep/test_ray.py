@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep, sweep_plan
+from fedroam.planning import sweep_plan
+from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

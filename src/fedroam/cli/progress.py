@@ -18,8 +18,8 @@ from rich.table import Column
 from fedroam.cli.console import tell
 
 if TYPE_CHECKING:
-    from fedroam.experiment import Plan, PlannedRun
     from fedroam.measurement import Measurement
+    from fedroam.planning import Plan, PlannedRun
     from fedroam.runner import Observer
 
 WINDOW = 60.0  # seconds over which the rate is taken

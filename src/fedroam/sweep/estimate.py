@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedroam.data import as_batch, forget, load_dataset
 from fedroam.experiment import Experiment
 from fedroam.learning import Layout, make_network
-from fedroam.planning.sweep_plan import SweepRun
+from fedroam.planning import SweepRun
 from fedroam.randomness import stream
 from fedroam.sweep.local import Crew, warm_up
 from fedroam.sweep.measuring import UnitCosts

@@ -13,7 +13,8 @@ from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning.cpu.workers import cores
-from fedroam.planning.sweep_plan import SweepPlan, SweepRun, modules_of
+from fedroam.planning import SweepPlan, SweepRun
+from fedroam.planning.own_parts import modules_of
 from fedroam.recording import Run, unchanged_files, write_text
 from fedroam.sweep.estimate import Estimate, Rough, alike, estimate, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
@@ -133,7 +134,7 @@ def _work(
                 alike={digest: alike(run.experiment) for digest, run in todo.items()},
             )
             hear = _listener(ledger, progress, observer or (lambda *_: None))
-            setting = {"use": list(plan.use), "modules": modules_of(todo.values())}
+            setting = {"use": list(plan.use), "modules": modules_of(run.experiment for run in todo.values())}
             if ray is not None:
                 from fedroam.sweep.cluster import work_on_ray
 
@@ -300,4 +301,4 @@ def rehearse(
 def expect(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int = 0) -> Estimate:
     """Measure what these runs of a plan will cost with so many workers (0: one a core)."""
     count = min(workers or cores(), len(todo))
-    return estimate(todo, count, use=plan.use, modules=modules_of(todo.values()))
+    return estimate(todo, count, use=plan.use, modules=modules_of(run.experiment for run in todo.values()))

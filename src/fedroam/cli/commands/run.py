@@ -46,15 +46,12 @@ def run(
 
     Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
     """
-    from fedroam.components import use as load
-    from fedroam.experiment import plan as make_plan
+    from fedroam.planning import plan as make_plan
 
     if resume and fresh:
         raise InputError("--resume and --fresh: allowed is one of the two")
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
-    for file in use or []:
-        load(file)
-    plan = make_plan(source, assignments=changes, seeds=seeds)
+    plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
     for note in plan.notes:
         say(f"note: {note}")
 

@@ -19,7 +19,8 @@ from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
 from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
-    from fedroam.sweep import Estimate, Sweep, SweepPlan
+    from fedroam.planning import SweepPlan
+    from fedroam.sweep import Estimate, Sweep
 
 FAILED = 1
 SHOWN = 60  # rows of a table on the screen; the whole one is in the folder
@@ -92,7 +93,8 @@ def sweep(
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
-    from fedroam.sweep import run_sweep, sweep_plan
+    from fedroam.planning import sweep_plan
+    from fedroam.sweep import run_sweep
 
     plan = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     for note in plan.notes:
@@ -122,7 +124,7 @@ def sweep(
 
 
 def _title(keys: Any, seed: int) -> str:
-    from fedroam.planning.sweep_plan import title
+    from fedroam.planning import title
 
     return ", ".join(filter(None, (title(keys), f"seed {seed}")))
 
