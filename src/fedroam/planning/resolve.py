@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def plan(
     """
     found = _resolve(source, assignments, seeds, use, over=None)
     runs = tuple(PlannedRun(run.keys.get("variant", ""), run.experiment) for run in found.runs)
-    return Plan(runs[0].experiment.name, runs, found.notes)
+    return Plan(found.name, runs, found.notes)
 
 
 def sweep_plan(
@@ -77,41 +77,7 @@ def sweep_plan(
     Raises InputError with one line where an axis makes no sense, or no combination is a valid experiment. Where
     only some are, the others stand in `SweepPlan.refused`.
     """
-    found = _resolve(source, assignments, seeds, use, over)
-    axes, variants = found.axes, found.variants
-    whole = {
-        **found.settings,
-        "seeds": found.seeds,
-        "use": found.use,
-        "variants": variants,
-        "sweep": axes.table(),
-    }
-    return SweepPlan(
-        name=found.runs[0].experiment.name,
-        runs=found.runs,
-        varied=(*(["variant"] if variants else []), *axes.names),
-        refused=found.refused,
-        notes=found.notes,
-        source=tomli_w.dumps({k: v for k, v in whole.items() if v or k in found.settings}),
-        use=tuple(dict.fromkeys([*found.use, *files_of(run.experiment for run in found.runs)])),
-    )
-
-
-@dataclass(frozen=True)
-class _Resolved:
-    """What `plan` and `sweep_plan` are made from.
-
-    settings and variants say with their own words what `--set` said, use are the files of own parts that were named.
-    """
-
-    settings: Settings
-    variants: Variants
-    axes: Axes
-    seeds: int
-    use: tuple[str, ...]
-    runs: tuple[SweepRun, ...]
-    refused: tuple[Refused, ...]
-    notes: tuple[str, ...]
+    return _resolve(source, assignments, seeds, use, over)
 
 
 def _resolve(
@@ -120,42 +86,58 @@ def _resolve(
     seeds: int | None,
     use: Iterable[str | Path],
     over: Iterable[str] | None,
-) -> _Resolved:
-    """Read, check and multiply. over is None for a plan: nothing varies but variants and seeds, and nothing is
-    refused alone."""
+) -> SweepPlan:
+    """Read, check and multiply. over is None for a plan: nothing varies but variants and seeds, and whatever is
+    refused is an error."""
     settings, home, name = _read(source)
     notes: list[str] = []
     with _named(name):
         given = settings.pop("use", [])
-        used = _load(home / str(file) for file in ([given] if isinstance(given, str) else given))
-    used += _load(use)
+        files = _load(home / str(file) for file in ([given] if isinstance(given, str) else given))
+    files = list(dict.fromkeys([*files, *_load(use)]))
     with _named(name):
         if over is None and "sweep" in settings:
             raise InputError("sweep: this file describes a sweep; use fedroam sweep")
         axes = read_axes(settings.pop("sweep", {}), over or ())
         variants = _variants(settings.pop("variants", {}), axes, notes)
         count = settings.pop("seeds", 1)
-        assigned: list[_Assigned] = []
-        for text in assignments:
-            keys, value = parse_assignment(text)
-            if keys[0] == "seeds":
-                count = value
+        assigned = [one for text in assignments for one in _assigned(text, axes)]
+        foreign = []  # settings of parts that the file's own kind lacks
+        for one in assigned:
+            if one.name == "seeds":
+                count = one.value
+            elif one.fits(settings):
+                settings = overlay(settings, one.nested, notes)
             else:
-                one = _Assigned.of(text, keys, value, settings, axes)
-                settings = one.over_file(settings, notes)
-                assigned.append(one)
+                foreign.append(one)
         count = seeds if seeds is not None else count
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
             raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")
-        for one in assigned:
-            variants = {
-                name: one.over_variant(name, changes, settings, notes) for name, changes in variants.items()
-            }
-        runs, refused = _runs(settings, variants, axes, assigned, count, notes)
+        variants = {
+            variant: _over_variant(assigned, variant, changes, settings, notes)
+            for variant, changes in variants.items()
+        }
+        cells = [
+            (variant, _with_kinds(overlay(settings, changes, notes), combination, notes), combination)
+            for variant, changes in (variants or {"": {}}).items()
+            for combination in axes.combinations()
+        ]
+        laid = [base for _, base, _ in cells]
+        _check_keys(foreign, [settings, *laid])
+        _check_keys(_varied(cells[0][2]), laid)
+        runs, refused = _runs(cells, assigned, count, notes)
         if refused and (over is None or not runs):
             raise InputError(refused[0].reason)
-    files = tuple(dict.fromkeys(used))
-    return _Resolved(settings, variants, axes, count, files, runs, refused, tuple(dict.fromkeys(notes)))
+    whole = {**settings, "seeds": count, "use": files, "variants": variants, "sweep": axes.table()}
+    return SweepPlan(
+        name=runs[0].experiment.name,
+        runs=runs,
+        varied=(*(["variant"] if variants else []), *axes.names),
+        refused=refused,
+        notes=tuple(dict.fromkeys(notes)),
+        source="" if over is None else tomli_w.dumps({k: v for k, v in whole.items() if v or k in settings}),
+        use=tuple(dict.fromkeys([*files, *files_of(run.experiment for run in runs)])),
+    )
 
 
 @contextlib.contextmanager
@@ -212,141 +194,119 @@ def _variants(given: Any, axes: Axes, notes: list[str]) -> Variants:
 
 
 @dataclass(frozen=True)
-class _Assigned:
-    """One `--set`. kind and details: what it says of a part; value: what it says of anything else, whole.
+class _Setting:
+    """One setting to be laid over others: of a part (its kind, or a key of its kind), or with key '' a whole value.
 
-    settings are laid only where the kind has them: file_kind is that of the file's own part when this was said.
+    text: the `--set` that says so, if one does.
     """
 
-    text: str
     name: str
-    value: Any = None
-    kind: Any = None
-    details: Mapping[str, Any] | None = None
-    file_kind: str = ""
+    key: str
+    value: Any
+    text: str = ""
 
-    @classmethod
-    def of(
-        cls, text: str, keys: Sequence[str], value: Any, settings: Mapping[str, Any], axes: Axes
-    ) -> _Assigned:
-        """From its text and what was read of it. Raises InputError where the sweep varies the same."""
-        name, inner = keys[0], nest(keys[1:], value)
-        section = {"kind": inner} if isinstance(inner, str) else inner
-        is_part = name in FAMILIES and isinstance(section, Mapping)
-        touched = {name, *(f"{name}.{key}" for key in (section if is_part else ()))}
-        if not touched.isdisjoint(axes.names):
-            raise InputError(f"--set {text}: the sweep varies it; give its values with --over instead")
-        if not is_part:
-            return cls(text, name, inner)
-        kind = section.get("kind")
-        file_kind = kind_in(settings, name) if kind is None else str(kind)
-        return cls(text, name, None, kind, {k: v for k, v in section.items() if k != "kind"}, file_kind)
+    @property
+    def nested(self) -> Settings:
+        """As an experiment file says it."""
+        return nest([self.name, self.key] if self.key else [self.name], self.value)
 
-    def over_file(self, settings: Settings, notes: list[str]) -> Settings:
-        """The file's settings with it."""
-        if self.details is None:
-            return {**settings, self.name: self.value}
-        if self.kind is not None:
-            settings = overlay(settings, {self.name: {"kind": self.kind}}, notes)
-        return self._detailed(settings, self.file_kind)
+    @property
+    def is_detail(self) -> bool:
+        """Whether it is a key of a part's kind, which another kind may lack."""
+        return self.key not in ("", "kind")
 
-    def over_variant(
-        self, variant: str, changes: Settings, settings: Mapping[str, Any], notes: list[str]
-    ) -> Settings:
-        """A variant's settings with it: it has the last word over all but the variant's own kind, which is said."""
-        if self.name not in changes:
-            return changes
-        if self.details is None:
-            return {**changes, self.name: self.value}
-        laid = overlay(settings, changes, [])
-        own = kind_in(laid, self.name)
-        if self.kind is not None and own != str(self.kind):
-            notes.append(f"--set {self.text}: variant {variant!r} keeps its own kind {own!r}")
-        return changes if self._detailed(laid, own) == laid else self._detailed(changes, own)
+    def fits(self, settings: Mapping[str, Any]) -> bool:
+        """Whether settings have a place for it. A kind that is not known has: it will be refused itself."""
+        cls = kinds(self.name).get(kind_in(settings, self.name)) if self.is_detail else None
+        return cls is None or self.key in cls.model_fields
 
-    def _detailed(self, settings: Settings, kind: str) -> Settings:
-        """Settings with those of its settings that a kind has; all of them where it is no kind that is known."""
-        known = kinds(self.name).get(kind)
-        held = {k: v for k, v in (self.details or {}).items() if known is None or k in known.model_fields}
-        return overlay(settings, {self.name: held}, []) if held else settings
+
+def _assigned(text: str, axes: Axes) -> list[_Setting]:
+    """What a `--set` says, the kind of a part before its keys. Raises InputError where the sweep varies it."""
+    keys, value = parse_assignment(text)
+    name, inner = keys[0], nest(keys[1:], value)
+    section = {"kind": inner} if isinstance(inner, str) else inner
+    if name not in FAMILIES or not isinstance(section, Mapping):
+        found = [_Setting(name, "", inner, text)]
+    else:
+        order = sorted(section, key=lambda key: key != "kind")
+        found = [_Setting(name, key, section[key], text) for key in order]
+    if any(axis in (name, *(f"{name}.{one.key}" for one in found)) for axis in axes.names):
+        raise InputError(f"--set {text}: the sweep varies it; give its values with --over instead")
+    return found
+
+
+def _over_variant(
+    assigned: Iterable[_Setting],
+    variant: str,
+    changes: Settings,
+    settings: Mapping[str, Any],
+    notes: list[str],
+) -> Settings:
+    """A variant's settings, where `--set` has the last word over all but the variant's kinds: that it keeps."""
+    for one in assigned:
+        if one.name in changes:
+            laid = overlay(settings, changes, [])
+            if one.key != "kind":
+                changes = overlay(changes, one.nested, []) if one.fits(laid) else changes
+            elif kind_in(laid, one.name) != str(one.value):
+                own = kind_in(laid, one.name)
+                notes.append(f"--set {one.text}: variant {variant!r} keeps its own kind {own!r}")
+    return changes
+
+
+def _with_kinds(settings: Settings, combination: Combination, notes: list[str]) -> Settings:
+    """Settings with a combination's whole values and kinds of parts."""
+    for name, value in combination.items():
+        family, dot, key = name.partition(".")
+        if not dot:
+            settings = {**settings, name: value}
+        elif key == "kind":
+            settings = overlay(settings, {family: {"kind": value}}, notes)
+    return settings
+
+
+def _varied(combination: Combination) -> list[_Setting]:
+    """A combination's settings of parts' kinds."""
+    named = [_Setting(*name.partition(".")[::2], value) for name, value in combination.items()]
+    return [one for one in named if one.is_detail]
+
+
+def _check_keys(details: Iterable[_Setting], laid: Collection[Mapping[str, Any]]) -> None:
+    """Raise InputError for the key of a part that none of the kinds has which these settings give it."""
+    for one in details:
+        named = {kind_in(settings, one.name) for settings in laid}
+        known = {key for kind, cls in kinds(one.name).items() if kind in named for key in cls.model_fields}
+        if known and one.key not in known:
+            owner = f"{one.name} kind {' or '.join(repr(kind) for kind in sorted(named))}"
+            raise InputError(f"{one.name}.{one.key}: {unknown(f'key of {owner}', one.key, known | {'kind'})}")
 
 
 def _runs(
-    settings: Settings,
-    variants: Variants,
-    axes: Axes,
-    assigned: Iterable[_Assigned],
+    cells: Iterable[tuple[str, Settings, Combination]],
+    assigned: Iterable[_Setting],
     count: int,
     notes: list[str],
 ) -> tuple[tuple[SweepRun, ...], tuple[Refused, ...]]:
-    """Every variant and combination as runs, or as refused."""
-    cells: list[tuple[str, Settings, Combination]] = []
-    for variant, changes in (variants or {"": {}}).items():
-        laid = overlay(settings, changes, notes)
-        cells += [(variant, _with_kinds(laid, cell, notes), cell) for cell in axes.combinations()]
-    kinds_of = {family: {kind_in(base, family) for _, base, _ in cells} for family in FAMILIES}
-    given = [
-        _Detail(one.name, key, value, _known(one.name, key, {*kinds_of[one.name], one.file_kind}))
-        for one in assigned
-        for key, value in (one.details or {}).items()
-    ]
-    dotted = [(axis, *axis.split(".")) for axis in axes.names if "." in axis and not axis.endswith(".kind")]
-    known = {axis: _known(family, key, kinds_of[family]) for axis, family, key in dotted}
+    """Each combination's runs, or what is wrong with it; cells: its variant, settings and kinds, varied values."""
+    details = [one for one in assigned if one.is_detail]
     runs: list[SweepRun] = []
     refused: list[Refused] = []
-    for variant, base, cell in cells:
+    for variant, settings, combination in cells:
         own: dict[str, Any] = {"variant": variant} if variant else {}
-        own.update({name: label(value) for name, value in cell.items()})
-        varied = [_Detail(family, key, cell[axis], known[axis]) for axis, family, key in dotted]
-        for detail in (*given, *varied):
-            base = detail.over(base, notes)
-        seed = base.get("seed", 0)
+        own.update({name: label(value) for name, value in combination.items()})
+        for one in (*details, *_varied(combination)):
+            if one.fits(settings):
+                settings = overlay(settings, one.nested, notes)
+            else:
+                kind = kind_in(settings, one.name)
+                notes.append(f"{one.name} kind {kind!r} has no {one.key}: left out")
+        seed = settings.get("seed", 0)
         try:
-            first = Experiment(**base)
+            first = Experiment(**settings)
             # Seeds are paired: every combination runs the same ones.
             runs += [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:
             numbers = range(seed, seed + count) if isinstance(seed, int) else range(count)
             refused += [Refused(own, number, str(error)) for number in numbers]
     return tuple(runs), tuple(refused)
-
-
-def _with_kinds(settings: Settings, cell: Combination, notes: list[str]) -> Settings:
-    """Settings with a combination's whole values and kinds of parts."""
-    for name, value in cell.items():
-        family, dot, rest = name.partition(".")
-        if not dot:
-            settings = {**settings, name: value}
-        elif rest == "kind":
-            settings = overlay(settings, {family: {"kind": value}}, notes)
-    return settings
-
-
-@dataclass(frozen=True)
-class _Detail:
-    """A setting of a part that several kinds may have. known: the settings of all kinds in play."""
-
-    family: str
-    key: str
-    value: Any
-    known: frozenset[str]
-
-    def over(self, settings: Settings, notes: list[str]) -> Settings:
-        """Settings with it, or without it and a note where their kind lacks it."""
-        kind = kind_in(settings, self.family)
-        cls = kinds(self.family).get(kind)
-        if self.key in self.known and (cls is None or self.key not in cls.model_fields):
-            notes.append(f"{self.family} kind {kind!r} has no {self.key}: left out")
-            return settings
-        return overlay(settings, {self.family: {self.key: self.value}}, notes)
-
-
-def _known(family: str, key: str, kinds_in_play: Iterable[str]) -> frozenset[str]:
-    """The settings that any of these kinds has. Raises InputError where `key` is none of them."""
-    named = set(kinds_in_play)
-    there = [cls for kind, cls in kinds(family).items() if kind in named]
-    known = frozenset(name for cls in there for name in cls.model_fields)
-    if there and key not in known:
-        owner = f"{family} kind {' or '.join(repr(kind) for kind in sorted(named))}"
-        raise InputError(f"{family}.{key}: {unknown(f'key of {owner}', key, known | {'kind'})}")
-    return known
