@@ -144,13 +144,13 @@ def _show_family(name: str) -> None:
 
 def _show_class(title: str, cls: type[BaseModel]) -> None:
     from fedroam.cli.describe import details, fields_of, summary
+    from fedroam.components import Part
 
     say(title)
     for paragraph in (summary(cls), *details(cls)):
         out().print(f"  {_literal(paragraph)}")
-    source = getattr(cls, "source", "")
-    if source:
-        out().print(f"  Source: {_literal(source)}")
+    if issubclass(cls, Part) and cls.source:
+        out().print(f"  Source: {_literal(cls.source)}")
     facts = fields_of(cls)
     if not facts:
         say("  (no settings)")

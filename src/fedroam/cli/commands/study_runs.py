@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SWEEP = "sweep"  # where the runs of a study lie, below its folder
 
 
-class Work:
+class StudyRuns:
     """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
 
     use: the file of a user's study, which workers load if it has parts of its own.
