@@ -26,8 +26,11 @@ def test_only_what_was_given_is_said_again_and_a_shell_reads_it_back() -> None:
 
 @pytest.mark.parametrize(
     ("stop", "words"),
-    [(Interrupted("stopped after\nround 3"), "stopped after round 3"), (KeyboardInterrupt(), "stopped at once; all is lost")],
-)  # fmt: skip
+    [
+        (Interrupted("stopped after\nround 3"), "stopped after round 3"),
+        (KeyboardInterrupt(), "stopped at once; all is lost"),
+    ],
+)
 def test_ctrl_c_ends_in_the_command(
     stop: BaseException, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

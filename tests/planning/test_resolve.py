@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.planning import Plan, named_experiments, plan, sweep_plan
-from fedroam.runner import plan_folder
 
 FILE = """
 name = "study"
@@ -111,9 +110,7 @@ def test_the_digest_of_a_plan_does_not_depend_on_the_order_of_variants() -> None
     other = plan({"variants": dict(reversed(variants.items()))})
     assert one.digest == other.digest
     assert one.digest != plan({"variants": {"a": variants["a"]}}).digest
-    assert plan_folder(one) == plan_folder(plan({"variants": variants}, seeds=4)), (
-        "more seeds, the same folder"
-    )
+    assert one.folder == plan({"variants": variants}, seeds=4).folder, "more seeds, the same folder"
 
 
 @pytest.mark.parametrize(

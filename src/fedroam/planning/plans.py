@@ -39,6 +39,14 @@ class Plan:
         """Identity of the whole plan, independent of the order of its runs."""
         return _sha256(f"{run.variant} {run.experiment.digest}" for run in self.runs)
 
+    @property
+    def folder(self) -> Path:
+        """Where it goes by default: `runs/NAME-DIGEST`, whatever the number of seeds."""
+        first = {run.variant: PlannedRun(run.variant, run.experiment.replace(seed=0)) for run in self.runs}
+        one = Plan(self.name, tuple(first.values()))
+        digest = first[""].experiment.digest if first.keys() == {""} else one.digest
+        return Path("runs") / f"{self.name}-{digest[:8]}"
+
 
 @dataclass(frozen=True)
 class SweepRun:

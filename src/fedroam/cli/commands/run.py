@@ -55,9 +55,9 @@ def run(
         say(f"note: {note}")
 
     from fedroam.interrupts import Interrupted
-    from fedroam.runner import plan_folder, run_plan
+    from fedroam.runner import run_plan
 
-    root = Path(folder) if folder is not None else plan_folder(plan)
+    root = Path(folder) if folder is not None else plan.folder
     existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
     options_given: dict[str, Given] = {"--set": assignments, "--use": use, "--seeds": seeds, "--out": folder}
     options_given |= {"--workers": workers, "--quiet": quiet, "--no-report": not report, "--resume": True}
