@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
-    from fedroam.experiment import Experiment, Plan, plan
+    from fedroam.experiment import Experiment
     from fedroam.interrupts import Interrupted
+    from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
     from fedroam.recording import Run, open_run, open_runs
     from fedroam.runner import run, run_plan
-    from fedroam.sweep import Sweep, SweepPlan, open_sweep, run_sweep, sweep_plan
+    from fedroam.sweep import Sweep, open_sweep, run_sweep
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
 _HOMES = {
@@ -21,20 +22,20 @@ _HOMES = {
     "InputError": "errors",
     "Interrupted": "interrupts",
     "Part": "components",
-    "Plan": "experiment",
+    "Plan": "planning",
     "Run": "recording",
     "Sweep": "sweep",
-    "SweepPlan": "sweep",
+    "SweepPlan": "planning",
     "field": "components",
     "open_run": "recording",
     "open_runs": "recording",
     "open_sweep": "sweep",
-    "plan": "experiment",
+    "plan": "planning",
     "register": "components",
     "run": "runner",
     "run_plan": "runner",
     "run_sweep": "sweep",
-    "sweep_plan": "sweep",
+    "sweep_plan": "planning",
     "use": "components",
 }
 __version__ = "0.1.0"

@@ -33,7 +33,7 @@ import fedroam
 from fedroam import components
 from fedroam.analysis import compare_runs
 from fedroam.cli import app, main
-from fedroam.experiment import named_experiments, plan
+from fedroam.planning import named_experiments, plan
 from house.test_flow import ORDER
 from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment, read_settings
+from fedroam.experiment import Experiment
 from fedroam.papers.mocfl.findings import findings
 from fedroam.papers.mocfl.measures import (
     AS_FEDGH,
@@ -25,6 +25,7 @@ from fedroam.papers.mocfl.measures import (
 )
 from fedroam.papers.mocfl.runs import METHODS, OPTIONS
 from fedroam.papers.mocfl.study import STUDY
+from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.study import Curves, Measure, Scale, evaluate_study, table

@@ -12,10 +12,11 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from fedroam.analysis.connectivity.contact_statistics import recorded
-from fedroam.experiment import Experiment, read_settings
+from fedroam.experiment import Experiment
 from fedroam.papers.jahani.study import STUDY as JAHANI
 from fedroam.papers.reza.study import STUDY as REZA
 from fedroam.papers.steered_variants import PATTERNS, ClientGrid, SteeredVariants, about
+from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.study import Curves, Doses, Heat, Study, evaluate_study

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def settle(folder: Path) -> None:
     To be called before something is deleted, or vouched for, because a file has been renamed. Does nothing where
     there is no such folder, or where the system cannot flush folders (Windows, some network file systems).
     """
-    if not hasattr(os, "O_DIRECTORY") or not folder.is_dir():
+    if sys.platform == "win32" or not folder.is_dir():
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -11,7 +11,8 @@ from typing import Any
 
 from fedroam.analysis.statistics.verdicts import ALPHA
 from fedroam.errors import InputError, unknown
-from fedroam.experiment import Experiment, overlay, read_settings
+from fedroam.experiment import Experiment
+from fedroam.planning import overlay, read_settings
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Describe
 from fedroam.study.items import Figure, Search, Table

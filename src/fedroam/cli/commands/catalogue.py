@@ -44,7 +44,7 @@ def list_parts(
     """List every kind of part, family by family, and the named experiments."""
     from fedroam.cli.describe import summary
     from fedroam.components import FAMILIES, kinds
-    from fedroam.experiment import named_experiments
+    from fedroam.planning import named_experiments
 
     _load(use)
     if family is not None and family not in (*FAMILIES, "experiments"):
@@ -71,7 +71,8 @@ def show(
 ) -> None:
     """Explain a part: what it does, its settings with type, default, unit and limits, and its source."""
     from fedroam.components import FAMILIES, kinds, lookup
-    from fedroam.experiment import Experiment, named_experiments
+    from fedroam.experiment import Experiment
+    from fedroam.planning import named_experiments
 
     _load(use)
     family, dot, kind = name.partition(".")
@@ -143,13 +144,13 @@ def _show_family(name: str) -> None:
 
 def _show_class(title: str, cls: type[BaseModel]) -> None:
     from fedroam.cli.describe import details, fields_of, summary
+    from fedroam.components import Part
 
     say(title)
     for paragraph in (summary(cls), *details(cls)):
         out().print(f"  {_literal(paragraph)}")
-    source = getattr(cls, "source", "")
-    if source:
-        out().print(f"  Source: {_literal(source)}")
+    if issubclass(cls, Part) and cls.source:
+        out().print(f"  Source: {_literal(cls.source)}")
     facts = fields_of(cls)
     if not facts:
         say("  (no settings)")
@@ -164,7 +165,7 @@ def _show_class(title: str, cls: type[BaseModel]) -> None:
 
 
 def _show_experiment(name: str, path: Path) -> None:
-    from fedroam.experiment import plan
+    from fedroam.planning import plan
 
     resolved = plan(name)
     say(f"{name}: a named experiment of {len(resolved.runs)} run(s); fedroam run {name}")

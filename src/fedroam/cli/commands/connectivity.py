@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.connectivity_tables import plain, print_patterns, print_windows
+from fedroam.cli.commands.connectivity_tables import plain, print_patterns, print_windows
 from fedroam.cli.console import say, tell, writing
 from fedroam.errors import InputError
 
@@ -137,7 +137,7 @@ def _worlds(
 ) -> Iterator[_World]:
     """The worlds to look at: those of an experiment, or the runs of a folder."""
     from fedroam.components import use as load
-    from fedroam.experiment import plan
+    from fedroam.planning import plan, sweep_plan
 
     if Path(source).is_dir():
         from fedroam.recording import open_runs
@@ -151,8 +151,6 @@ def _worlds(
             experiment = plan(run.folder / "experiment.toml").runs[0].experiment
             yield _World(str(run.status["variant"]), int(run.status["seed"]), experiment, run)
         return
-    from fedroam.sweep import sweep_plan
-
     resolved = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     for note in resolved.notes:
         say(f"note: {note}")
@@ -170,7 +168,7 @@ def _worlds(
 
 def _title(keys: Mapping[str, Any]) -> str:
     """What tells a variant from the others: `random, mobile=3`."""
-    from fedroam.planning.axes import label
+    from fedroam.planning import label
 
     return ", ".join(
         str(label(value))

@@ -15,7 +15,7 @@ from fedroam.cli.console import out, say, writing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedroam.experiment import Plan, PlannedRun
+    from fedroam.planning import Plan, PlannedRun
 
 app = typer.Typer(cls=options.Commands, help="Data sets: who holds what, and downloads.")
 
@@ -36,12 +36,9 @@ def info(
 
     Writes who-holds-what as .png, .svg and .csv. Of several seeds, the first is shown.
     """
-    from fedroam.components import use as load
-    from fedroam.experiment import plan as make_plan
+    from fedroam.planning import plan as make_plan
 
-    for file in use or []:
-        load(file)
-    plan = make_plan(source, assignments=assignments or [])
+    plan = make_plan(source, assignments=assignments or (), use=use or ())
     for note in plan.notes:
         say(f"note: {note}")
 

@@ -7,19 +7,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedroam.components import FAMILIES
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment
+from fedroam.planning import SweepPlan, SweepRun
+from fedroam.planning.own_parts import has_own_parts
 from fedroam.recording import Run, open_run, read_json, unchanged_files
 
 if TYPE_CHECKING:
     from fedroam.study import Item, Study
-    from fedroam.sweep import SweepPlan
 
 SWEEP = "sweep"  # where the runs of a study lie, below its folder
 
 
-class Work:
+class StudyRuns:
     """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
 
     use: the file of a user's study, which workers load if it has parts of its own.
@@ -36,8 +35,7 @@ class Work:
         self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
         self.variants = study.needs(scale)
         first = {variant: study.experiment(variant, scale) for variant in self.variants}
-        own = any(_has_own_parts(experiment) for experiment in first.values())
-        self.use = use if own else ()
+        self.use = use if has_own_parts(first.values()) else ()
         self.experiments = {
             (variant, seed): experiment.replace(seed=experiment.seed + seed)
             for variant, experiment in first.items()
@@ -48,8 +46,6 @@ class Work:
     @cached_property
     def plan(self) -> SweepPlan:
         """All runs of the study at this scale."""
-        from fedroam.sweep import SweepPlan, SweepRun
-
         runs = (SweepRun(experiment, {"variant": key[0]}) for key, experiment in self.experiments.items())
         return SweepPlan(self.study.name, tuple(runs), ("variant",), use=self.use)
 
@@ -115,9 +111,3 @@ class Work:
         if any(variant not in known for variant in wanted):
             return None
         return sum(sum(known[variant]) / len(known[variant]) for variant in wanted)
-
-
-def _has_own_parts(experiment: Experiment) -> bool:
-    """Whether any part is none of fedroam's."""
-    parts = (getattr(experiment, family) for family in FAMILIES)
-    return any(not type(part).__module__.startswith("fedroam.") for part in parts)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.learning import Job
-from fedroam.planning.axes import label, parse_over
+from fedroam.planning import label, sweep_plan
+from fedroam.planning.axes import parse_over
 from fedroam.scene import prepare
 from fedroam.simulation import begin
-from fedroam.sweep import sweep_plan
 from support.sweeps import settings
 
 

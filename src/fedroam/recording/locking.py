@@ -1,0 +1,29 @@
+"""One writer of a folder at a time: a lock that dies with the process that holds it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def take_lock(path: Path, patience: float = 0.0) -> IO[str] | None:
+    """The open lock file, to be closed by whoever took it; None where another process still holds it after `patience`
+    seconds. On Windows two writers go unnoticed. Raises OSError where the file cannot be written."""
+    lock = path.open("w")
+    if sys.platform == "win32":
+        return lock
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
+        except OSError:
+            if time.monotonic() >= end:
+                lock.close()
+                return None
+            time.sleep(0.1)
