@@ -157,7 +157,7 @@ class Study:
             raise InputError(f"study {self.name}, scale {scale}, variant {variant}: {error}") from None
 
     def notes(self, scale: str) -> tuple[str, ...]:
-        """What was left out where a variant changes the kind of a part (see `experiment.overlay`)."""
+        """What was left out where a variant changes the kind of a part (see `planning.overlay`)."""
         notes: list[str] = []
         for variant in self.needs(scale):
             self._settings(variant, scale, 0, notes)

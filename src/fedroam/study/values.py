@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
-from fedroam.experiment import overlay
+from fedroam.planning import overlay
 from fedroam.recording import Run
 
 # Settings of an experiment, as in a TOML file, to be laid over others.

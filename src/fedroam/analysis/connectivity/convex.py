@@ -161,7 +161,7 @@ class SoftmaxProblem:
                 options={"gtol": _TOLERANCE, "maxiter": 300},
             ).x
             if not separated:
-                point = self._newton(point, tolerance)
+                point = self._newton(point)
         if separated:
             point = separated[-1]
         value, gradient, _ = self._mean(point)
@@ -171,8 +171,8 @@ class SoftmaxProblem:
         uncertainty = value if norm > _UNSURE else 0.0
         return Optimum(point, value, value, norm, self._attained(point, norm), uncertainty)
 
-    def _newton(self, point: np.ndarray, tolerance: float) -> np.ndarray:
-        """The point after Newton steps, judged by the gradient alone, until its norm is `tolerance` or falls no more.
+    def _newton(self, point: np.ndarray) -> np.ndarray:
+        """The point after Newton steps, judged by the gradient alone, until its norm is 1e-9 or falls no more.
 
         So close to the minimum the value changes by less than its rounding error, so that methods which compare
         values stop at a gradient of about 1e-8, some processors' arithmetic a little before others'.
@@ -180,7 +180,7 @@ class SoftmaxProblem:
         gradient = self._mean(point)[1]
         for _ in range(20):
             norm = np.linalg.norm(gradient)
-            if norm <= tolerance:
+            if norm <= _TOLERANCE:
                 break
             hessian = LinearOperator(
                 (len(point),) * 2, matvec=partial(self._curvature, point), dtype=np.float64
