@@ -99,6 +99,24 @@ def table(
     return Table(name, title, tuple(cells), source, caption, tuple(baselines))
 
 
+def one_column(
+    name: str,
+    title: str,
+    rows: Mapping[str, R],
+    head: str,
+    value: Callable[[R], Value | Quotient],
+    paper: Sequence[Printed] | None = None,
+    *,
+    source: str = "",
+    caption: str = "",
+) -> Table:
+    """A table of one column: labels with what `value(row)` needs. paper: the printed numbers, one a row."""
+    printed = None if paper is None else [(number,) for number in paper]
+    return table(
+        name, title, rows, {head: value}, lambda row, of: of(row), printed, source=source, caption=caption
+    )
+
+
 def _printed(given: Printed) -> tuple[float | None, float | None]:
     return given if isinstance(given, tuple) else (given, None)
 

@@ -40,19 +40,19 @@ def claims_table(result: StudyResult) -> pd.DataFrame:
     """One row a claim: its text, verdict, reason, numbers of its test, corrected p-values, seeds that would decide."""
     rows = []
     for claim, verdict in result.claims():
-        row: dict[str, Any] = {"claim": claim.name, "text": claim.text, "source": claim.source}
-        row["family"] = claim.family
-        row["tested"] = claim.test.words
-        if verdict is None:
-            row |= {"verdict": NOT_HERE}
-        else:
-            row |= {"verdict": verdict.word, "reason": verdict.reason, **_numbers(verdict.evidence)}
-            row |= {
-                "p_holds_holm": verdict.p_holds,
-                "p_fails_holm": verdict.p_fails,
-                "seeds_needed": verdict.seeds,
-            }
-        rows.append({**row, "unit": claim.test.unit})
+        row = {
+            "claim": claim.name,
+            "text": claim.text,
+            "source": claim.source,
+            "family": claim.family,
+            "tested": claim.test.words,
+        }
+        found: dict[str, Any] = {"verdict": NOT_HERE}
+        if verdict is not None:
+            found = {"verdict": verdict.word, "reason": verdict.reason, **_numbers(verdict.evidence)}
+            found |= {"p_holds_holm": verdict.p_holds, "p_fails_holm": verdict.p_fails}
+            found["seeds_needed"] = verdict.seeds
+        rows.append({**row, **found, "unit": claim.test.unit})
     return pd.DataFrame(rows)
 
 

@@ -90,17 +90,11 @@ class Study:
     findings: Describe | None = None
 
     def __post_init__(self) -> None:
-        for name in (self.name, *self.variants, *self.scales):
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=,+-]*", name):
-                raise InputError(
-                    f"study {self.name}: {name!r}: allowed are letters, digits and . _ = , + - in a name"
-                )
         names = [item.name for item in self._items()]
+        for name in (self.name, *self.variants, *self.scales):
+            self._check_name(repr(name), name, r"[A-Za-z0-9._=,+-]*", "letters, digits and . _ = , + -")
         for name in names:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-                raise InputError(
-                    f"study {self.name}: item {name!r}: allowed are letters, digits, - and _ in a name"
-                )
+            self._check_name(f"item {name!r}", name, r"[A-Za-z0-9_-]*", "letters, digits, - and _")
             if names.count(name) > 1:
                 raise InputError(f"study {self.name}: two items are called {name!r}")
         for item in self._items():
@@ -119,6 +113,10 @@ class Study:
             for variant in scale.without:
                 if variant not in self.variants:
                     raise unknown(f"variant in scale {name} of study {self.name}", variant, self.variants)
+
+    def _check_name(self, what: str, name: str, pattern: str, allowed: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9]" + pattern, name):
+            raise InputError(f"study {self.name}: {what}: allowed are {allowed} in a name")
 
     def _items(self) -> tuple[Item, ...]:
         return (*self.tables, *self.searches, *self.figures, *self.claims)

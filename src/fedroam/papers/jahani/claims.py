@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import math
 
-from fedroam.papers.jahani.runs import (
-    ALPHAS,
-    CIFAR_LARGE,
-    CIFAR_SMALL,
-    LARGE,
-    LARGE_AXES,
-    LARGEST,
-    MAP_MOBILE,
-    NETWORK_SETTINGS,
-    RUNS,
-    above_share,
-    common,
-    drop,
-)
+from fedroam.papers.jahani import runs
+from fedroam.papers.jahani.runs import RUNS, above_share, common, drop
 from fedroam.papers.steered_variants import ALL, FEW, LABELS, MOVING, STATIC, STEERED, about
 from fedroam.study.claims import Claim, Test, all_of, each_over, equal, falls, order, over, rises, under
 from fedroam.study.measures import best, later_half, smallest_b
@@ -32,7 +20,7 @@ def ahead(first: str, second: str) -> Test:
     """One pattern ahead of another over the later half of the run, averaged over figure 2 and Table II."""
     return order(
         *(
-            average(RUNS.of(later_half, p, mobile=m, alpha=a) for m in (3, 5) for a in ALPHAS)
+            average(RUNS.of(later_half, p, mobile=m, alpha=a) for m in (3, 5) for a in runs.ALPHAS)
             for p in (first, second)
         )
     )
@@ -51,7 +39,7 @@ def speed_gain(mobile: int) -> Value:
 
 def over_map(step: float) -> Value:
     """Highest accuracy at Rc = 3 and one Rm, averaged over the numbers of clients that move at random."""
-    return average(RUNS.of(best, "random", mobile=m, step=step) for m in MAP_MOBILE)
+    return average(RUNS.of(best, "random", mobile=m, step=step) for m in runs.MAP_MOBILE)
 
 
 def _radii_needed(mobile: int, dcm: float, random: float) -> Test:
@@ -93,7 +81,7 @@ IN_FIGURE_2 = (
             about((RUNS.gain(p, alpha=alpha), GAINS[alpha, p]) for p in STEERED),
             "Sec. V-B2",
         )
-        for alpha in ALPHAS
+        for alpha in runs.ALPHAS
     ),
     Claim(
         "steering-limits-the-drop",
@@ -230,12 +218,12 @@ IN_OTHER_NETWORKS = tuple(
         f"On {'CIFAR-10' if network.settings else 'MNIST'} with {network.clients} clients on {network.side} x "
         f"{network.side}, {LABELS['dam']} and {LABELS['dcm']} are ahead of random movement.",
         each_over(
-            RUNS.gain(p, measure=later_half, network=network, **NETWORK_SETTINGS[network.name])
+            RUNS.gain(p, measure=later_half, network=network, **runs.NETWORK_SETTINGS[network.name])
             for p in STEERED
         ),
         "Fig. 7",
     )
-    for network in (CIFAR_SMALL, CIFAR_LARGE, LARGE, LARGEST)
+    for network in (runs.CIFAR_SMALL, runs.CIFAR_LARGE, runs.LARGE, runs.LARGEST)
 )
 IN_LARGER_NETWORKS = tuple(
     Claim(
@@ -247,11 +235,11 @@ IN_LARGER_NETWORKS = tuple(
                 RUNS.gain("dcm", measure=best, network=network, **{**common(network), key: value})
                 for value in values
             )
-            for key, values in LARGE_AXES.items()
+            for key, values in runs.LARGE_AXES.items()
         ),
         "Fig. 8",
     )
-    for network in (LARGE, LARGEST)
+    for network in (runs.LARGE, runs.LARGEST)
 )
 CLAIMS = (
     *IN_FIGURE_2,

@@ -5,28 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedroam.papers.jahani.runs import (
-    ALPHAS,
-    CIFAR_LARGE,
-    CIFAR_SMALL,
-    LARGE,
-    LARGE_AXES,
-    LARGEST,
-    MAP_MOBILE,
-    MAP_RADII,
-    MAP_STEPS,
-    NETWORK_SETTINGS,
-    RIVALS,
-    RUNS,
-    SHARE,
-    common,
-)
+from fedroam.papers.jahani import runs
+from fedroam.papers.jahani.runs import RUNS, common
 from fedroam.papers.steered_variants import ALL, LABELS, PATTERNS, SMALL, ClientGrid, shown
 from fedroam.study.items import Curves, Doses, Figure, Heat, Search
 from fedroam.study.measures import best
 from fedroam.study.values import Settings
 
-PANELS: dict[str, Settings] = {f"α = {alpha:g}": {"alpha": alpha} for alpha in ALPHAS}
+PANELS: dict[str, Settings] = {f"α = {alpha:g}": {"alpha": alpha} for alpha in runs.ALPHAS}
 FIGURE_2 = RUNS.curves("figure-2", "MNIST, 18 x 18, 20 clients, 5 mobile", PANELS)
 FIGURE_3 = RUNS.figure_3(whole=False, measure=best, heard=PATTERNS)
 FIGURE_3_ALL = RUNS.figure_3(whole=True, measure=best, heard=PATTERNS)
@@ -49,10 +35,10 @@ def thresholds(
         key,
         values,
         measure=best,
-        patterns=RIVALS,
+        patterns=runs.RIVALS,
         settings=others,
         bound=bound,
-        share=SHARE,
+        share=runs.SHARE,
         bound_label="90 % of fully connected",
     )
     searches = [
@@ -61,11 +47,11 @@ def thresholds(
             f"{title}: smallest value at which {LABELS[pattern]} reaches 90 % of fully connected",
             RUNS.along(best, pattern, key, values, **others),
             bound,
-            SHARE,
+            runs.SHARE,
             paper.get(pattern),
             source=f"Fig. {name[len('figure-')]}",
         )
-        for pattern in RIVALS
+        for pattern in runs.RIVALS
     ]
     return figure, searches
 
@@ -93,15 +79,15 @@ FIGURE_6 = tuple(
         f"Rc and Rm together, {m} mobile at random",
         {
             (step, radius): RUNS.of(best, "random", mobile=m, radius=radius, step=step)
-            for radius in MAP_RADII
-            for step in MAP_STEPS
+            for radius in runs.MAP_RADII
+            for step in runs.MAP_STEPS
         },
         "Longest move Rm",
         "Communication radius Rc",
         "Highest accuracy (%)",
         caption="The paper's text does not print the values of these axes; they are ours.",
     )
-    for m in MAP_MOBILE
+    for m in runs.MAP_MOBILE
 )
 FIGURE_7: tuple[Curves, ...] = tuple(
     RUNS.curves(
@@ -115,8 +101,10 @@ FIGURE_7: tuple[Curves, ...] = tuple(
         },
         caption="The paper's text does not print α, Rc and Rm here; they are ours (see the settings).",
     )
-    for letter, network in zip("abcd", (CIFAR_SMALL, CIFAR_LARGE, LARGE, LARGEST), strict=True)
-    for settings in (NETWORK_SETTINGS[network.name],)
+    for letter, network in zip(
+        "abcd", (runs.CIFAR_SMALL, runs.CIFAR_LARGE, runs.LARGE, runs.LARGEST), strict=True
+    )
+    for settings in (runs.NETWORK_SETTINGS[network.name],)
 )
 FIGURE_8 = [
     thresholds(
@@ -129,8 +117,8 @@ FIGURE_8 = [
         network,
         **{k: v for k, v in common(network).items() if k != key},
     )
-    for key, values in LARGE_AXES.items()
-    for network in (LARGE, LARGEST)
+    for key, values in runs.LARGE_AXES.items()
+    for network in (runs.LARGE, runs.LARGEST)
 ]
 
 SEARCHES = tuple(search for pair in (*FIGURE_4, *FIGURE_5, *FIGURE_8) for search in pair[1])

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fedroam.papers.mocfl import measures
+from fedroam.papers.mocfl import measures, runs
 from fedroam.papers.mocfl.measures import Contrast
-from fedroam.papers.mocfl.runs import (
-    ABLATED,
-    ABLATIONS,
-    BASELINES,
-    FEW,
-    MANY,
-    METHODS,
-    RATES,
-    SETS,
-    SETS_METHODS,
-    TABLE_1,
-    TABLE_2,
-    variant,
-)
+from fedroam.papers.mocfl.runs import FEW, MANY, variant
 from fedroam.study.items import Table, table
 from fedroam.study.values import Measure, Value
 
 # A table of accuracies, below which stands who does not beat the baselines.
-_accuracies = partial(table, baselines=tuple(BASELINES))
-ROWS = {label: kind for kind, label in METHODS.items()}
-_NC = {f"NC = {n}": n for n in RATES}
+_accuracies = partial(table, baselines=tuple(runs.BASELINES))
+ROWS = {label: kind for kind, label in runs.METHODS.items()}
+_NC = {f"NC = {n}": n for n in runs.RATES}
 CHURN = (
     "A client that is away in a round neither trains nor sends, with local neither; it is judged like all others. Only "
     "FedAvgDBE asks something of absent clients: its pass before round 1 is of all."
@@ -59,7 +46,7 @@ def _by_rate(n: int, measure: Measure, item: str, what: str) -> Table:
         item,
         f"{what} by client activity rate: {n} clients",
         ROWS,
-        {f"CAR = {rate:g} (%)": rate for rate in RATES[n]},
+        {f"CAR = {rate:g} (%)": rate for rate in runs.RATES[n]},
         lambda kind, rate: measure.of(variant(kind, n, rate)),
         source=f"Fig. {4 if n == FEW else 3}, which prints no numbers",
         caption=CHURN,
@@ -68,12 +55,12 @@ def _by_rate(n: int, measure: Measure, item: str, what: str) -> Table:
 
 _PARTS: dict[str, tuple[str, str]] = {
     "MoCFL": ("mocfl", ""),
-    **{label: ("mocfl", key) for key, (label, _, _) in ABLATIONS.items()},
+    **{label: ("mocfl", key) for key, (label, _, _) in runs.ABLATIONS.items()},
     "FedGH": ("fedgh", ""),
     "FedFomo": ("fedfomo", ""),
-    **{label: (kind, "") for kind, label in BASELINES.items()},
+    **{label: (kind, "") for kind, label in runs.BASELINES.items()},
 }
-CONDITIONS = {f"NC = {n}, CAR = {rate:g}": (n, rate) for n, rates in ABLATED.items() for rate in rates}
+CONDITIONS = {f"NC = {n}, CAR = {rate:g}": (n, rate) for n, rates in runs.ABLATED.items() for rate in rates}
 
 
 def _ablation(item: str, measure: Measure, what: str) -> Table:
@@ -109,7 +96,7 @@ _SERVER_ROWS: dict[str, tuple[str, str]] = {
     "FedGH: one pair, equal start": ("fedgh", ""),
     "FedGH: 64 pairs, equal start": ("fedgh", "server-batch-64"),
     "FedGH: its server's head never trained": ("fedgh", "untrained-head"),
-    **{label: (kind, "") for kind, label in BASELINES.items()},
+    **{label: (kind, "") for kind, label in runs.BASELINES.items()},
 }
 _LATE_AND_BEST = {"last ten rounds": measures.late, "best round": measures.best}
 _SERVER_COLUMNS = {
@@ -135,7 +122,7 @@ TABLES = (
         ROWS,
         {f"{head} (%)": n for head, n in _NC.items()},
         lambda kind, n: measures.best.of(variant(kind, n)),
-        [TABLE_1.get(kind, (None, None)) for kind in METHODS],
+        [runs.TABLE_1.get(kind, (None, None)) for kind in runs.METHODS],
         source="Table 1",
         caption="The best round is chosen on the test data, as the paper does; the mean of the last ten rounds stands "
         "in the tables below.",
@@ -147,8 +134,8 @@ TABLES = (
         {f"{head} (s)": n for head, n in _NC.items()},
         lambda kind, n: measures.seconds.of(variant(kind, n)),
         [
-            tuple(round(s / 100, 4) for s in TABLE_2[kind]) if kind in TABLE_2 else (None, None)
-            for kind in METHODS
+            tuple(round(s / 100, 4) for s in runs.TABLE_2[kind]) if kind in runs.TABLE_2 else (None, None)
+            for kind in runs.METHODS
         ],
         source="Table 2",
         caption="Not comparable: the paper's are a hundredth of 100 rounds on one RTX 4090 with more records, and grow "
@@ -208,14 +195,16 @@ TABLES = (
     _accuracies(
         "heads",
         "Clients judged with the server's head, and with the head that each trained itself",
-        {METHODS[kind]: kind for kind in ("fedgh", "mocfl", *BASELINES)},
+        {runs.METHODS[kind]: kind for kind in ("fedgh", "mocfl", *runs.BASELINES)},
         {
             f"{head}: {label} (%)": (n, m)
             for head, n in _NC.items()
             for label, m in (("server's", measures.mean_of_clients), ("own", measures.own_head))
         },
         # A baseline is judged in one way only: both columns show it.
-        lambda kind, of: (measures.mean_of_clients if kind in BASELINES else of[1]).of(variant(kind, of[0])),
+        lambda kind, of: (measures.mean_of_clients if kind in runs.BASELINES else of[1]).of(
+            variant(kind, of[0])
+        ),
         source="the paper does not say which it judges",
         caption="Each client counts once; mean of the last ten rounds. Baselines are the same in both columns.",
     ),
@@ -226,7 +215,7 @@ TABLES = (
             "nearest of all prototypes": ("fedproto", "", measures.mean_of_clients),
             "nearest of those of classes held": ("fedproto", "held", measures.mean_of_clients),
             "own head": ("fedproto", "", measures.own_head),
-            **{label: (kind, "", measures.mean_of_clients) for kind, label in BASELINES.items()},
+            **{label: (kind, "", measures.mean_of_clients) for kind, label in runs.BASELINES.items()},
         },
         {f"{head} (%)": n for head, n in _NC.items()},
         lambda how, n: how[2].of(variant(how[0], n, without=how[1])),
@@ -263,10 +252,10 @@ TABLES = (
     _accuracies(
         "sets",
         "Three data sets: accuracy, mean of the last ten rounds, 10 clients",
-        {METHODS[kind]: kind for kind in SETS_METHODS},
-        {f"{label} (%)": data for data, label in SETS.items()},
+        {runs.METHODS[kind]: kind for kind in runs.SETS_METHODS},
+        {f"{label} (%)": data for data, label in runs.SETS.items()},
         lambda kind, data: measures.late.of(variant(kind, data=data)),
-        [[97.0, 78.0, None], *[[None] * 3] * (len(SETS_METHODS) - 1)],
+        [[97.0, 78.0, None], *[[None] * 3] * (len(runs.SETS_METHODS) - 1)],
         source="App. B, Fig. 7",
         caption="The paper gives 97 % and 78 % for FedAvg; on UNSW-NB15 it sees FedAvg at 58 to 69 %, FedProx at about "
         "64 %, FedGH at 41 to 82 %.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -53,10 +54,6 @@ def _last_day(run: Run) -> float:
     return 100 * float(series[series.index > series.index[-1] - DAY].mean(skipna=False))
 
 
-def _per_client(run: Run, name: str) -> float:
-    return _end(run, name) / int(run.settings["clients"])
-
-
 def overwritten_energy(run: Run) -> float:
     """Joules of updates that an access point aggregated and the cloud never saw, as far as they are known.
 
@@ -68,8 +65,13 @@ def overwritten_energy(run: Run) -> float:
     return settled * _end(run, "total_overwritten") / number if number else 0.0
 
 
-def _with_overwritten(run: Run) -> float:
-    return _end(run, "energy_wasted") + overwritten_energy(run)
+def _energies(name: str, link: str, joules: Callable[[Run], float]) -> tuple[Measure, Measure, Measure]:
+    """Joules of all devices at the end of a run: together, per device, and a round."""
+    return (
+        Measure(name, "J", joules, digits=0),
+        Measure(f"{name}{link}per device", "J", lambda run: joules(run) / int(run.settings["clients"])),
+        Measure(f"{name}{link}a round", "J", lambda run: joules(run) / float(column(run).index[-1])),
+    )
 
 
 def movement_of(run: Run) -> str:
@@ -162,23 +164,13 @@ distance_std = Measure(
     lambda run: float(run.world["distance_std"]) / 1000,
     digits=2,
 )
-consumed_all = Measure("energy consumed", "J", lambda run: _end(run, "energy"), digits=0)
-wasted_all = Measure("energy wasted", "J", lambda run: _end(run, "energy_wasted"), digits=0)
-consumed = Measure("energy consumed per device", "J", lambda run: _per_client(run, "energy"))
-wasted = Measure("energy wasted per device", "J", lambda run: _per_client(run, "energy_wasted"))
-consumed_hourly = Measure("energy consumed a round", "J", lambda run: _hourly(run, "energy"))
-wasted_hourly = Measure("energy wasted a round", "J", lambda run: _hourly(run, "energy_wasted"))
+consumed_all, consumed, consumed_hourly = _energies("energy consumed", " ", lambda run: _end(run, "energy"))
+wasted_all, wasted, wasted_hourly = _energies("energy wasted", " ", lambda run: _end(run, "energy_wasted"))
 # The paper's Table 10 can be read so that what the cloud never sees is wasted, too (see `overwritten_energy`).
-wasted_more_all = Measure("energy wasted, or spent on overwritten updates", "J", _with_overwritten, digits=0)
-wasted_more = Measure(
-    "energy wasted, or spent on overwritten updates, per device",
-    "J",
-    lambda run: _with_overwritten(run) / int(run.settings["clients"]),
-)
-wasted_more_hourly = Measure(
-    "energy wasted, or spent on overwritten updates, a round",
-    "J",
-    lambda run: _with_overwritten(run) / float(column(run).index[-1]),
+wasted_more_all, wasted_more, wasted_more_hourly = _energies(
+    "energy wasted, or spent on overwritten updates",
+    ", ",
+    lambda run: _end(run, "energy_wasted") + overwritten_energy(run),
 )
 
 

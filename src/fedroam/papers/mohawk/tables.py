@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fedroam.papers.mohawk import measures
+from fedroam.papers.mohawk import measures, runs
 from fedroam.papers.mohawk.measures import gain, of, trace_gain
-from fedroam.papers.mohawk.runs import (
-    BASELINES,
-    BY_LABEL,
-    DATA,
-    HIERFAVG_TURNED,
-    K2,
-    LEARNT,
-    METHODS,
-    MOHAWK_TURNED,
-    SPLITS,
-    TRACE_LABELS,
-    on_trace,
-    present,
-    tuned,
-    turned,
-    with_access_points,
-)
-from fedroam.study.items import Printed, Table, table
+from fedroam.papers.mohawk.runs import K2, on_trace, present, tuned, turned, with_access_points
+from fedroam.study.items import Printed, Table, one_column, table
 from fedroam.study.values import Measure, Quotient, Value, average
 
 Column = tuple[str, int]  # split, k2
 GAIN = "gain"
 
 COLUMNS: dict[str, Column] = {
-    f"{label}, k2 = {k2}": (split, k2) for split, (label, _) in SPLITS.items() for k2 in K2
+    f"{label}, k2 = {k2}": (split, k2) for split, (label, _) in runs.SPLITS.items() for k2 in K2
 }
-BOTH = {f"{DATA[d]}, {METHODS[m]}": (d, m) for d in DATA for m in METHODS}
+BOTH = {f"{runs.DATA[d]}, {runs.METHODS[m]}": (d, m) for d in runs.DATA for m in runs.METHODS}
 WITH_GAIN = {
     f"{label}, {word}": (d, m)
-    for d, label in DATA.items()
-    for m, word in {**METHODS, GAIN: "average improvement"}.items()
+    for d, label in runs.DATA.items()
+    for m, word in {**runs.METHODS, GAIN: "average improvement"}.items()
 }
 ACCESS_POINTS = (100, 500, 1000)
 
@@ -103,7 +87,7 @@ TABLE_5 = table(
 def _away(measure: Measure, method: str) -> Value | Quotient:
     mohawk = measure.of(present("month", "mohawk"))
     if method == GAIN:
-        return Quotient(average(measure.of(present("month", rival)) for rival in BASELINES), mohawk)
+        return Quotient(average(measure.of(present("month", rival)) for rival in runs.BASELINES), mohawk)
     return measure.of(present("month", method))
 
 
@@ -111,7 +95,7 @@ TABLE_5_DISTANCE = table(
     "table-5-distance",
     "Distance of present devices to their access points (stand-in month, km)",
     {"mean": measures.distance, "standard deviation": measures.distance_std},
-    {**BY_LABEL, "Average improvement": GAIN},
+    {**runs.BY_LABEL, "Average improvement": GAIN},
     _away,
     ((7.08, 7.01, 0.91, 7.74), (3.92, 3.83, 0.75, None)),
     source="Table 5",
@@ -167,13 +151,13 @@ TABLE_6_TRUE = table(
     source="not in the paper",
     caption="In joules: mean over all devices of what they were charged for, transfers of lost updates included.",
 )
-EXCHANGE = table(
+EXCHANGE = one_column(
     "exchange",
     "Energy of one full exchange, model fetched and sent back (stand-in month)",
-    BY_LABEL,
-    {"J": measures.exchange},
-    lambda method, measure: measure.of(present("month", method)),
-    [[12.79], [12.94], [12.75]],
+    runs.BY_LABEL,
+    "J",
+    lambda method: measures.exchange.of(present("month", method)),
+    [12.79, 12.94, 12.75],
     source="Tables 4 and 6",
     caption="The paper's is table 6 divided by table 4, MNIST: 12.4 to 13.7 J with all methods, averaged over its six "
     "cells here. Each method measures its LTE by its own distances (Eq. 2), so shorter ones make it no faster.",
@@ -181,8 +165,8 @@ EXCHANGE = table(
 TABLE_7 = table(
     "table-7",
     "MOHAWK by batch size: final accuracy (k1 = 1, k2 = 5, %)",
-    {word: data for data, word in DATA.items()},
-    {f"{SPLITS[s][0]}, batch {batch}": (s, batch) for s in SPLITS for batch in (64, 32, 16, 8)},
+    {word: data for data, word in runs.DATA.items()},
+    {f"{runs.SPLITS[s][0]}, batch {batch}": (s, batch) for s in runs.SPLITS for batch in (64, 32, 16, 8)},
     lambda data, place: measures.end.of(tuned(data, place[0], 1, 5, place[1])),
     (
         (98.49, 98.85, 98.86, 99.08, 97.88, 98.41, 98.7, 98.89),
@@ -193,7 +177,7 @@ TABLE_7 = table(
 TABLE_8 = table(
     "table-8",
     "MOHAWK by k1 and k2: final accuracy (batch 64, %)",
-    {f"{word}, k1 = {k1}": (data, k1) for data, word in DATA.items() for k1 in (1, 5, 10)},
+    {f"{word}, k1 = {k1}": (data, k1) for data, word in runs.DATA.items() for k1 in (1, 5, 10)},
     COLUMNS,
     lambda row, place: measures.end.of(tuned(row[0], place[0], row[1], place[1], 64)),
     (
@@ -212,15 +196,15 @@ def _scaled(
     data: str, splits: tuple[str, ...], name: str, source: str, paper: list[list[Printed]] | None
 ) -> Table:
     rows = {
-        f"{SPLITS[split][0]}, {number:,} access points": (split, number)
+        f"{runs.SPLITS[split][0]}, {number:,} access points": (split, number)
         for split in splits
         for number in ACCESS_POINTS
     }
     return table(
         name,
-        f"Final accuracy by number of access points ({DATA[data]}, k2 = 5, %)",
+        f"Final accuracy by number of access points ({runs.DATA[data]}, k2 = 5, %)",
         rows,
-        BY_LABEL,
+        runs.BY_LABEL,
         lambda row, method: measures.end.of(with_access_points(data, row[0], method, row[1])),
         paper,
         source=source,
@@ -249,15 +233,19 @@ _LEARNING = {"Rounds to the threshold": measures.rounds_needed, "Accuracy, last 
 
 def _switches(method: str, turns: Mapping[str, tuple[str, object]]) -> dict[str, tuple[str, str]]:
     return {
-        METHODS[method]: (method, ""),
-        **{f"{METHODS[method]}, {word}": (method, key) for key, (word, _) in turns.items()},
+        runs.METHODS[method]: (method, ""),
+        **{f"{runs.METHODS[method]}, {word}": (method, key) for key, (word, _) in turns.items()},
     }
 
 
 ABLATED = table(
     "ablation",
     "Which switch brings the gain (MNIST, non-IID, k2 = 5)",
-    {**_switches("mohawk", MOHAWK_TURNED), **_switches("hierfavg", HIERFAVG_TURNED), "MACFL": ("macfl", "")},
+    {
+        **_switches("mohawk", runs.MOHAWK_TURNED),
+        **_switches("hierfavg", runs.HIERFAVG_TURNED),
+        "MACFL": ("macfl", ""),
+    },
     {
         **_LEARNING,
         "Devices aggregated an hour": measures.aggregated,
@@ -267,7 +255,7 @@ ABLATED = table(
     source="not in the paper",
     caption="One switch turned in each: access point, carry-over, cloud, weights.",
 )
-_ON_TRACES = {label: trace for trace, label in TRACE_LABELS.items()}
+_ON_TRACES = {label: trace for trace, label in runs.TRACE_LABELS.items()}
 TRACES = table(
     "traces",
     "Who comes and goes on each trace, over all of its hours",
@@ -284,12 +272,12 @@ TRACES = table(
     lambda trace, pair: pair[0].of(present(trace, "mohawk", pair[1])),
     source="not in the paper",
 )
-TRACES_DISTANCE = table(
+TRACES_DISTANCE = one_column(
     "traces-distance",
     "To a pre-assigned access point (km)",
     _ON_TRACES,
-    {"HierFAVG": "hierfavg"},
-    lambda trace, method: measures.distance.of(present(trace, method)),
+    "HierFAVG",
+    lambda trace: measures.distance.of(present(trace, "hierfavg")),
     source="not in the paper",
 )
 
@@ -304,11 +292,11 @@ def _learnt(trace: str, place: tuple[str, str]) -> Value | Quotient:
 TRACES_LEARNT = table(
     "traces-learnt",
     "Learning on each trace (MNIST, non-IID, k2 = 5)",
-    {TRACE_LABELS[trace]: trace for trace in LEARNT},
+    {runs.TRACE_LABELS[trace]: trace for trace in runs.LEARNT},
     {
-        **{f"Rounds, {word}": ("rounds", method) for word, method in BY_LABEL.items()},
+        **{f"Rounds, {word}": ("rounds", method) for word, method in runs.BY_LABEL.items()},
         "Average improvement": (GAIN, ""),
-        **{f"Accuracy (%), {word}": ("accuracy", method) for word, method in BY_LABEL.items()},
+        **{f"Accuracy (%), {word}": ("accuracy", method) for word, method in runs.BY_LABEL.items()},
     },
     _learnt,
     source="not in the paper",
@@ -328,7 +316,7 @@ WASTED = table(
         "… with overwritten updates, per round": measures.wasted_more_hourly,
         "Consumed per round": measures.consumed_hourly,
     },
-    BY_LABEL,
+    runs.BY_LABEL,
     lambda measure, method: measure.of(present("month", method)),
     source="as table 10",
     caption="Table 10 has measurements of 36 Raspberry Pis that count training, which the paper gives no model of; so "

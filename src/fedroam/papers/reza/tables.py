@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from fedroam.papers.reza.runs import (
-    CIFAR_GAINS,
-    CIFAR_PANELS,
-    GAINS,
-    LARGE_GAINS,
-    LARGE_PANELS,
-    LIMITS,
-    MOBILE_GAINS,
-    PANELS,
-    RUNS,
-    SPARSE_GAIN,
-    THREE,
-)
+from fedroam.papers.reza import runs
+from fedroam.papers.reza.runs import RUNS
 from fedroam.papers.steered_variants import ALL, AXIS, FEW, LABELS, PATTERNS, STEERED
 from fedroam.study.items import Table, table
 from fedroam.study.measures import final
@@ -41,13 +30,17 @@ FINAL = table(
     "final",
     "Final accuracy on MNIST (%)",
     {LABELS[pattern]: pattern for pattern in PATTERNS},
-    PANELS,
+    runs.PANELS,
     lambda pattern, settings: RUNS.of(final, pattern, **settings),
     source="Fig. 2",
     caption="The paper draws curves and prints no numbers. Static clients have no Rm: their runs are the same.",
 )
 GAINED = gains(
-    "gains", "Gains on MNIST", PANELS, [[GAINS[s["alpha"]]] * 2 for s in PANELS.values()], "Sec. V-B"
+    "gains",
+    "Gains on MNIST",
+    runs.PANELS,
+    [[runs.GAINS[s["alpha"]]] * 2 for s in runs.PANELS.values()],
+    "Sec. V-B",
 )
 GAINED_MOBILE = table(
     "gains-mobile",
@@ -55,29 +48,29 @@ GAINED_MOBILE = table(
     {"1, 3 and 5 mobile": FEW["mobile"], "1 to 8 mobile": ALL["mobile"]},
     {f"{LABELS[pattern]} minus random (points)": pattern for pattern in STEERED},
     lambda numbers, pattern: average(RUNS.gain(pattern, mobile=m) for m in numbers),
-    [[MOBILE_GAINS[pattern] for pattern in STEERED]] * 2,
+    [[runs.MOBILE_GAINS[pattern] for pattern in STEERED]] * 2,
     source="Sec. V-B1, with Fig. 3a",
     caption=f"Final accuracy, paired by seed. {AXIS}",
 )
 GAINED_SPARSE = gains(
     "gains-sparse",
     "Gains in a sparse network",
-    {"Rc = 1, 3 mobile": {**THREE, "radius": 1.0}},
-    [[SPARSE_GAIN] * 2],
+    {"Rc = 1, 3 mobile": {**runs.THREE, "radius": 1.0}},
+    [[runs.SPARSE_GAIN] * 2],
     "Sec. V-B2, with Fig. 3b",
 )
 GAINED_LARGE = gains(
     "gains-large",
     "Gains in the larger network",
-    LARGE_PANELS,
-    [[None, points] for points in LARGE_GAINS.values()],
+    runs.LARGE_PANELS,
+    [[None, points] for points in runs.LARGE_GAINS.values()],
     "Sec. V-B4, with Fig. 4",
 )
 GAINED_CIFAR = gains(
     "gains-cifar",
     "Gains on CIFAR-10",
-    CIFAR_PANELS,
-    [[CIFAR_GAINS[step, pattern] for pattern in STEERED] for step in LIMITS],
+    runs.CIFAR_PANELS,
+    [[runs.CIFAR_GAINS[step, pattern] for pattern in STEERED] for step in runs.LIMITS],
     "Sec. V-B5, with Fig. 5",
 )
 
