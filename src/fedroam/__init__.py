@@ -16,28 +16,17 @@ if TYPE_CHECKING:
     from fedroam.sweep import Sweep, open_sweep, run_sweep
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
-_HOMES = {
-    "Experiment": "experiment",
-    "FedroamError": "errors",
-    "InputError": "errors",
-    "Interrupted": "interrupts",
-    "Part": "components",
-    "Plan": "planning",
-    "Run": "recording",
-    "Sweep": "sweep",
-    "SweepPlan": "planning",
-    "field": "components",
-    "open_run": "recording",
-    "open_runs": "recording",
-    "open_sweep": "sweep",
-    "plan": "planning",
-    "register": "components",
-    "run": "runner",
-    "run_plan": "runner",
-    "run_sweep": "sweep",
-    "sweep_plan": "planning",
-    "use": "components",
+_NAMES = {
+    "components": ("Part", "field", "register", "use"),
+    "errors": ("FedroamError", "InputError"),
+    "experiment": ("Experiment",),
+    "interrupts": ("Interrupted",),
+    "planning": ("Plan", "SweepPlan", "plan", "sweep_plan"),
+    "recording": ("Run", "open_run", "open_runs"),
+    "runner": ("run", "run_plan"),
+    "sweep": ("Sweep", "open_sweep", "run_sweep"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "Experiment",

@@ -182,6 +182,7 @@ FILES = {
     "variants of kinds": RANDOM_AND_STATIC,
     "no variants": "seed = 3\n[mobility]\nkind = 'random'\nmobile = 2\n",
     "variants that set the same": "[variants.few]\nclients = 4\nmobility.mobile = 1\n[variants.many]\nclients = 9\n",
+    "static": "mobility.kind = 'static'\n",
     "a wrong variant": "[variants.bad]\nmobility.mobil = 1\n",
 }
 ASSIGNMENTS: tuple[tuple[str, ...], ...] = (
@@ -195,6 +196,7 @@ ASSIGNMENTS: tuple[tuple[str, ...], ...] = (
     ("mobility={kind='random',mobile=3}",),
     ("mobility.mobile=3", "mobility.kind=static"),
     ("mobility.kind=static", "mobility.mobile=3"),
+    ("mobility.mobile=3", "mobility.kind=random"),
     ("mobility.kind=randm",),
     ("mobility=3",),
     ("clientz=3",),
@@ -285,16 +287,20 @@ def test_set_of_what_a_sweep_varies_is_refused(text: str) -> None:
         sweep_plan({}, over=["mobility.kind=random,static", "mobility.mobile=1,2"], assignments=[text])
 
 
-def test_a_sweep_writes_down_what_set_said_of_variants(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", FILES)
+def test_a_sweep_writes_down_what_set_said(name: str, tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
+    resolved = 0
     for assignments in ASSIGNMENTS:
-        path.write_text(FILES["variants that set the same"])
+        path.write_text(FILES[name])
         try:
             found = sweep_plan(path, assignments=assignments)
         except InputError:
             continue
         path.write_text(found.source)
         assert sweep_plan(path).runs == found.runs
+        resolved += 1
+    assert resolved or name == "a wrong variant"
 
 
 mobilities = st.one_of(

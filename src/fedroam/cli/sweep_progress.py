@@ -40,9 +40,12 @@ def by_reason(failed: Iterable[tuple[str, str]]) -> list[str]:
 
 def measured_costs(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int) -> Estimate:
     """What runs of a plan will cost; says which of them would fail. Raises FedroamError where none can be measured."""
-    from fedroam.sweep.running import expect
+    from fedroam.learning.cpu.workers import cores
+    from fedroam.planning.own_parts import modules_of
+    from fedroam.sweep import estimate
 
-    found = expect(plan, todo, workers)
+    modules = modules_of(run.experiment for run in todo.values())
+    found = estimate(todo, min(workers or cores(), len(todo)), use=plan.use, modules=modules)
     for reason in dict.fromkeys(found.failed.values()):
         say(f"would fail: {reason}")
     if not found.measured:

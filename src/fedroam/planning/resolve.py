@@ -110,6 +110,9 @@ def _resolve(
                 settings = overlay(settings, one.nested, notes)
             else:
                 foreign.append(one)
+        for one in foreign:
+            if one.fits(settings):  # the kind that has it was named after it
+                settings = overlay(settings, one.nested, notes)
         count = seeds if seeds is not None else count
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
             raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")

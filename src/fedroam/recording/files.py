@@ -15,7 +15,7 @@ import pandas as pd
 from fedroam.errors import InputError
 
 
-def write_aside(path: Path, write: Callable[[Path], None]) -> None:
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`."""
     aside = path.with_name(path.name + ".tmp")
     write(aside)
@@ -44,12 +44,7 @@ def settle(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file aside, then rename."""
-    data = text.encode("utf-8")
-
-    def write(aside: Path) -> None:
-        aside.write_bytes(data)
-
-    write_aside(path, write)
+    write_aside(path, lambda aside: aside.write_bytes(text.encode("utf-8")))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -29,7 +29,7 @@ from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.learning.cpu.workers import cores
 from fedroam.sweep.limits import limit_memory, restore
 from fedroam.sweep.local import TRIES
-from fedroam.sweep.messages import Begun, Done, Failed, News, RoundDone, RunTask, Stopped
+from fedroam.sweep.messages import Begun, Done, Failed, Message, RoundDone, RunTask, Stopped
 from fedroam.sweep.progress import Progress
 from fedroam.sweep.sharing import DatasetFacts, arrays_of, describe, load_all, rebuild
 from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
@@ -93,7 +93,7 @@ Result = tuple[Done | Failed | Stopped, dict[str, bytes] | None]
 
 def run_on_ray(
     tasks: Iterable[RunTask],
-    on_message: Callable[[RunTask, News], None],
+    on_message: Callable[[RunTask, Message], None],
     stop: Callable[[], bool],
     parts: Iterable[Part],
     setup: Setup,
@@ -167,7 +167,7 @@ def _submit_all(
     waiting: deque[RunTask],
     submit: Callable[[RunTask], Any],
     board: Any,
-    on_message: Callable[[RunTask, News], None],
+    on_message: Callable[[RunTask, Message], None],
     stop: Callable[[], bool],
     window: int,
 ) -> None:

@@ -23,7 +23,7 @@ from fedroam.planning import SweepRun
 from fedroam.randomness import stream
 from fedroam.sweep.local import WorkerPool, warm_up
 from fedroam.sweep.measuring import UnitCosts
-from fedroam.sweep.messages import Failed, MeasureTask, News
+from fedroam.sweep.messages import Failed, MeasureTask, Message
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
 
@@ -151,7 +151,7 @@ def estimate(
 
         begun, first_ready = time.perf_counter(), 0.0
 
-        def on_message(task: MeasureTask, message: News) -> None:
+        def on_message(task: MeasureTask, message: Message) -> None:
             nonlocal first_ready
             first_ready = first_ready or time.perf_counter() - begun
             if isinstance(message, UnitCosts):

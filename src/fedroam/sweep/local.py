@@ -20,23 +20,7 @@ from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fedroam.errors import FedroamError, InputError
-from fedroam.sweep.messages import (
-    Again,
-    Begun,
-    Broken,
-    Close,
-    Failed,
-    FromWorker,
-    News,
-    Order,
-    Ready,
-    RoundDone,
-    Stop,
-    Stopped,
-    Task,
-    decode_answer,
-    encode,
-)
+from fedroam.sweep import messages
 from fedroam.sweep.worker import Setup, serve
 
 if TYPE_CHECKING:
@@ -48,7 +32,7 @@ POLL = 0.2  # seconds between two looks at whether to stop
 GRACE = 5.0  # seconds that an idle worker gets to leave by itself
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-T = TypeVar("T", bound=Task)
+T = TypeVar("T", bound=messages.Task)
 
 
 def start_context() -> SpawnContext | ForkServerContext:
@@ -80,10 +64,10 @@ class WorkerHandle(Generic[T]):
     ready: bool = False
     task: T | None = None
 
-    def send(self, order: Order) -> None:
+    def send(self, order: messages.Message) -> None:
         """Tell it something."""
         with contextlib.suppress(OSError):  # a dead worker is noticed when its pipe is read
-            self.connection.send_bytes(encode(order))
+            self.connection.send_bytes(messages.encode(order))
 
 
 class WorkerPool(Generic[T]):
@@ -100,7 +84,7 @@ class WorkerPool(Generic[T]):
     def run(
         self,
         tasks: Iterable[T],
-        on_message: Callable[[T, News], None],
+        on_message: Callable[[T, messages.Message], None],
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         """Do the tasks in this order; returns when all have ended. on_message(task, message): what is to say of each.
@@ -117,12 +101,12 @@ class WorkerPool(Generic[T]):
                     stopped = True
                     waiting.clear()
                     for worker in self._workers:
-                        worker.send(Stop())
+                        worker.send(messages.Stop())
                 while len(self._workers) < min(self.count, len(waiting) + self._busy()):
                     self._workers.append(self._start_worker())
                 for worker in self._readable():
                     try:
-                        message = decode_answer(worker.connection.recv_bytes())
+                        message = messages.decode(worker.connection.recv_bytes())
                     except (EOFError, OSError):
                         self._handle_death(worker, waiting, on_message, stopped)
                     else:
@@ -130,7 +114,7 @@ class WorkerPool(Generic[T]):
                 for worker in self._workers:
                     if worker.ready and worker.task is None and waiting:
                         worker.task = waiting.popleft()
-                        on_message(worker.task, Begun())
+                        on_message(worker.task, messages.Begun())
                         worker.send(worker.task)
         finally:
             self._close()
@@ -154,18 +138,21 @@ class WorkerPool(Generic[T]):
         return [by_pipe[pipe] for pipe in wait(list(by_pipe), POLL) if isinstance(pipe, Connection)]
 
     def _handle_message(
-        self, worker: WorkerHandle[T], message: FromWorker, on_message: Callable[[T, News], None]
+        self,
+        worker: WorkerHandle[T],
+        message: messages.Message,
+        on_message: Callable[[T, messages.Message], None],
     ) -> None:
         """Note what a worker says of itself, and pass on what it says of its task."""
-        if isinstance(message, Ready):
+        if isinstance(message, messages.Ready):
             worker.ready, self._failed_starts = True, 0
-        elif isinstance(message, Broken):
+        elif isinstance(message, messages.Broken):
             raise InputError(message.reason)
         elif worker.task is not None:
             task = worker.task
-            if not isinstance(message, RoundDone):
+            if not isinstance(message, messages.RoundDone):
                 worker.task = None
-            if isinstance(message, Failed) and message.out_of_memory:  # it ends itself now
+            if isinstance(message, messages.Failed) and message.out_of_memory:  # it ends itself now
                 worker.ready = False
             on_message(task, message)
 
@@ -173,7 +160,7 @@ class WorkerPool(Generic[T]):
         self,
         worker: WorkerHandle[T],
         waiting: deque[T],
-        on_message: Callable[[T, News], None],
+        on_message: Callable[[T, messages.Message], None],
         stopped: bool,
     ) -> None:
         """Part with a dead worker; its task is tried again, or has failed."""
@@ -192,18 +179,18 @@ class WorkerPool(Generic[T]):
             return
         self._deaths[task.digest] += 1
         if stopped:
-            on_message(task, Stopped())
+            on_message(task, messages.Stopped())
         elif self._deaths[task.digest] < TRIES:
-            on_message(task, Again(how))
+            on_message(task, messages.Again(how))
             # What was to be replaced has been, or the worker died before: either way the ledger knows.
             waiting.appendleft(task)
         else:
-            on_message(task, Failed(f"{how}, {TRIES} times"))
+            on_message(task, messages.Failed(f"{how}, {TRIES} times"))
 
     def _close(self) -> None:
         for worker in self._workers:
             if worker.ready and worker.task is None:
-                worker.send(Close())
+                worker.send(messages.Close())
             else:
                 worker.process.kill()
         for worker in self._workers:

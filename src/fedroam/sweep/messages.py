@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TypeVar, get_args
+from typing import get_args
 
 from fedroam.recording import Existing
 from fedroam.sweep.measuring import UnitCosts
@@ -103,32 +103,21 @@ class Again:
 
 
 Task = RunTask | MeasureTask
-Order = RunTask | MeasureTask | Stop | Close
-Answer = RoundDone | Done | Failed | Stopped | UnitCosts
-FromWorker = Ready | Broken | RoundDone | Done | Failed | Stopped | UnitCosts
-News = Begun | Again | RoundDone | Done | Failed | Stopped | UnitCosts
+Message = (
+    RunTask | MeasureTask | Stop | Close  # to a worker
+    | Ready | Broken | RoundDone | Done | Failed | Stopped | UnitCosts  # from it
+    | Begun | Again  # of it
+)  # fmt: skip
 
-M = TypeVar("M")
 
-
-def encode(message: Order | FromWorker) -> bytes:
+def encode(message: Message) -> bytes:
     """A message as it goes through a pipe."""
     return json.dumps({"message": type(message).__name__, **asdict(message)}).encode()
 
 
-def decode_order(data: bytes) -> Order:
-    """What a worker is told."""
-    order: Order = _decode(data, get_args(Order))
-    return order
-
-
-def decode_answer(data: bytes) -> FromWorker:
-    """What a worker says."""
-    answer: FromWorker = _decode(data, get_args(FromWorker))
-    return answer
-
-
-def _decode(data: bytes, kinds: tuple[type[M], ...]) -> M:
+def decode(data: bytes) -> Message:
+    """What came through a pipe."""
     fields = json.loads(data)
     name = fields.pop("message")
-    return next(kind for kind in kinds if kind.__name__ == name)(**fields)
+    message: Message = next(kind for kind in get_args(Message) if kind.__name__ == name)(**fields)
+    return message

@@ -16,11 +16,11 @@ from fedroam.learning.cpu.workers import cores
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
 from fedroam.recording import Run, take_lock, unchanged_files, write_text
-from fedroam.sweep.estimate import Estimate, RoughCost, estimate, groups_of, rough_costs, single_worker
+from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool, warm_up
-from fedroam.sweep.messages import Again, Begun, Done, Failed, News, RoundDone, RunTask
+from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
@@ -179,7 +179,7 @@ class _Listener:
     progress: Progress
     observer: Observer
 
-    def on_message(self, task: RunTask, message: News) -> None:
+    def on_message(self, task: RunTask, message: Message) -> None:
         """Note the news of a task, and tell the observer."""
         digest, ledger, progress = task.digest, self.ledger, self.progress
         match message:
@@ -297,9 +297,3 @@ def rehearse(
         rows.append((run.keys, run.experiment.seed, digest[:16], state))
     rows += [(row.keys, row.seed, "", "refused") for row in plan.refused]
     return rows, todo
-
-
-def expect(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int = 0) -> Estimate:
-    """Measure what these runs of a plan will cost with so many workers (0: one a core)."""
-    count = min(workers or cores(), len(todo))
-    return estimate(todo, count, use=plan.use, modules=modules_of(run.experiment for run in todo.values()))

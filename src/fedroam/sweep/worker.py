@@ -26,24 +26,9 @@ from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import take_lock
+from fedroam.sweep import messages
 from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
-from fedroam.sweep.messages import (
-    Broken,
-    Close,
-    Done,
-    Failed,
-    FromWorker,
-    MeasureTask,
-    Order,
-    Ready,
-    RoundDone,
-    RunTask,
-    Stop,
-    Stopped,
-    decode_order,
-    encode,
-)
 from fedroam.sweep.sharing import offer_shared
 
 PAUSE = 0.2  # seconds between two reports of a round that was not evaluated
@@ -66,38 +51,40 @@ def serve(connection: Connection, setup: Setup) -> None:
     if sys.platform != "win32":
         os.setpgrp()  # Ctrl-C goes to the parent alone, which says what is to be done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    inbox: queue.SimpleQueue[Order] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[messages.Message] = queue.SimpleQueue()
     stop = threading.Event()
     threading.Thread(target=_listen, args=(connection, inbox, stop), daemon=True).start()
 
-    def send(message: FromWorker) -> None:
+    def send(message: messages.Message) -> None:
         try:
-            connection.send_bytes(encode(message))
+            connection.send_bytes(messages.encode(message))
         except OSError:  # nobody is left to hear it
             os._exit(1)
 
     try:
         set_up(setup)
     except Exception as error:
-        send(Broken(reason_of(error)))
+        send(messages.Broken(reason_of(error)))
         return
-    send(Ready())
-    while not isinstance(order := inbox.get(), Close):
-        if isinstance(order, MeasureTask):
+    send(messages.Ready())
+    while not isinstance(order := inbox.get(), messages.Close):
+        if isinstance(order, messages.MeasureTask):
             send(measure(order))
-        elif isinstance(order, RunTask):
+        elif isinstance(order, messages.RunTask):
             result = do_run(order, send, stop.is_set, setup.memory)
             send(result)
-            if isinstance(result, Failed) and result.out_of_memory:
+            if isinstance(result, messages.Failed) and result.out_of_memory:
                 return  # a new worker goes on
 
 
-def _listen(connection: Connection, inbox: queue.SimpleQueue[Order], stop: threading.Event) -> None:
+def _listen(
+    connection: Connection, inbox: queue.SimpleQueue[messages.Message], stop: threading.Event
+) -> None:
     """Pass on what the parent says, `Stop` at once."""
     try:
         while True:
-            order = decode_order(connection.recv_bytes())
-            if isinstance(order, Stop):
+            order = messages.decode(connection.recv_bytes())
+            if isinstance(order, messages.Stop):
                 stop.set()
             else:
                 inbox.put(order)
@@ -130,8 +117,11 @@ def one_thread() -> None:
 
 
 def do_run(
-    task: RunTask, send: Callable[[RoundDone], None], stopping: Callable[[], bool], memory: int | None
-) -> Done | Failed | Stopped:
+    task: messages.RunTask,
+    send: Callable[[messages.RoundDone], None],
+    stopping: Callable[[], bool],
+    memory: int | None,
+) -> messages.Done | messages.Failed | messages.Stopped:
     """Do a run and say how it ended. Never raises but for what cannot be caught."""
     told, asked = 0.0, False
 
@@ -140,7 +130,7 @@ def do_run(
         if measurement is not None or round == rounds or time.monotonic() - told > PAUSE:
             told = time.monotonic()
             accuracy = None if measurement is None else float(measurement.round_row["accuracy"].iloc[0])
-            send(RoundDone(round, accuracy))
+            send(messages.RoundDone(round, accuracy))
         if stopping() and not asked:
             asked = True
             _thread.interrupt_main()  # as Ctrl-C would: a checkpoint after this round
@@ -164,23 +154,23 @@ def do_run(
             checkpoint_pause=CHECKPOINT_PAUSE,
         )
     except (Interrupted, KeyboardInterrupt):
-        return Stopped()
+        return messages.Stopped()
     except Exception as error:
         reason, full = reason_of(error), out_of_memory(error)
         if full:
             most = "" if memory is None else f", a worker may take {memory / GIB:.3g} GiB"
             way_out = "fewer --workers" + ("" if memory is None else " or more --memory")
             reason = f"out of memory{most}: {way_out} ({reason})"
-        return Failed(reason[:500], full)
-    return Done(time.perf_counter() - wall, time.process_time() - cpu)
+        return messages.Failed(reason[:500], full)
+    return messages.Done(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def measure(task: MeasureTask) -> UnitCosts | Failed:
+def measure(task: messages.MeasureTask) -> UnitCosts | messages.Failed:
     """What a run costs, or why it cannot be measured."""
     try:
         return unit_costs(Experiment(**tomllib.loads(task.toml)), task.budget, Path(task.folder))
     except Exception as error:
-        return Failed(reason_of(error)[:500])
+        return messages.Failed(reason_of(error)[:500])
 
 
 def reason_of(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from pydantic import BaseModel
+from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
@@ -121,15 +122,8 @@ def _headline(path: Path) -> str:
 def _listing(rows: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for row in rows:
-        table.add_row(*(_literal(cell) for cell in row))
+        table.add_row(*(escape(cell) for cell in row))
     out().print(table)
-
-
-def _literal(text: str) -> str:
-    """Text in which square brackets are no markup."""
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _show_family(name: str) -> None:
@@ -148,9 +142,9 @@ def _show_class(title: str, cls: type[BaseModel]) -> None:
 
     say(title)
     for paragraph in (summary(cls), *details(cls)):
-        out().print(f"  {_literal(paragraph)}")
+        out().print(f"  {escape(paragraph)}")
     if issubclass(cls, Part) and cls.source:
-        out().print(f"  Source: {_literal(cls.source)}")
+        out().print(f"  Source: {escape(cls.source)}")
     facts = fields_of(cls)
     if not facts:
         say("  (no settings)")
@@ -160,7 +154,7 @@ def _show_class(title: str, cls: type[BaseModel]) -> None:
         table.add_column(heading, overflow="fold")
     for one in facts:
         cells = (one.name, one.shown_default, one.unit, one.allowed, one.about)
-        table.add_row(*(_literal(cell) for cell in cells))
+        table.add_row(*(escape(cell) for cell in cells))
     out().print(table)
 
 
