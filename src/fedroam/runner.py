@@ -15,7 +15,7 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment, Plan, PlannedRun
 from fedroam.federation import Meeting
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.measurement import Measurement
+from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.recording import (
     Existing,
     Recorder,
@@ -28,8 +28,8 @@ from fedroam.recording import (
     write_json,
     write_table,
 )
-from fedroam.scene import Scene, describe, holdings, prepare
-from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.scene import Scene, describe, partition_table, prepare
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 
 Observer = Callable[[int, int, Measurement | None], None]
@@ -115,12 +115,12 @@ def _play(
     experiment, rounds = scene.experiment, scene.experiment.rounds
     state = begin(scene) if found is None else State.of(*found, scene)
     # What clients are judged by, the headline first: what accuracy means in this run.
-    judged = list(scene.federation.judged(state.models, state.federation, scene.setting))
+    judged = list(scene.parts.federation.evaluation_models(state.models, state.federation, scene.context))
     recorder.note(state="running", reason="", round=state.round, judged=judged)
     clock = time.perf_counter() - recorder.seconds_so_far()
 
-    def take(done: Happened) -> Measurement:
-        result = measured(scene, state, done, time.perf_counter() - clock)
+    def take(done: RoundResult) -> Measurement:
+        result = evaluate(scene, state, done, time.perf_counter() - clock)
         recorder.add("rounds", result.round_row)
         recorder.add("clients", result.client_rows)
         matrices = scene.matrix_rows(state.round, state.federation)
@@ -140,7 +140,7 @@ def _play(
     with interrupts(on_interrupt) as interrupted:
         if found is None:
             moved(state.meeting, evaluated=True)
-            observer(0, rounds, take(Happened.nothing(state.meeting)))
+            observer(0, rounds, take(RoundResult.nothing(state.meeting)))
             recorder.checkpoint(0, state.arrays())
         saved = time.perf_counter()
         while state.round < rounds:
@@ -171,7 +171,7 @@ def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
     }
     write_json(folder / "environment.json", {**environment(), **facts, **ran})
     write_json(folder / "world.json", describe(scene))
-    write_table(folder / "partition.parquet", holdings(scene))
+    write_table(folder / "partition.parquet", partition_table(scene))
 
 
 def default_folder(experiment: Experiment) -> Path:

@@ -2,12 +2,13 @@
 
 from fedroam.data import dirichlet, holdings, partition, shards, sources
 from fedroam.data.cache import forget, load_dataset, name_of, offer
-from fedroam.data.dataset import Dataset, Split, as_batch, cut
+from fedroam.data.dataset import Dataset, DataSource, Split, as_batch, cut
 from fedroam.data.partition import Partition
 from fedroam.data.sources.fetching import fetch
 from fedroam.data.sources.own import memory
 
 __all__ = [
+    "DataSource",
     "Dataset",
     "Partition",
     "Split",

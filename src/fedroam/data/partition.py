@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fedroam.data.dataset import Dataset
 from fedroam.errors import InputError, unknown
 
 
+@runtime_checkable
 class Partition(Protocol):
     """Deals the training samples out to the clients."""
 

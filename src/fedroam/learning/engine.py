@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -195,6 +195,7 @@ class Learner(Protocol):
         """Give back workers and memory."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A way to compute local training."""
 

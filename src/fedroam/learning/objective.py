@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from torch.nn import functional
 from fedroam.components import Part, field, register
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A loss as a mean over the samples of a batch."""
 

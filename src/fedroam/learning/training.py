@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import model_validator
@@ -11,6 +11,7 @@ from pydantic import model_validator
 from fedroam.components import Part, field, register
 
 
+@runtime_checkable
 class Training(Protocol):
     """The local work of a round. The engines read the optimiser's fields (lr, momentum, weight_decay)."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -11,6 +11,17 @@ from fedroam.errors import InputError
 
 Init = Literal["default", "kaiming_normal"]
 INIT = "start values: torch's own, or He et al. 2015 (normal, fan-in, biases 0)"
+
+
+@runtime_checkable
+class ModelBuilder(Protocol):
+    """A kind of network."""
+
+    def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        """A network for samples of this shape (as networks see them). Raises InputError where the shape does not fit.
+
+        Start values are drawn from torch's default generator, which whoever builds lends.
+        """
 
 
 class Network(nn.Module):
