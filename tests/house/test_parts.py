@@ -8,26 +8,27 @@ from typing import get_type_hints
 import pytest
 from typing_extensions import get_protocol_members
 
-from fedroam import components, parts
+from fedroam import components
 from fedroam.components import FAMILIES, Part, build, kinds, register
 from fedroam.errors import InputError
 from fedroam.parts import Parts
+from support import kinds as lists
 from support.tiny import tiny
 
 LISTS: dict[str, tuple[type, ...]] = {
-    "data": parts.DATA,
-    "partition": parts.PARTITIONS,
-    "model": parts.MODELS,
-    "training": parts.TRAININGS,
-    "objective": parts.OBJECTIVES,
-    "engine": parts.ENGINES,
-    "mobility": parts.MOBILITIES,
-    "activity": parts.ACTIVITIES,
-    "access_points": parts.ACCESS_POINTS,
-    "contacts": parts.CONTACTS,
-    "mixing": parts.MIXINGS,
-    "federation": parts.FEDERATIONS,
-    "radio": parts.RADIOS,
+    "data": lists.DATA,
+    "partition": lists.PARTITIONS,
+    "model": lists.MODELS,
+    "training": lists.TRAININGS,
+    "objective": lists.OBJECTIVES,
+    "engine": lists.ENGINES,
+    "mobility": lists.MOBILITIES,
+    "activity": lists.ACTIVITIES,
+    "access_points": lists.ACCESS_POINTS,
+    "contacts": lists.CONTACTS,
+    "mixing": lists.MIXINGS,
+    "federation": lists.FEDERATIONS,
+    "radio": lists.RADIOS,
 }
 
 

@@ -403,9 +403,9 @@ def test_everybody_in_contact_under_metropolis_is_one_model() -> None:
 def test_a_run_that_fails_says_so_and_can_be_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedroam import simulation
+    from fedroam import runner
 
-    experiment, real = tiny(), simulation.play_round
+    experiment, real = tiny(), runner.play_round
     whole = run(experiment, tmp_path / "whole")
 
     def failing(scene: Scene, state: Any) -> Any:
@@ -413,7 +413,7 @@ def test_a_run_that_fails_says_so_and_can_be_continued(
             raise FedroamError("the third round cannot be")
         return real(scene, state)
 
-    monkeypatch.setattr(simulation, "play_round", failing)
+    monkeypatch.setattr(runner, "play_round", failing)
     with pytest.raises(FedroamError, match="third round"):
         run(experiment, tmp_path / "run")
     monkeypatch.undo()

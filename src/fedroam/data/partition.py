@@ -38,7 +38,7 @@ class IID(Part):
     """Equal shares of the shuffled samples (sizes differ by at most one); every sample has one holder."""
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Equal cuts of a shuffle."""
         need(clients, 1, dataset)
         return [np.sort(part) for part in np.array_split(stream.permutation(len(dataset.y_train)), clients)]
 
@@ -58,7 +58,7 @@ class ByColumn(Part):
     )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Whole groups, dealt at random or to whoever holds least."""
         groups, group_of = np.unique(self._values(dataset), return_inverse=True)
         if len(groups) < clients:
             raise InputError(

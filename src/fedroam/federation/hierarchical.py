@@ -136,7 +136,7 @@ class Hierarchical(Part):
         return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance")
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
-        """One model, the cloud's, which all access points hold. See `HierarchyState` for the state."""
+        """One model, the cloud's, which all access points hold; the state is a `HierarchyState`."""
         ap = self._first_access_points(context.seed, context.clients, context.access_points)
         hierarchy = HierarchyState.new(start([0]), ap, len(context.access_points))
         return InitialState(hierarchy.models, hierarchy.arrays())

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 from pydantic import field_validator, model_validator
+from typing_extensions import override
 
 from fedroam.components import field, register
 from fedroam.data.sources.places import find_file, stamp
@@ -119,8 +120,8 @@ class Availability(Always):
                 )
         return self
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {"file": find_file(self.file, None, "activity.file")}
 
     def rounds(self) -> float:
@@ -135,7 +136,7 @@ class Availability(Always):
         return _presence(*self._key(), seed if drawn else None, clients)
 
     def check_limits(self, clients: int, rounds: int) -> None:
-        """See `KnowsItsLimits.check_limits`."""
+        """Refuse more clients than devices, and more rounds than the window has."""
         self._check_clients(clients)
         most = self.rounds()
         if rounds > most:
@@ -145,12 +146,14 @@ class Availability(Always):
                 'with activity.after_end = "repeat"'
             )
 
+    @override
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """See `Activity.start`: who is on in interval 0."""
+        """Who is on in interval 0."""
         return {"active": self._active(seed, clients, 0)}
 
+    @override
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-        """See `Activity.step`: who is on in interval `round`. Raises InputError after the log's end."""
+        """Who is on in interval `round`. Raises InputError after the log's end."""
         return {"active": self._active(seed, clients, round)}
 
     def _active(self, seed: int, clients: int, round: int) -> np.ndarray:
