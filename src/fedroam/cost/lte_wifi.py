@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
-from fedroam.cost.link import Link, between
+from fedroam.cost.link import RadioLink, between
 from fedroam.cost.radio import Cost, DistanceDistribution
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
@@ -155,14 +155,14 @@ class LteWifi(Part):
         factors = np.array(self.training_factors)[clients % len(self.training_factors)]
         return factors * samples * (self.training_energy + self.training_power * self.training_time)
 
-    def _lte(self) -> Link:
+    def _lte(self) -> RadioLink:
         up, down = (self.lte_up_max, self.lte_up_min), (self.lte_down_max, self.lte_down_min)
-        return Link(self.lte_alpha_up, self.lte_alpha_down, self.lte_beta, up, down)
+        return RadioLink(self.lte_alpha_up, self.lte_alpha_down, self.lte_beta, up, down)
 
-    def _wifi(self) -> Link:
+    def _wifi(self) -> RadioLink:
         up, down = (self.wifi_up, self.wifi_up), (self.wifi_down, self.wifi_down)
-        return Link(self.wifi_alpha_up, self.wifi_alpha_down, self.wifi_beta, up, down)
+        return RadioLink(self.wifi_alpha_up, self.wifi_alpha_down, self.wifi_beta, up, down)
 
-    def _d2d(self) -> Link:
+    def _d2d(self) -> RadioLink:
         rates = (self.d2d_max, self.d2d_max if self.d2d_min is None else self.d2d_min)
-        return Link(self.d2d_alpha_up, self.d2d_alpha_down, self.d2d_beta, rates, rates)
+        return RadioLink(self.d2d_alpha_up, self.d2d_alpha_down, self.d2d_beta, rates, rates)

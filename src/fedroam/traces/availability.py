@@ -21,6 +21,8 @@ from fedroam.randomness import stream
 from fedroam.traces.log import Log, read_log
 from fedroam.traces.times import a_time, moment
 
+# A file as it is now (place, size, time of modification), and a window: begin, length, interval.
+_Key = tuple[str, int, int, str | float | None, float | None, float]
 ROUNDING = 1e-7  # share of a round's time that is forgiven, for times that are no whole numbers of seconds
 
 
@@ -133,7 +135,7 @@ class Availability(Always):
         self._check_clients(clients)
         drawn = self.devices == "drawn"
         # Who is on longest does not depend on the seed, and is sorted out once for all of them.
-        return _presence(*self._key(), seed if drawn else None, clients)
+        return _presence(self._key(), seed if drawn else None, clients)
 
     def check_limits(self, clients: int, rounds: int) -> None:
         """Refuse more clients than devices, and more rounds than the window has."""
@@ -174,8 +176,7 @@ class Availability(Always):
     def _window(self) -> Window:
         return _window(*self._key())
 
-    def _key(self) -> tuple[str, int, int, str | float | None, float | None, float]:
-        """The file as it is now (place, size, time of modification), and the window."""
+    def _key(self) -> _Key:
         return *stamp(self.reads()["file"]), self.begin, self.length, self.interval
 
 
@@ -221,18 +222,9 @@ def _window(
 
 
 @functools.lru_cache(maxsize=4)
-def _presence(
-    path: str,
-    size: int,
-    changed: int,
-    begin: str | float | None,
-    length: float | None,
-    interval: float,
-    seed: int | None,
-    clients: int,
-) -> Presence:
+def _presence(key: _Key, seed: int | None, clients: int) -> Presence:
     """Of the devices that are on longest (equals as in the log's order), or of some drawn with a seed."""
-    window = _window(path, size, changed, begin, length, interval)
+    window = _window(*key)
     if seed is None:
         order = np.argsort(-window.total, kind="stable")[:clients]
     else:

@@ -11,7 +11,6 @@ from fedroam.components import Part, field, register
 from fedroam.federation.protocol import EvaluationModels, FederationContext, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
-    HeadTraining,
     class_means,
     means_bytes,
     train_head,
@@ -53,9 +52,7 @@ class FedGH(Part, ServerLoop):
     @override
     def aggregate(self, round: ServerRound) -> None:
         """h <- h - lr grad l(h(f_i[c]), c), pair by pair or in batches."""
-        train_head(
-            round, class_means(round), HeadTraining(self.server_epochs, self.server_batch, self.server_lr)
-        )
+        train_head(round, class_means(round), self.server_epochs, self.server_batch, self.server_lr)
 
     @override
     def upload(self, round: ServerRound) -> np.ndarray:

@@ -33,7 +33,6 @@ from fedroam.federation.server.fedgh import SERVER_BATCH, SERVER_EPOCHS, SERVER_
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
     ClassMeans,
-    HeadTraining,
     class_means,
     means_bytes,
     train_head,
@@ -188,7 +187,7 @@ class MoCFL(Part, ServerLoop):
             return
         new = class_means(round)
         pairs = new if self.history == "none" else self._with_history(round, new)
-        train_head(round, pairs, HeadTraining(self.server_epochs, self.server_batch, self.server_lr))
+        train_head(round, pairs, self.server_epochs, self.server_batch, self.server_lr)
 
     def _with_history(self, round: ServerRound, new: ClassMeans) -> ClassMeans:
         """Step 8; what is new becomes the history."""

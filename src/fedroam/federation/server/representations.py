@@ -66,19 +66,11 @@ def class_means(round: ServerRound) -> ClassMeans:
     return ClassMeans(mean, held)
 
 
-@dataclass(frozen=True)
-class HeadTraining:
-    """How a server trains its head: passes over the pairs, pairs a step (0: all of them), learning rate."""
-
-    epochs: int
-    batch: int
-    lr: float
-
-
-def train_head(round: ServerRound, pairs: ClassMeans, how: HeadTraining) -> None:
+def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:
     """Train the server's head, state `global`, on the pairs (mean features, class): plain SGD on the cross-entropy.
 
-    Pairs weigh the same. Each pass is a new shuffle, and its last batch may be smaller.
+    epochs: passes over the pairs. batch_size: pairs a step, 0 for all of them. Pairs weigh the same. Each pass is a new
+    shuffle, and its last batch may be smaller.
     """
     task, layout = round.context.task, round.layout
     columns, buffers = layout.columns("head"), layout.buffer_columns("head")
@@ -92,10 +84,10 @@ def train_head(round: ServerRound, pairs: ClassMeans, how: HeadTraining) -> None
     x, y = torch.from_numpy(pairs.mean[k, c]), torch.from_numpy(c)
     draws = stream(task.seed, "server head", round.number)
     with noise(torch_stream(task.seed, "server dropout", round.number)):
-        for _ in range(how.epochs):
-            order = torch.from_numpy(draws.permutation(len(y))) if how.batch else torch.arange(len(y))
-            for batch in order.split(how.batch or max(len(y), 1)):
-                _step(head, functional.cross_entropy(head(x[batch]), y[batch]), how.lr)
+        for _ in range(epochs):
+            order = torch.from_numpy(draws.permutation(len(y))) if batch_size else torch.arange(len(y))
+            for batch in order.split(batch_size or max(len(y), 1)):
+                _step(head, functional.cross_entropy(head(x[batch]), y[batch]), lr)
     layout.write(network, row, row_buffers)
     round.state[GLOBAL] = row[columns].numpy().copy()
     round.state[GLOBAL_BUFFERS] = row_buffers[buffers].numpy().copy()
