@@ -30,7 +30,7 @@ class DistanceDistribution:
 
     @classmethod
     def of(cls, distances: Iterable[np.ndarray]) -> DistanceDistribution:
-        """Over all distances in these arrays (float64 [any number], metres), read one after the other and not kept."""
+        """The distribution of all distances in these arrays (float64 [any number], metres), read one after the other and not kept."""
         count, mean, squares = 0, 0.0, 0.0
         for some in distances:
             if not len(some):
@@ -57,7 +57,7 @@ class Cost:
 
     @classmethod
     def nothing(cls, transfers: int) -> Cost:
-        """Nobody pays yet."""
+        """No cost for anybody."""
         return cls(*(np.zeros(transfers) for _ in range(4)))
 
 

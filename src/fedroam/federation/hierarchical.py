@@ -244,7 +244,7 @@ class Hierarchical(Part):
     def _arrive(
         self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, step: int
     ) -> None:
-        """Step `step` of the clock begins."""
+        """Begin step `step` of the clock: everybody present turns to an access point, and is counted."""
         hierarchy.ap = self._turn(hierarchy.ap, context.seed, context.access_points, meeting.paths, step)
         here = np.flatnonzero(meeting.paths.present)
         hierarchy.count("present", len(here))
@@ -253,13 +253,13 @@ class Hierarchical(Part):
     def _distance(
         self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, devices: np.ndarray
     ) -> np.ndarray:
-        """Of these devices (int64, present) to their access points, float64 [devices], metres."""
+        """Distances of these devices (int64, present) to their access points, float64 [devices], metres."""
         return distances(meeting.paths.end[devices], context.access_points, hierarchy.ap[devices])
 
     def _edge_weights(
         self, hierarchy: HierarchyState, context: FederationContext, ap: int, devices: np.ndarray
     ) -> AveragingWeights:
-        """Of the updates of these devices at access point `ap` (Eq. 5, over those that are aggregated)."""
+        """Weights of the updates of these devices at access point `ap` (Eq. 5, over those that are aggregated)."""
         if self.weights == "cosine":
             matrix = hierarchy.models.parameters
             updates = [matrix[row] for row in hierarchy.device_row[devices].tolist()]
@@ -304,7 +304,7 @@ class Hierarchical(Part):
         own: np.ndarray,
         others: np.ndarray,
     ) -> AveragingWeights:
-        """Of the models in `rows`: one for each access point in `own`, then one for all `others` together."""
+        """Weights of the models in `rows`: one for each access point in `own`, then one for all `others` together."""
         counts = np.ones(len(rows))
         counts[len(own) :] = len(others)
         if self.weights == "uniform":

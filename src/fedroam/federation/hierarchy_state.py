@@ -139,7 +139,7 @@ class HierarchyState:
         return np.flatnonzero(self.device_row)
 
     def drop(self, devices: np.ndarray) -> None:
-        """The updates of these devices (int64) are lost."""
+        """Lose the updates of these devices (int64)."""
         self.device_row[devices] = 0
         self.count("discarded", len(devices))
 

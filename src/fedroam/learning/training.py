@@ -34,6 +34,24 @@ class Training(Protocol):
         """Whether momentum outlives the round (then it is part of the run's state)."""
 
 
+@runtime_checkable
+class DecaysLearningRate(Protocol):
+    """Training whose learning rate falls from round to round."""
+
+    @property
+    def lr_decay(self) -> float:
+        """Factor on the learning rate after each round."""
+
+
+@runtime_checkable
+class LimitsBatches(Protocol):
+    """Training that tells how large its batches are, so that clients can be trained side by side."""
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per step at most; 0 is the full batch."""
+
+
 @register("training", "sgd", source="torch.optim.SGD: v <- m v + g + wd x; x <- x - lr v")
 class SGD(Part):
     """Stochastic gradient descent with momentum and weight decay; full batch or minibatches, steps or epochs.

@@ -223,7 +223,7 @@ def _window(
 
 @functools.lru_cache(maxsize=4)
 def _presence(key: _Key, seed: int | None, clients: int) -> Presence:
-    """Of the devices that are on longest (equals as in the log's order), or of some drawn with a seed."""
+    """When the devices are on that are on longest (equals as in the log's order), or of some drawn with a seed."""
     window = _window(*key)
     if seed is None:
         order = np.argsort(-window.total, kind="stable")[:clients]
