@@ -52,7 +52,7 @@ FAMILIES: dict[str, Family] = {
     "federation": Family(
         "who trains, who aggregates, and when",
         "decentralized",
-        ("adapt", "objective", "init", "distribute", "exchange", "judged"),
+        ("init", "distribute", "exchange", "evaluation_models"),
     ),
     "radio": Family("what sending, receiving and training cost", "lte_wifi", ("spread", "cost", "training")),
 }

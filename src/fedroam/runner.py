@@ -16,7 +16,7 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Meeting
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.measurement import Measurement
+from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
 from fedroam.recording import (
     Existing,
@@ -30,8 +30,8 @@ from fedroam.recording import (
     write_json,
     write_table,
 )
-from fedroam.scene import Scene, describe, holdings, prepare
-from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.scene import Scene, describe, partition_table, prepare
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 
 Observer = Callable[[int, int, Measurement | None], None]
@@ -135,7 +135,9 @@ class _Recording(RunEvents):
     @override
     def on_start(self, state: State) -> None:
         # What clients are judged by, the headline first: what accuracy means in this run.
-        judged = list(self.scene.federation.judged(state.models, state.federation, self.scene.setting))
+        judged = list(
+            self.scene.parts.federation.evaluation_models(state.models, state.federation, self.scene.context)
+        )
         self.recorder.note(state="running", reason="", round=state.round, judged=judged)
 
     @override
@@ -180,10 +182,10 @@ class _Telling(RunEvents):
         self.observer(state.round, self.rounds, measurement)
 
 
-def _rounds(scene: Scene, state: State, begun: bool) -> Iterator[tuple[State, Happened]]:
+def _rounds(scene: Scene, state: State, begun: bool) -> Iterator[tuple[State, RoundResult]]:
     """The rounds that are left, with what happened in each: round 0 among them where the run has not begun."""
     if not begun:
-        yield state, Happened.nothing(state.meeting)
+        yield state, RoundResult.nothing(state.meeting)
     while state.round < scene.experiment.rounds:
         state, done = play_round(scene, state)
         yield state, done
@@ -209,7 +211,7 @@ def _play(
         for state, done in played:
             t, measurement = state.round, None
             if t % experiment.evaluate_every == 0 or t == rounds:
-                measurement = measured(scene, state, done, time.perf_counter() - began)
+                measurement = evaluate(scene, state, done, time.perf_counter() - began)
             for each in followers:
                 each.on_round(state, done.meeting, measurement)
             due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
@@ -236,7 +238,7 @@ def _record_scene(scene: Scene, folder: Path, facts: Mapping[str, Any]) -> None:
     }
     write_json(folder / "environment.json", {**environment(), **facts, **ran})
     write_json(folder / "world.json", describe(scene))
-    write_table(folder / "partition.parquet", holdings(scene))
+    write_table(folder / "partition.parquet", partition_table(scene))
 
 
 def default_folder(experiment: Experiment) -> Path:

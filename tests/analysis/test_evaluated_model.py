@@ -54,7 +54,7 @@ def test_the_headline_of_every_federation_has_words() -> None:
         scene = prepare(tiny(federation=kind, model={"kind": "mlp", "hidden": [4]}, validation_share=0.3))
         try:
             state = begin(scene)
-            judged = scene.federation.judged(state.models, state.federation, scene.setting)
+            judged = scene.parts.federation.evaluation_models(state.models, state.federation, scene.context)
         finally:
             scene.learner.close()
         assert next(iter(judged)) in MODELS, kind

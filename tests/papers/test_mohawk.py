@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fedroam.components import build
-from fedroam.cost import Spread, full_exchange
+from fedroam.cost import DistanceDistribution, full_exchange
 from fedroam.errors import InputError
 from fedroam.papers.mohawk import measures as measures
 from fedroam.papers.mohawk.measures import THRESHOLDS
@@ -205,7 +205,7 @@ def test_small_networks_are_charged_as_the_papers(variant: str) -> None:
     size = 4 * sum(p.numel() for p in one.model.build(shape, 10).parameters())
     paper = STUDY.experiment("mnist,iid,k2=2,mohawk", "full")
     whole = 4 * sum(p.numel() for p in paper.model.build((1, 28, 28), 10).parameters())
-    spread = Spread(910.0, 750.0)
+    spread = DistanceDistribution(910.0, 750.0)
     assert size < whole
     assert full_exchange(one.radio, size, 910.0, spread) == pytest.approx(
         full_exchange(paper.radio, whole, 910.0, spread)
@@ -338,7 +338,7 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
     # All 29 hours: a in each, b in 14, c in 24, at the distances from the only access point.
     access = hierfavg.world["access_points"][0][0]
     away = np.repeat(np.abs(np.array([0.0, 300.0, 3000.0]) - access), [29, 14, 24])
-    spread = Spread(float(away.mean()), float(away.std()))
+    spread = DistanceDistribution(float(away.mean()), float(away.std()))
     assert (hierfavg.world["distance_mean"], hierfavg.world["distance_std"]) == pytest.approx(
         (spread.mean, spread.std)
     )

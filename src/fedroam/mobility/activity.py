@@ -12,6 +12,7 @@ from fedroam.mobility.world import State, World
 from fedroam.randomness import stream
 
 
+@runtime_checkable
 class Activity(Protocol):
     """Who is active. Its state is a mapping of plain arrays and holds at least `active`, bool [clients].
 

@@ -106,6 +106,7 @@ class Paths:
         return np.add.reduceat(np.append(steps, 0.0), self.first[:-1])
 
 
+@runtime_checkable
 class Mobility(Protocol):
     """A mobility pattern. Its state is a mapping of plain arrays and holds at least `position` [clients, 2]."""
 

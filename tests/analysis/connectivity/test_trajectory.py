@@ -82,8 +82,8 @@ def test_lemma_1_rebuilds_the_models_of_a_real_run(order: str, mixing: str, batc
         gradients.append(_gradients(scene, before, t))
         state, done = play_round(scene, state)
         meeting = done.meeting
-        facts = Facts(samples=scene.setting.samples, speed=meeting.paths.length)
-        weights.append(scene.setting.mixing.weights(meeting.graph, facts).toarray())
+        facts = Facts(samples=scene.context.samples, speed=meeting.paths.length)
+        weights.append(scene.context.mixing.weights(meeting.graph, facts).toarray())
     models.append(state.models.parameters.double().numpy())
     assert any((w != np.eye(len(w))).any() for w in weights)
     for t in range(b, rounds + 1):
@@ -202,7 +202,7 @@ def test_what_is_measured_is_what_the_engine_does(connected: Trajectory) -> None
     assert connected.first == pytest.approx(before.mean(axis=0), abs=1e-7)
     state, done = play_round(scene, state)
     meeting = done.meeting
-    w = scene.setting.mixing.weights(meeting.graph, Facts(scene.setting.samples, meeting.paths.length))
+    w = scene.context.mixing.weights(meeting.graph, Facts(scene.context.samples, meeting.paths.length))
     after = w @ (before - 0.01 * client_gradients(problem, before, [None] * 5))
     assert np.abs(after - state.models.parameters.double().numpy()).max() < 1e-6
 
@@ -246,8 +246,8 @@ def test_what_is_measured_is_what_a_slow_reference_finds(batch: dict[str, int]) 
                 square = np.mean([((client(i, x[i], [k])[1] - whole) ** 2).sum() for k in own])
                 noise[-1][i] = square * (n - size) / ((n - 1) * size)
         state, done = play_round(scene, state)
-        facts = Facts(scene.setting.samples, done.meeting.paths.length)
-        w = scene.setting.mixing.weights(done.meeting.graph, facts).toarray()
+        facts = Facts(scene.context.samples, done.meeting.paths.length)
+        w = scene.context.mixing.weights(done.meeting.graph, facts).toarray()
         smallest.append(1 - np.sort(np.linalg.eigvalsh(w.T @ w))[-2])
         assert np.abs(w @ (x - 0.01 * g) - state.models.parameters.double().numpy()).max() < 1e-6
     tau, sigma = np.max(off, axis=0), np.max(noise, axis=0)

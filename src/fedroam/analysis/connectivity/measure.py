@@ -105,8 +105,8 @@ def _measure(scene: Scene, training: SGD, rounds: int) -> Trajectory:
             raise InputError(
                 f"round {t}: only {len(learners)} clients take part; the bounds of convex learning need all of them"
             )
-        facts = Facts(samples=scene.setting.samples, speed=meeting.paths.length)
-        one = scene.setting.mixing.weights(meeting.graph, facts)
+        facts = Facts(samples=scene.context.samples, speed=meeting.paths.length)
+        one = scene.context.mixing.weights(meeting.graph, facts)
         if not doubly_stochastic(one):
             kind = scene.experiment.mixing.kind
             raise InputError(

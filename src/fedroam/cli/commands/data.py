@@ -44,7 +44,7 @@ def info(
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.holdings import holdings_figure
-    from fedroam.data.holdings import holdings, summary
+    from fedroam.data.label_skew import client_table, describe_split
     from fedroam.scene import deal
 
     for variant, planned in _different(plan).items():
@@ -52,9 +52,9 @@ def info(
         name = f"who-holds-what{variant and '-' + variant}"
         if variant:
             say(f"variant {variant}:")
-        for line in summary(dataset, split):
+        for line in describe_split(dataset, split):
             say(line)
-        table = holdings(dataset, split)
+        table = client_table(dataset, split)
         _print(table)
         title = f"{plan.name}{variant and '/' + variant}, seed {planned.experiment.seed}"
         counts = split.class_counts(dataset.y_train, dataset.classes)

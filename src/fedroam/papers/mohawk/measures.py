@@ -6,17 +6,16 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 
-from fedroam.access_points import AccessPoints
-from fedroam.cost import Radio, Spread
+from fedroam.cost import DistanceDistribution
 from fedroam.experiment import Experiment
-from fedroam.federation import Setting, TellsDistances, Traffic
+from fedroam.federation import TellsDistances, Traffic
 from fedroam.federation.protocol import access_point
-from fedroam.mobility import Mobility, World
+from fedroam.mobility import World
 from fedroam.papers.mohawk.runs import BASELINES, main, on_trace
+from fedroam.parts import Parts
 from fedroam.recording import Run
 from fedroam.scene import movement
 from fedroam.study.measures import column, final, rounds_to, spent_to
@@ -91,23 +90,14 @@ def full_exchange(run: Run) -> float:
     """
     settings, size = json.loads(movement_of(run))
     experiment = Experiment(**settings)
-    mobility, radio = cast(Mobility, experiment.mobility), cast(Radio, experiment.radio)
-    n, nothing = experiment.clients, cast(Any, None)
-    setting = Setting(  # the way of devices to their access points needs neither data nor models
-        seed=experiment.seed,
-        samples=np.ones(n, dtype=np.int64),
-        mixing=nothing,
-        task=nothing,
-        train=(),
-        validation=(),
-        class_counts=np.zeros((n, 1), dtype=np.int64),
-        bounds=mobility.bounds(),
-        access_points=cast(AccessPoints, experiment.access_points).places(mobility, experiment.seed),
-    )
-    world = World(experiment.seed, n, setting.class_counts, 0.0, experiment.rounds)
-    federation = cast(TellsDistances, experiment.federation)
-    every = np.concatenate(list(federation.link_distances(setting, movement(experiment, world))))
-    spread = radio.spread() or Spread.of([every])
+    parts, n = Parts.of(experiment), experiment.clients
+    world = World(experiment.seed, n, np.zeros((n, 1), dtype=np.int64), 0.0, experiment.rounds)
+    access_points = parts.access_points.places(parts.mobility, experiment.seed)
+    federation, radio = parts.federation, parts.radio
+    assert isinstance(federation, TellsDistances)  # those of the study do
+    paths = movement(experiment, world)
+    every = np.concatenate(list(federation.link_distances(experiment.seed, n, access_points, paths)))
+    spread = radio.spread() or DistanceDistribution.of([every])
     fetched = radio.cost(Traffic.of(access_point(0), 0, size, every), spread)
     sent = radio.cost(Traffic.of(0, access_point(0), size, every), spread)
     return float(fetched.energy_down.mean() + sent.energy_up.mean())

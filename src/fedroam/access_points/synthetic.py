@@ -1,4 +1,4 @@
-"""Access points spread over the world, whoever moves in it."""
+"""Access points placed by rule or by draw, whoever moves in the world."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class NoAccessPoints(Part):
     """There are none."""
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
-        """See `AccessPoints.places`: float64 [0, 2]."""
+        """Nowhere: float64 [0, 2]."""
         return np.zeros((0, 2))
 
 
@@ -29,7 +29,7 @@ class Grid(Part):
     rows: int = field(10, "cells from bottom to top", ge=1)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
-        """See `AccessPoints.places`."""
+        """The middles of the cells."""
         x0, y0, x1, y1 = mobility.bounds()
         x = x0 + (np.arange(self.columns) + 0.5) * ((x1 - x0) / self.columns)
         y = y0 + (np.arange(self.rows) + 0.5) * ((y1 - y0) / self.rows)
@@ -43,7 +43,7 @@ class Uniform(Part):
     number: int = field(100, "number of access points", ge=1)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
-        """See `AccessPoints.places`."""
+        """Uniform draws within the bounds."""
         x0, y0, x1, y1 = mobility.bounds()
         draws = stream(seed, "access points").random((self.number, 2))
         return np.array([x0, y0]) + draws * np.array([x1 - x0, y1 - y0])

@@ -1,4 +1,4 @@
-"""Who holds what: a table of the clients' shares, and the few lines that sum it up."""
+"""Label skew: how unequal the clients' samples and classes are, as a table and in a few lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _mixes(class_counts: np.ndarray) -> np.ndarray:
     return class_counts / np.maximum(class_counts.sum(axis=1, keepdims=True), 1)
 
 
-def holdings(dataset: Dataset, split: Split) -> pd.DataFrame:
+def client_table(dataset: Dataset, split: Split) -> pd.DataFrame:
     """One row a client: `client, train, validation, test, classes, entropy_bits, distance`.
 
     train, validation, test: samples; classes: different classes among the training samples; entropy_bits:
@@ -51,9 +51,9 @@ def holdings(dataset: Dataset, split: Split) -> pd.DataFrame:
     )
 
 
-def summary(dataset: Dataset, split: Split) -> list[str]:
+def describe_split(dataset: Dataset, split: Split) -> list[str]:
     """A few lines on the data set and on who holds what."""
-    table = holdings(dataset, split)
+    table = client_table(dataset, split)
     dealt = np.concatenate([*split.train, *split.validation, *split.test])
     distinct = len(np.unique(dealt))
     shape = "x".join(str(n) for n in dataset.shape)
@@ -66,14 +66,14 @@ def summary(dataset: Dataset, split: Split) -> list[str]:
     ]
     for name, column in (("training", "train"), ("validation", "validation"), ("own test", "test")):
         if table[column].any():
-            lines.append(f"{name} samples a client: {_spread(table[column], ',.0f')}")
-    lines.append(f"classes a client: {_spread(table['classes'], '.0f')}")
+            lines.append(f"{name} samples a client: {_range(table[column], ',.0f')}")
+    lines.append(f"classes a client: {_range(table['classes'], '.0f')}")
     lines.append(
-        f"label entropy: {_spread(table['entropy_bits'], '.2f')} bits (all classes alike: "
+        f"label entropy: {_range(table['entropy_bits'], '.2f')} bits (all classes alike: "
         f"{np.log2(dataset.classes):.2f})"
     )
     lines.append(
-        f"distance of the class mix from the whole (total variation): {_spread(table['distance'], '.2f')}"
+        f"distance of the class mix from the whole (total variation): {_range(table['distance'], '.2f')}"
     )
     empty = int((table["train"] == 0).sum())
     if empty:
@@ -81,5 +81,5 @@ def summary(dataset: Dataset, split: Split) -> list[str]:
     return lines
 
 
-def _spread(values: pd.Series, form: str) -> str:
+def _range(values: pd.Series, form: str) -> str:
     return f"{values.min():{form}} to {values.max():{form}}, median {values.median():{form}}"

@@ -11,7 +11,7 @@ from fedroam.learning.training import Training
 from fedroam.randomness import stream
 
 
-class Work:
+class SamplePasses:
     """Counts the samples that local training passes, each as often as it is in a batch.
 
     How many they are depends on how many a client holds, not on which of them a batch draws; so each number is counted

@@ -1,4 +1,4 @@
-"""The books of a hierarchical federation: whose model lies in which row, and what became of each update.
+"""The state of a hierarchical federation: whose model lies in which row, and what became of each update.
 
 Rows exist for the cloud's model (row 0), for each access point whose model differs from it, and for each device whose
 update has not been aggregated yet. All other access points hold the cloud's model.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedroam.federation.attention import Cosine, Weights, average
+from fedroam.federation.attention import AveragingWeights, Cosine, average
 from fedroam.learning import Models
 from fedroam.learning.capacity import keep, with_room
 
@@ -21,10 +21,13 @@ CLOUD = 0
 NOBODY = np.zeros(0, dtype=np.int64)
 # What is counted, in this order, from the start of the run.
 COUNTED = ("present", "trained", "aggregated", "returned", "discarded", "overwritten")
+# What a checkpoint calls a field by another name.
+_NAMES = {"distance_total": "way"}
+_FIELDS = {name: own for own, name in _NAMES.items()}
 
 
 @dataclass
-class Books:
+class HierarchyState:
     """The state of a hierarchical federation, to be changed; all arrays are copies.
 
     device_row: int64 [clients], the row of a device's update that waits to be aggregated, 0 for none. trained: int64
@@ -33,7 +36,8 @@ class Books:
     served: int64 [clients], the round in which an update of the device was last aggregated, 0 for none yet. arrived:
     int64 [access points], training samples of the devices aggregated there since the last global aggregation. holds:
     bool [rows, updates], which of the updates aggregated since then live on in each row's model. counted: int64, see
-    `COUNTED`. way: float64 [2], sum and number of the distances between present devices and their access points (m).
+    `COUNTED`. distance_total: float64 [2], sum and number of the distances (m) between present devices and
+    their access points.
     """
 
     models: Models
@@ -45,10 +49,10 @@ class Books:
     arrived: np.ndarray
     holds: np.ndarray
     counted: np.ndarray
-    way: np.ndarray
+    distance_total: np.ndarray
 
     @classmethod
-    def new(cls, models: Models, ap: np.ndarray, access_points: int) -> Books:
+    def new(cls, models: Models, ap: np.ndarray, access_points: int) -> HierarchyState:
         """Before round 1: the cloud's model (one row) and nothing else."""
 
         def zeros(size: int) -> np.ndarray:
@@ -65,17 +69,17 @@ class Books:
             arrived=zeros(access_points),
             holds=holds,
             counted=zeros(len(COUNTED)),
-            way=np.zeros(2),
+            distance_total=np.zeros(2),
         )
 
     @classmethod
-    def of(cls, models: Models, state: Mapping[str, np.ndarray]) -> Books:
-        """The books that `state` holds."""
-        return cls(models, **{name: array.copy() for name, array in state.items()})
+    def of(cls, models: Models, state: Mapping[str, np.ndarray]) -> HierarchyState:
+        """From the arrays that `arrays` gave."""
+        return cls(models, **{_FIELDS.get(name, name): array.copy() for name, array in state.items()})
 
-    def state(self) -> dict[str, np.ndarray]:
-        """As plain arrays."""
-        return {name: value for name, value in vars(self).items() if name != "models"}
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All but the models, as plain arrays."""
+        return {_NAMES.get(name, name): value for name, value in vars(self).items() if name != "models"}
 
     def count(self, what: str, number: int) -> None:
         """Add to a total of `COUNTED`."""
@@ -109,7 +113,7 @@ class Books:
         np.add.at(self.arrived, self.ap[devices], samples)
         self.served[devices] = round
 
-    def merge(self, ap: int, devices: np.ndarray, weights: Weights, form: Cosine) -> None:
+    def merge(self, ap: int, devices: np.ndarray, weights: AveragingWeights, form: Cosine) -> None:
         """The model of access point `ap` becomes the average of these devices' updates, which then no longer wait."""
         rows = self.device_row[devices]
         parameters, buffers = average(self.models, rows, weights, form)
@@ -125,9 +129,9 @@ class Books:
         self.models.parameters[row].copy_(parameters)
         self.models.buffers[row].copy_(buffers)
 
-    def mean_way(self) -> float:
+    def mean_distance(self) -> float:
         """Mean distance of present devices to their access points so far, metres; NaN where nobody has been present."""
-        total, number = self.way
+        total, number = self.distance_total
         return float(total / number) if number else math.nan
 
     def waiting(self) -> np.ndarray:
@@ -135,25 +139,23 @@ class Books:
         return np.flatnonzero(self.device_row)
 
     def drop(self, devices: np.ndarray) -> None:
-        """The updates of these devices (int64) are lost."""
+        """Lose the updates of these devices (int64)."""
         self.device_row[devices] = 0
         self.count("discarded", len(devices))
 
-    def reset(self) -> int:
+    def reset(self) -> None:
         """After a global aggregation: all access points hold the cloud's model, nothing waits.
 
-        Returns how many aggregated updates never reached the cloud: some later update replaced the model they were in,
+        Counts the aggregated updates that never reached the cloud: some later update replaced the model they were in,
         and was trained from another one.
         """
         reached = self.holds[self.ap_row[self.ap_row > 0]].any(axis=0)
-        lost = int((~reached).sum())
-        self.count("overwritten", lost)
+        self.count("overwritten", int((~reached).sum()))
         self.ap_row[:] = 0
         self.arrived[:] = 0
         self.holds = self.holds[:, :0]
-        return lost
 
-    def tidy(self) -> None:
+    def compact(self) -> None:
         """Give up the rows that nobody needs."""
         rows = np.unique(np.concatenate([[CLOUD], self.ap_row, self.device_row]))
         place = np.zeros(len(self.models), dtype=np.int64)

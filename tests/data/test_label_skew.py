@@ -10,7 +10,7 @@ from scipy.stats import entropy
 
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.data import Dataset, Split
-from fedroam.data.holdings import holdings, label_entropy, mix_distance, summary
+from fedroam.data.label_skew import client_table, describe_split, label_entropy, mix_distance
 from fedroam.errors import InputError
 
 
@@ -25,13 +25,13 @@ def world(train: list[list[int]], y: list[int]) -> tuple[Dataset, Split]:
 
 def test_a_table_by_hand() -> None:
     dataset, split = world([[0, 1], [2, 3, 4, 5], []], [0, 0, 0, 1, 1, 2, 2, 2])
-    table = holdings(dataset, split)
+    table = client_table(dataset, split)
     assert table["train"].tolist() == [2, 4, 0]
     assert table["classes"].tolist() == [1, 3, 0]
     np.testing.assert_allclose(table["entropy_bits"], [0.0, 1.5, 0.0])
     # whole: 3/8, 2/8, 3/8; client 0: 1, 0, 0; client 1: 1/4, 2/4, 1/4
     np.testing.assert_allclose(table["distance"], [5 / 8, 2 / 8, np.nan])
-    said = "\n".join(summary(dataset, split))
+    said = "\n".join(describe_split(dataset, split))
     assert "tiny: 8 training and 0 test samples of 2, 3 classes" in said
     assert "a note" in said
     assert "3 clients hold 6 of the training samples (75.0%)" in said
@@ -41,7 +41,7 @@ def test_a_table_by_hand() -> None:
 
 def test_shared_samples_are_told() -> None:
     dataset, split = world([[0, 1], [1, 2]], [0, 1, 2])
-    assert "2 clients hold 3 of the training samples (100.0%), 1 of them more than once" in summary(
+    assert "2 clients hold 3 of the training samples (100.0%), 1 of them more than once" in describe_split(
         dataset, split
     )
 
