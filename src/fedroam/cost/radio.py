@@ -30,10 +30,7 @@ class DistanceDistribution:
 
     @classmethod
     def of(cls, distances: Iterable[np.ndarray]) -> DistanceDistribution:
-        """The distribution of all distances in these arrays (float64 [any number], metres).
-
-        They are read one after the other and not kept.
-        """
+        """The distribution of all distances in these arrays (float64 [any number], metres), which are not kept."""
         count, mean, squares = 0, 0.0, 0.0
         for some in distances:
             if not len(some):
