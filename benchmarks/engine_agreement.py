@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from fedroam.experiment import plan
+from fedroam.planning import plan
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedroam.sweep import Event, Progress, estimate, run_sweep, sweep_plan
+from fedroam.planning import sweep_plan
+from fedroam.sweep import Event, Progress, estimate, run_sweep
 
 
 def main() -> None:

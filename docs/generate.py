@@ -14,8 +14,9 @@ from pydantic import BaseModel
 
 from fedroam.cli import reference
 from fedroam.cli.describe import details, fields_of, summary
-from fedroam.components import FAMILIES, kinds
-from fedroam.experiment import Experiment, named_experiments, plan
+from fedroam.components import FAMILIES, changes_results, kinds
+from fedroam.experiment import Experiment
+from fedroam.planning import named_experiments, plan
 
 DOCS = Path(__file__).parent
 MARKER = "<!-- Everything below is made by `make docs` from the code. -->"
@@ -64,8 +65,7 @@ def _table(cls: type[BaseModel]) -> Iterator[str]:
     yield "| setting | default | unit | allowed | meaning |"
     yield "|---|---|---|---|---|"
     for facts in fields_of(cls):
-        extra = cls.model_fields[facts.name].json_schema_extra
-        free = isinstance(extra, dict) and not extra.get("identity", True)
+        free = not changes_results(cls.model_fields[facts.name])
         meaning = facts.about + (" (cannot change results)" if free else "")
         default = facts.shown_default or "{}"
         cells = (f"`{facts.name}`", f"`{default}`", facts.unit, facts.allowed, meaning)

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import fedroam as fr
-from fedroam.analysis import compare_table, variants
-from fedroam.analysis.figures.accuracy import accuracy_figure
+from fedroam.analysis import compare_runs, variants
+from fedroam.analysis.figures.catalogue import draw_figure
 from fedroam.analysis.figures.drawing import style
-from fedroam.analysis.formatting import cells, columns
+from fedroam.analysis.report.table import cells, columns
 from fedroam.recording import Run
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,7 @@ BEGIN, END = "<!-- quickstart: begin -->", "<!-- quickstart: end -->"
 
 def draw(runs: list[Run], path: Path) -> None:
     """The figure of the accuracy over rounds, 200 dots per inch."""
-    figure = accuracy_figure(variants(runs))
+    figure = draw_figure("accuracy", variants(runs))
     if figure is None:
         raise SystemExit("the quickstart recorded no accuracy")
     path.parent.mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def draw(runs: list[Run], path: Path) -> None:
 
 def table(runs: list[Run]) -> str:
     """The comparison as a Markdown table, without the columns that a first look can spare."""
-    found = compare_table(runs)
+    found = compare_runs(runs)
     heads = columns(found)
     shown = [k for k, head in enumerate(heads) if not head.startswith(SPARED)]
     rows = [heads, ["---"] * len(heads), *cells(found)]

@@ -8,35 +8,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
-    from fedroam.experiment import Experiment, Plan, plan
+    from fedroam.experiment import Experiment
     from fedroam.interrupts import Interrupted
+    from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
     from fedroam.recording import Run, open_run, open_runs
     from fedroam.runner import run, run_plan
-    from fedroam.sweep import Sweep, SweepPlan, open_sweep, run_sweep, sweep_plan
+    from fedroam.sweep import Sweep, open_sweep, run_sweep
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
-_HOMES = {
-    "Experiment": "experiment",
-    "FedroamError": "errors",
-    "InputError": "errors",
-    "Interrupted": "interrupts",
-    "Part": "components",
-    "Plan": "experiment",
-    "Run": "recording",
-    "Sweep": "sweep",
-    "SweepPlan": "sweep",
-    "field": "components",
-    "open_run": "recording",
-    "open_runs": "recording",
-    "open_sweep": "sweep",
-    "plan": "experiment",
-    "register": "components",
-    "run": "runner",
-    "run_plan": "runner",
-    "run_sweep": "sweep",
-    "sweep_plan": "sweep",
-    "use": "components",
+_NAMES = {
+    "components": ("Part", "field", "register", "use"),
+    "errors": ("FedroamError", "InputError"),
+    "experiment": ("Experiment",),
+    "interrupts": ("Interrupted",),
+    "planning": ("Plan", "SweepPlan", "plan", "sweep_plan"),
+    "recording": ("Run", "open_run", "open_runs"),
+    "runner": ("run", "run_plan"),
+    "sweep": ("Sweep", "open_sweep", "run_sweep"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
     "Experiment",

@@ -18,9 +18,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.config import JsonDict
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fedroam.errors import InputError, unknown
@@ -50,7 +52,7 @@ FAMILIES: dict[str, Family] = {
     "federation": Family(
         "who trains, who aggregates, and when",
         "decentralized",
-        ("adapt", "objective", "init", "distribute", "exchange", "judged"),
+        ("init", "distribute", "exchange", "evaluation_models"),
     ),
     "radio": Family("what sending, receiving and training cost", "lte_wifi", ("spread", "cost", "training")),
 }
@@ -68,6 +70,8 @@ ROOMS = (
     "fedroam.federation",
     "fedroam.cost",
 )
+
+USED = "fedroam_use_"  # before the stem of a file: the name of the module that `use` makes of it
 
 _registry: dict[str, dict[str, type[Part]]] = {family: {} for family in FAMILIES}
 
@@ -112,8 +116,24 @@ def field(default: Any, about: str, *, unit: str = "", identity: bool = True, **
     `identity=False` marks a field that cannot change results (a number of threads): it is left out of the
     digest that identifies a run. Without default: `field(..., "about")`.
     """
-    extra = {"unit": unit, "identity": identity}
-    return Field(default, description=about, json_schema_extra=cast(Any, extra), **limits)
+    extra: JsonDict = {"unit": unit, "identity": identity}
+    return Field(default, description=about, json_schema_extra=extra, **limits)
+
+
+def _declared(info: FieldInfo) -> JsonDict:
+    """What `field` noted besides pydantic's own facts; nothing of a field made otherwise."""
+    extra = info.json_schema_extra
+    return extra if isinstance(extra, dict) else {}
+
+
+def unit_of(info: FieldInfo) -> str:
+    """The unit of a field made by `field`."""
+    return str(_declared(info).get("unit", ""))
+
+
+def changes_results(info: FieldInfo) -> bool:
+    """Whether a field can change results, so that it is part of the identity of a run."""
+    return bool(_declared(info).get("identity", True))
 
 
 P = TypeVar("P", bound=type[Part])
@@ -161,7 +181,7 @@ def use(file: str | Path) -> None:
     if not path.is_file():
         raise InputError(f"--use {file}: no such file")
     load_rooms()
-    name = f"fedroam_use_{path.stem}"
+    name = f"{USED}{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"--use {file}: not a Python file (its name must end in .py)")
@@ -275,20 +295,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def unit_of(info: Any) -> str:
-    """The unit of a field made by `field`."""
-    extra = info.json_schema_extra
-    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
-
-
 def identity_settings(part: Part) -> dict[str, Any]:
     """The settings that can change results: what the digest of a run is made of."""
-    settings = part.settings()
-    for name, info in type(part).model_fields.items():
-        extra = info.json_schema_extra
-        if isinstance(extra, dict) and not extra.get("identity", True):
-            settings.pop(name, None)
-    return settings
+    fields = type(part).model_fields
+    return {k: v for k, v in part.settings().items() if k not in fields or changes_results(fields[k])}
 
 
 def jsonable(value: Any) -> Any:

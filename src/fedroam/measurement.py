@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fedroam.contacts import degrees
-from fedroam.cost import Account
-from fedroam.federation import Judged, Meeting
+from fedroam.federation import AddsColumns, EvaluationModels, Meeting
 from fedroam.learning import Scores, consensus_distance
 from fedroam.scene import Scene
+from fedroam.state import State
 
 # A mean test loss this many times that of guessing (ln classes) is divergence, though no number is NaN yet.
 DIVERGED = 100.0
@@ -30,44 +30,44 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Round:
-    """What is known of a round beside the models.
-
-    meeting: the one in which models were exchanged. learners: clients that trained (int64). losses: mean training
-    loss of each piece of local work (float64). facts: the federation's own columns. bytes (all that was
-    sent), account (of clients) and seconds (wall clock) are totals since the start.
+class RoundResult:
+    """What a round did: the meeting in which models were exchanged, the clients (int64) that learnt, the mean training
+    loss of each piece of local work (float64), and the federation's own columns.
     """
 
-    number: int
     meeting: Meeting
     learners: np.ndarray
     losses: np.ndarray
     facts: Mapping[str, float]
-    bytes: int
-    account: Account
-    seconds: float
+
+    @classmethod
+    def nothing(cls, meeting: Meeting) -> RoundResult:
+        """Before round 1."""
+        return cls(meeting, np.zeros(0, np.int64), np.zeros(0), {})
 
 
-def measure(scene: Scene, judged: Mapping[str, Judged], round: Round) -> Measurement:
-    """Judge every client's model, and the one that stands for all.
+def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) -> Measurement:
+    """Evaluate every client's model after a round, and the one that stands for all.
 
     accuracy, accuracy_std and loss are over clients, each client counting once; accuracy_pooled, balanced_accuracy
     and macro_f1 are of all clients' answers to their test samples, taken together; degree, isolated and places are
-    those of the exchange of this round. The first of `judged` is the headline; each further one, NAME, adds a column
-    accuracy_NAME to both tables.
+    those of the exchange of this round; bytes, the account and `seconds` (wall clock) are totals since the start. The
+    first of the evaluation models is the headline; each further one, NAME, adds a column accuracy_NAME to both tables.
     """
-    headline, *others = judged.items()
+    federation = scene.parts.federation
+    models = federation.evaluation_models(state.models, state.federation, scene.context)
+    headline, *others = models.items()
     scores = _scores(scene, headline[1])
     pooled = scores.pooled
-    meeting, degree, accuracy = round.meeting, degrees(round.meeting.graph), scores.accuracy
+    meeting, degree, accuracy = result.meeting, degrees(result.meeting.graph), scores.accuracy
     # Clients without test samples have loss NaN by right. Any other NaN stays in the mean: it is divergence.
     asked = scores.loss[scores.samples > 0]
     mean_accuracy, mean_loss = _mean_model(scene, headline[1])
-    losses, present = round.losses, meeting.paths.present
+    losses, present = result.losses, meeting.paths.present
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN where nobody has test samples
         facts = {
-            "round": round.number,
+            "round": state.round,
             "accuracy": np.nanmean(accuracy),
             "accuracy_std": np.nanstd(accuracy),
             "accuracy_pooled": pooled.accuracy[0],
@@ -79,15 +79,15 @@ def measure(scene: Scene, judged: Mapping[str, Judged], round: Round) -> Measure
             "consensus_distance": consensus_distance(headline[1].models.parameters),
             "degree_mean": degree[present].mean() if present.any() else np.nan,
             "isolated": int((degree[present] == 0).sum()),
-            "active": len(round.learners),
-            "bytes": round.bytes,
-            **round.account.totals(),
+            "active": len(result.learners),
+            "bytes": state.bytes_sent,
+            **state.account.totals(),
             "train_loss": np.nanmean(losses) if len(losses) else np.nan,
-            "seconds": round.seconds,
+            "seconds": seconds,
         }
         places = meeting.paths.end
         clients = {
-            "round": np.full(len(degree), round.number, np.int64),
+            "round": np.full(len(degree), state.round, np.int64),
             "client": np.arange(len(degree), dtype=np.int64),
             "group": scene.groups,
             "accuracy": accuracy,
@@ -98,35 +98,36 @@ def measure(scene: Scene, judged: Mapping[str, Judged], round: Round) -> Measure
             "degree": degree,
             "x": places[:, 0],
             "y": places[:, 1],
-            **round.account.arrays(),
+            **state.account.arrays(),
         }
         for name, other in others:
             clients[f"accuracy_{name}"] = own = _scores(scene, other).accuracy
             facts[f"accuracy_{name}"] = np.nanmean(own)
-    facts |= {name: round.facts.get(name, np.nan) for name in scene.federation.columns}
+    columns = federation.columns if isinstance(federation, AddsColumns) else ()
+    facts |= {name: result.facts.get(name, np.nan) for name in columns}
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
     diverged = bool(len(asked)) and not bool(np.all(asked < limit))
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
 
 
-def _scores(scene: Scene, judged: Judged) -> Scores:
-    """Each client's scores, by the model it is judged with; a client that is not judged has no samples."""
-    clients = np.flatnonzero(judged.row >= 0)
+def _scores(scene: Scene, models: EvaluationModels) -> Scores:
+    """Each client's scores, by its evaluation model; a client without one has no samples."""
+    clients = np.flatnonzero(models.row >= 0)
     parts = scene.test_parts()
     own = None if parts is None else [parts[i] for i in clients]
     found = scene.learner.evaluate(
-        judged.models, [int(row) for row in judged.row[clients]], scene.test_x, scene.test_y, own
+        models.models, [int(row) for row in models.row[clients]], scene.test_x, scene.test_y, own
     )
-    if len(clients) == len(judged.row):
+    if len(clients) == len(models.row):
         return found
-    return found.only(clients, len(judged.row))
+    return found.only(clients, len(models.row))
 
 
-def _mean_model(scene: Scene, judged: Judged) -> tuple[float, float]:
+def _mean_model(scene: Scene, models: EvaluationModels) -> tuple[float, float]:
     """Accuracy and loss of the model that stands for all, on everybody's test samples."""
-    if judged.mean is None:
+    if models.mean is None:
         return math.nan, math.nan
     parts = scene.test_parts()
     everything = None if parts is None else [np.concatenate(parts)]
-    found = scene.learner.evaluate(judged.mean, [0], scene.test_x, scene.test_y, everything)
+    found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, everything)
     return float(found.accuracy[0]), float(found.loss[0])

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment, Plan, PlannedRun
+from fedroam.experiment import Experiment
 from fedroam.federation import Meeting
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.measurement import Measurement
+from fedroam.measurement import Measurement, RoundResult, evaluate
+from fedroam.planning import Plan, PlannedRun
 from fedroam.recording import (
     Existing,
     Recorder,
@@ -26,11 +28,30 @@ from fedroam.recording import (
     run_in,
     unchanged_data,
 )
-from fedroam.scene import Scene, describe, holdings, prepare
-from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.scene import Scene, describe, partition_table, prepare
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 
 Observer = Callable[[int, int, Measurement | None], None]
+
+
+class RunEvents:
+    """What happens in a run, for whoever follows it; this base takes notice of nothing."""
+
+    def on_start(self, state: State) -> None:
+        """The rounds of this session are about to begin, from a state that may come from a checkpoint."""
+
+    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+        """A round is over, round 0 being the start: who met in its exchange, and what was measured, if it was."""
+
+    def on_checkpoint(self, state: State) -> None:
+        """All up to this state is to be made safe."""
+
+    def on_interrupt(self) -> None:
+        """Ctrl-C ends the run here, after a checkpoint."""
+
+    def on_end(self) -> None:
+        """The last round is over, its checkpoint written."""
 
 
 def run(
@@ -86,8 +107,10 @@ def run(
         if not recorder.finished:
             scene = scene or prepare(experiment)
             _record_scene(scene, recorder, facts or {})
-            watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
-            _play(scene, recorder, found, watch, stopping, checkpoint_pause)
+            followers: list[RunEvents] = [_Recording(scene, recorder)]
+            if observer is not None:
+                followers.append(_Telling(observer, experiment.rounds))
+            _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
     except Interrupted:
         raise
     except Exception as error:
@@ -101,63 +124,107 @@ def run(
     return open_run(folder)
 
 
+class _Recording(RunEvents):
+    """Writes the run folder."""
+
+    def __init__(self, scene: Scene, recorder: Recorder) -> None:
+        self.scene, self.recorder = scene, recorder
+
+    @override
+    def on_start(self, state: State) -> None:
+        # What clients are judged by, the headline first: what accuracy means in this run.
+        judged = list(
+            self.scene.parts.federation.evaluation_models(state.models, state.federation, self.scene.context)
+        )
+        self.recorder.note(state="running", reason="", round=state.round, judged=judged)
+
+    @override
+    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+        scene, recorder, kept = self.scene, self.recorder, self.scene.experiment.record_movement
+        if kept == "all" or (kept == "evaluated" and measurement is not None):
+            positions, contacts = scene.movement_rows(state.round, meeting)
+            recorder.add("positions", positions)
+            recorder.add("contacts", contacts)
+        if measurement is None:
+            return
+        recorder.add("rounds", measurement.round_row)
+        recorder.add("clients", measurement.client_rows)
+        matrices = scene.matrix_rows(state.round, state.federation)
+        if len(matrices):
+            recorder.add("matrices", matrices)
+        if measurement.diverged and recorder.status["diverged_at"] is None:
+            # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
+            recorder.note(diverged_at=state.round)
+
+    @override
+    def on_checkpoint(self, state: State) -> None:
+        self.recorder.checkpoint(state.round, state.arrays())
+
+    @override
+    def on_interrupt(self) -> None:
+        self.recorder.note(state="interrupted")
+
+    @override
+    def on_end(self) -> None:
+        self.recorder.finish()
+
+
+class _Telling(RunEvents):
+    """Tells the caller's observer of each round."""
+
+    def __init__(self, observer: Observer, rounds: int) -> None:
+        self.observer, self.rounds = observer, rounds
+
+    @override
+    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+        self.observer(state.round, self.rounds, measurement)
+
+
+def _rounds(scene: Scene, state: State, begun: bool) -> Iterator[tuple[State, RoundResult]]:
+    """The rounds that are left, with what happened in each: round 0 among them where the run has not begun."""
+    if not begun:
+        yield state, RoundResult.nothing(state.meeting)
+    while state.round < scene.experiment.rounds:
+        state, done = play_round(scene, state)
+        yield state, done
+
+
 def _play(
     scene: Scene,
     recorder: Recorder,
     found: tuple[int, dict[str, np.ndarray]] | None,
-    observer: Observer,
+    followers: Sequence[RunEvents],
     on_interrupt: Callable[[], None],
     pause: float,
 ) -> None:
     """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
     experiment, rounds = scene.experiment, scene.experiment.rounds
     state = begin(scene) if found is None else State.of(*found, scene)
-    # What clients are judged by, the headline first: what accuracy means in this run.
-    judged = list(scene.federation.judged(state.models, state.federation, scene.setting))
-    recorder.note(state="running", reason="", round=state.round, judged=judged)
-    clock = time.perf_counter() - recorder.seconds_so_far()
-
-    def take(done: Happened) -> Measurement:
-        result = measured(scene, state, done, time.perf_counter() - clock)
-        recorder.add("rounds", result.round_row)
-        recorder.add("clients", result.client_rows)
-        matrices = scene.matrix_rows(state.round, state.federation)
-        if len(matrices):
-            recorder.add("matrices", matrices)
-        if result.diverged and recorder.status["diverged_at"] is None:
-            # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
-            recorder.note(diverged_at=state.round)
-        return result
-
-    def moved(meeting: Meeting, evaluated: bool) -> None:
-        if experiment.record_movement == "all" or (experiment.record_movement == "evaluated" and evaluated):
-            positions, contacts = scene.movement_rows(state.round, meeting)
-            recorder.add("positions", positions)
-            recorder.add("contacts", contacts)
-
+    for each in followers:
+        each.on_start(state)
+    played = _rounds(scene, state, begun=found is not None)
+    began = time.perf_counter() - recorder.seconds_so_far()
+    saved = time.perf_counter()
     with interrupts(on_interrupt) as interrupted:
-        if found is None:
-            moved(state.meeting, evaluated=True)
-            observer(0, rounds, take(Happened.nothing(state.meeting)))
-            recorder.checkpoint(0, state.arrays())
-        saved = time.perf_counter()
-        while state.round < rounds:
-            state, done = play_round(scene, state)
-            t = state.round
-            evaluated = t % experiment.evaluate_every == 0 or t == rounds
-            moved(done.meeting, evaluated)
-            observer(t, rounds, take(done) if evaluated else None)
+        for state, done in played:
+            t, measurement = state.round, None
+            if t % experiment.evaluate_every == 0 or t == rounds:
+                measurement = evaluate(scene, state, done, time.perf_counter() - began)
+            for each in followers:
+                each.on_round(state, done.meeting, measurement)
             due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
-            leaving = interrupted()  # asked once: Ctrl-C after the checkpoint is for the next round
-            if due or t == rounds or leaving:
-                recorder.checkpoint(t, state.arrays())
+            leaving = t > 0 and interrupted()  # asked once: Ctrl-C after the checkpoint is for the next round
+            if due or t in (0, rounds) or leaving:
+                for each in followers:
+                    each.on_checkpoint(state)
                 saved = time.perf_counter()
             if leaving and t < rounds:
-                recorder.note(state="interrupted")
-                raise Interrupted(
-                    f"stopped after round {t} of {rounds}; {recorder.folder} holds a checkpoint"
-                )
-    recorder.finish()
+                for each in followers:
+                    each.on_interrupt()
+                where = f"{recorder.folder} holds a checkpoint"
+                raise Interrupted(f"stopped after round {t} of {rounds}; {where}")
+    for each in followers:
+        each.on_end()
 
 
 def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) -> None:
@@ -169,21 +236,13 @@ def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) ->
     }
     recorder.write("environment.json", {**environment(), **facts, **ran})
     recorder.write("world.json", describe(scene))
-    recorder.write("partition.parquet", holdings(scene))
+    recorder.write("partition.parquet", partition_table(scene))
 
 
 def default_folder(experiment: Experiment) -> Path:
     """`runs/NAME-DIGEST/seed-SEED`; the digest is that of seed 0, so that the seeds of a study lie together."""
     family = experiment.replace(seed=0).digest
     return Path("runs") / f"{experiment.name}-{family[:8]}" / f"seed-{experiment.seed}"
-
-
-def plan_folder(plan: Plan) -> Path:
-    """`runs/NAME-DIGEST` for a plan; independent of how many seeds it has."""
-    variants = {run.variant: run.experiment.replace(seed=0) for run in plan.runs}
-    one = Plan(plan.name, tuple(PlannedRun(variant, first) for variant, first in variants.items()))
-    digest = next(iter(variants.values())).digest if set(variants) == {""} else one.digest
-    return Path("runs") / f"{plan.name}-{digest[:8]}"
 
 
 def run_plan(
@@ -195,13 +254,13 @@ def run_plan(
     on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> list[Run]:
-    """Run every run of a plan, one after the other, into folders below `out` (default `plan_folder`).
+    """Run every run of a plan, one after the other, into folders below `out` (default `plan.folder`).
 
     Every folder and every variant's settings are checked before the first run begins. `observer(planned)` is
     asked for the observer of each run when its turn comes (and never called for a run that is finished already).
     Raises what `run` does; Interrupted, too, where Ctrl-C came in the last round of a run that others follow.
     """
-    root = Path(out) if out is not None else plan_folder(plan)
+    root = Path(out) if out is not None else plan.folder
     check_plan(plan, root, existing)
     runs: list[Run] = []
     stopping = False

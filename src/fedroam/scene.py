@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,31 +13,39 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from fedroam.access_points import AccessPoints
-from fedroam.contacts import Contacts, pairs_of
-from fedroam.cost import Radio, Spread, Tariff, Work
-from fedroam.data import Dataset, Partition, Split, cut, load_dataset
+from fedroam.contacts import pairs_of
+from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
+from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.federation import Federation, Meeting, Setting, TellsDistances
-from fedroam.learning import Engine, Layout, Learner, Models, Task, make_network, start_models, to_tensors
-from fedroam.learning.objective import Objective
-from fedroam.learning.training import Training
-from fedroam.mixing import Mixing
-from fedroam.mobility import Activity, Mobility, Paths, World, check_limits, checked
+from fedroam.federation import (
+    AdaptsNetwork,
+    AdaptsObjective,
+    FederationContext,
+    Meeting,
+    RecordsMatrices,
+    TellsDistances,
+)
+from fedroam.learning import Layout, Learner, Models, Task, make_network, start_models, to_tensors
+from fedroam.mobility import Paths, World, check_limits, checked
+from fedroam.parts import Parts
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Everything of a run that does not change from round to round."""
+    """Everything of a run that does not change from round to round.
+
+    test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
+    """
 
     experiment: Experiment
+    parts: Parts
     dataset: Dataset
     split: Split
     world: World
-    setting: Setting
+    context: FederationContext
     task: Task
     learner: Learner
     device: torch.device
@@ -46,31 +54,11 @@ class Scene:
     groups: np.ndarray
     tariff: Tariff
 
-    @property
-    def mobility(self) -> Mobility:
-        """The mobility pattern."""
-        return cast(Mobility, self.experiment.mobility)
-
-    @property
-    def activity(self) -> Activity:
-        """Who takes part."""
-        return cast(Activity, self.experiment.activity)
-
-    @property
-    def contacts(self) -> Contacts:
-        """The contact rule."""
-        return cast(Contacts, self.experiment.contacts)
-
-    @property
-    def federation(self) -> Federation:
-        """The federation."""
-        return cast(Federation, self.experiment.federation)
-
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
         # The model's own builder: the task's makes the same start values each time.
         return start_models(
-            _network(self.experiment, self.dataset),
+            _network(self.parts, self.dataset),
             self.task.layout,
             range(self.experiment.clients) if clients is None else clients,
             self.experiment.seed,
@@ -104,8 +92,8 @@ class Scene:
 
     def matrix_rows(self, round: int, state: Mapping[str, np.ndarray]) -> pd.DataFrame:
         """One round's rows of the table of matrices: what is not 0 in those that the federation names."""
-        tables = []
-        for name in getattr(self.federation, "recorded", ()):
+        federation, tables = self.parts.federation, []
+        for name in federation.recorded if isinstance(federation, RecordsMatrices) else ():
             i, j = np.nonzero(state[name])
             columns = (np.int32(round), name, i, j, state[name][i, j])
             tables.append(pd.DataFrame(dict(zip(MATRIX_COLUMNS, columns, strict=True))))
@@ -124,55 +112,66 @@ class Scene:
 
 def prepare(experiment: Experiment) -> Scene:
     """Load, deal out and check everything. Raises InputError before anything is written."""
+    parts, seed = Parts.of(experiment), experiment.seed
     dataset, split = deal(experiment)
     class_counts = split.class_counts(dataset.y_train, dataset.classes)
-    contacts, mobility = cast(Contacts, experiment.contacts), cast(Mobility, experiment.mobility)
-    world = World(experiment.seed, experiment.clients, class_counts, contacts.reach(), experiment.rounds)
-    groups = mobility.groups(world)
-    check_limits(cast(Activity, experiment.activity), world)
-    federation = cast(Federation, experiment.federation)
+    world = World(seed, experiment.clients, class_counts, parts.contacts.reach(), experiment.rounds)
+    groups = parts.mobility.groups(world)
+    check_limits(parts.activity, world)
     device = torch.device(experiment.device)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
-    network = _network(experiment, dataset)
-    layout = Layout.of(make_network(network, experiment.seed))
+    network, federation, objective = _network(parts, dataset), parts.federation, parts.objective
     task = Task(
-        network=partial(make_network, network, experiment.seed),
-        layout=layout,
+        network=partial(make_network, network, seed),
+        layout=Layout.of(make_network(network, seed)),
         x=x,
         y=y,
-        training=cast(Training, experiment.training),
-        objective=federation.objective(cast(Objective, experiment.objective)),
-        seed=experiment.seed,
+        training=parts.training,
+        objective=federation.objective(objective) if isinstance(federation, AdaptsObjective) else objective,
+        seed=seed,
     )
-    setting = Setting(
-        seed=experiment.seed,
+    context = FederationContext(
+        seed=seed,
         samples=split.sizes,
-        mixing=cast(Mixing, experiment.mixing),
+        mixing=parts.mixing,
         task=task,
         train=split.train,
         validation=split.validation,
         class_counts=class_counts,
-        bounds=mobility.bounds(),
-        access_points=cast(AccessPoints, experiment.access_points).places(mobility, experiment.seed),
+        bounds=parts.mobility.bounds(),
+        access_points=parts.access_points.places(parts.mobility, seed),
     )
-    if isinstance(federation, TellsDistances):
-        next(iter(federation.link_distances(setting, ())), None)  # refuses a world without access points
-    radio = cast(Radio, experiment.radio)
-    tariff = Tariff(radio, radio.spread() or _spread(experiment, world, setting), Work(task.training))
-    learner = cast(Engine, experiment.engine).build(task)
+    if isinstance(federation, TellsDistances):  # refuses a world without access points
+        next(iter(federation.link_distances(seed, world.clients, context.access_points, ())), None)
+    distances = parts.radio.spread() or link_distances(experiment, world, context.access_points)
+    tariff = Tariff(parts.radio, distances, SamplePasses(task.training))
+    learner = parts.engine.build(task)
     return Scene(
-        experiment, dataset, split, world, setting, task, learner, device, test_x, test_y, groups, tariff
+        experiment,
+        parts,
+        dataset,
+        split,
+        world,
+        context,
+        task,
+        learner,
+        device,
+        test_x,
+        test_y,
+        groups,
+        tariff,
     )
 
 
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
-    """Where everybody is at the start, and the way everybody takes in each round, without contacts and training.
+    """Where everybody is at the start, and the paths of everybody in each round, without contacts and training.
 
     Present are those who are there and active, as in a run. Raises InputError where the activity refuses the world.
     """
-    mobility, activity = cast(Mobility, experiment.mobility), cast(Activity, experiment.activity)
+    parts = Parts.of(experiment)
+    mobility, activity = parts.mobility, parts.activity
     check_limits(activity, world)
     state, churn = checked(mobility.start(world), world), activity.start(world.seed, world.clients)
     present = state.get("present")
@@ -184,18 +183,27 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
 
 
-def _spread(experiment: Experiment, world: World, setting: Setting) -> Spread:
-    """Of the distances between clients and access points in the run that will be played, found beforehand."""
-    federation = experiment.federation
+def link_distances(experiment: Experiment, world: World, access_points: np.ndarray) -> DistanceDistribution:
+    """The distances between clients and access points in the run that will be played, found beforehand.
+
+    access_points: float64 [access points, 2], metres. Not known where the federation does not tell them.
+    """
+    federation = Parts.of(experiment).federation
     if not isinstance(federation, TellsDistances):
-        return Spread()
-    return Spread.of(federation.link_distances(setting, movement(experiment, world)))
+        return DistanceDistribution()
+    paths = movement(experiment, world)
+    return DistanceDistribution.of(federation.link_distances(world.seed, world.clients, access_points, paths))
 
 
-def _network(experiment: Experiment, dataset: Dataset) -> Callable[[], nn.Module]:
+def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:
     """Makes the network that the federation trains, with start values of the moment."""
-    model, federation = cast(Any, experiment.model), cast(Federation, experiment.federation)
-    return lambda: federation.adapt(model.build(dataset.input_shape, dataset.classes))
+
+    def made() -> nn.Module:
+        network = parts.model.build(dataset.input_shape, dataset.classes)
+        federation = parts.federation
+        return federation.adapt(network) if isinstance(federation, AdaptsNetwork) else network
+
+    return made
 
 
 def deal(experiment: Experiment) -> tuple[Dataset, Split]:
@@ -205,21 +213,21 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
         raise InputError(
             f"data {dataset.name!r} has no shared test set: set evaluate_on = 'own' and test_share, e.g. 0.2"
         )
-    partition = cast(Partition, experiment.partition)
-    parts = partition.split(dataset, experiment.clients, stream(experiment.seed, "partition"))
-    draws = [stream(experiment.seed, "cut", client=i) for i in range(experiment.clients)]
-    return dataset, cut(parts, experiment.validation_share, experiment.test_share, draws)
+    clients, seed = experiment.clients, experiment.seed
+    shares = Parts.of(experiment).partition.split(dataset, clients, stream(seed, "partition"))
+    draws = [stream(seed, "cut", client=i) for i in range(clients)]
+    return dataset, cut(shares, experiment.validation_share, experiment.test_share, draws)
 
 
 def describe(scene: Scene) -> dict[str, Any]:
     """What `world.json` says."""
-    reach = scene.world.reach
+    reach, distances = scene.world.reach, scene.tariff.distances
     return {
-        "bounds": [float(v) for v in scene.mobility.bounds()],
+        "bounds": [float(v) for v in scene.parts.mobility.bounds()],
         "reach": reach if np.isfinite(reach) else "inf",
-        "access_points": scene.setting.access_points.tolist(),
-        "distance_mean": scene.tariff.spread.mean if scene.tariff.spread.known else None,
-        "distance_std": scene.tariff.spread.std if scene.tariff.spread.known else None,
+        "access_points": scene.context.access_points.tolist(),
+        "distance_mean": distances.mean if distances.known else None,
+        "distance_std": distances.std if distances.known else None,
         "groups": [str(group) for group in scene.groups],
         "classes": list(scene.dataset.class_names),
         "parameters": scene.task.layout.size,
@@ -227,16 +235,13 @@ def describe(scene: Scene) -> dict[str, Any]:
     }
 
 
-def holdings(scene: Scene) -> pd.DataFrame:
+def partition_table(scene: Scene) -> pd.DataFrame:
     """Who holds what: one row per client, part (train, validation, test) and class that it holds any of."""
-    rows = []
-    for part in ("train", "validation", "test"):
-        held: tuple[np.ndarray, ...] = getattr(scene.split, part)
-        counts = np.stack(
-            [np.bincount(scene.dataset.y_train[i], minlength=scene.dataset.classes) for i in held]
-        )
+    split, dataset, rows = scene.split, scene.dataset, []
+    for part, held in (("train", split.train), ("validation", split.validation), ("test", split.test)):
+        counts = np.stack([np.bincount(dataset.y_train[i], minlength=dataset.classes) for i in held])
         client, label = np.nonzero(counts)
-        names = np.array(scene.dataset.class_names, dtype=object)[label]
+        names = np.array(dataset.class_names, dtype=object)[label]
         frame = {"client": client, "part": part, "class": names, "samples": counts[client, label]}
         rows.append(pd.DataFrame(frame))
     return pd.concat(rows, ignore_index=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fedroam.cost import Account
-from fedroam.federation import Meeting, Traffic
-from fedroam.measurement import Measurement, Round, measure
+from fedroam.federation import Meeting, Round, Traffic
+from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene
 from fedroam.state import State
@@ -17,67 +17,41 @@ from fedroam.state import State
 
 def begin(scene: Scene) -> State:
     """The state before round 1: start models, start places, and who is in contact there."""
-    mobility = checked(scene.mobility.start(scene.world), scene.world)
+    parts, clients = scene.parts, scene.experiment.clients
+    mobility = checked(parts.mobility.start(scene.world), scene.world)
     present = mobility.get("present")
-    activity = scene.activity.start(scene.experiment.seed, scene.experiment.clients)
+    activity = parts.activity.start(scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
     meeting = _meeting(scene, paths, activity)
-    begun = scene.federation.init(scene.setting, scene.start_models, scene.learner)
-    account = Account.new(scene.experiment.clients)
-    return State(0, begun.models, mobility, begun.state, activity, meeting, 0, account)
+    initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
+    return State(0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients))
 
 
 def _meeting(scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray]) -> Meeting:
     """Who meets whom of those who are there and active."""
     paths = replace(paths, present=paths.present & activity["active"].astype(bool))
-    return Meeting(paths, scene.contacts.meet(paths))
+    return Meeting(paths, scene.parts.contacts.meet(paths))
 
 
-@dataclass(frozen=True)
-class Happened:
-    """What a round did, for the measurement: the meeting in which models were exchanged, the clients (int64) that
-    learnt, the mean training loss of each piece of local work (float64), and the federation's own columns.
-    """
-
-    meeting: Meeting
-    learners: np.ndarray
-    losses: np.ndarray
-    facts: Mapping[str, float]
-
-    @classmethod
-    def nothing(cls, meeting: Meeting) -> Happened:
-        """Before round 1."""
-        return cls(meeting, np.zeros(0, np.int64), np.zeros(0), {})
-
-
-def play_round(scene: Scene, state: State) -> tuple[State, Happened]:
-    """One round. Returns the next state, and what happened."""
-    federation, setting, learner = scene.federation, scene.setting, scene.learner
-    t, before, seed, clients = state.round + 1, state.meeting, scene.experiment.seed, scene.experiment.clients
+def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
+    """One round. Returns the next state, and what the round did."""
+    parts, experiment, t = scene.parts, scene.experiment, state.round + 1
+    round = Round(t, state.models, state.federation, scene.context, state.meeting, scene.learner)
     # learn
-    given = federation.distribute(state.models, state.federation, setting, before, t, learner)
-    losses = learner.train(given.models, given.jobs)
+    given = parts.federation.distribute(round)
+    losses = scene.learner.train(given.models, given.jobs)
     # move
-    mobility, paths = scene.mobility.step(state.mobility, scene.world, t)
-    activity = scene.activity.step(state.activity, seed, clients, t)
+    mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
+    activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
     after = _meeting(scene, paths, activity)
     # exchange
-    done = federation.exchange(given.models, given.state, setting, before, after, t, learner)
+    done = parts.federation.exchange(replace(round, models=given.models, state=given.state), after)
     # account
     traffic = Traffic.joined([given.traffic, done.traffic])
-    fates = (done.aggregated, done.discarded)
-    account = scene.tariff.charge(state.account, given.jobs, traffic, *fates)
-    mobility = checked(mobility, scene.world)
+    account = scene.tariff.charge(state.account, given.jobs, traffic, done.aggregated, done.discarded)
     sent = state.bytes_sent + traffic.total
+    mobility = checked(mobility, scene.world)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account)
     learners = np.unique(np.array([job.client for job in given.jobs], dtype=np.int64))
-    return following, Happened(done.meeting, learners, losses, done.facts)
-
-
-def measured(scene: Scene, state: State, done: Happened, seconds: float) -> Measurement:
-    """Judge the state after a round; `seconds` is the wall clock since the start."""
-    judged = scene.federation.judged(state.models, state.federation, scene.setting)
-    totals = (state.bytes_sent, state.account, seconds)
-    round = Round(state.round, done.meeting, done.learners, done.losses, done.facts, *totals)
-    return measure(scene, judged, round)
+    return following, RoundResult(done.meeting, learners, losses, done.facts)

@@ -62,7 +62,7 @@ class State:
             return torch.from_numpy(arrays[f"models.{name}"]).to(scene.device)
 
         try:
-            momentum = rows("momentum") if scene.experiment.training.keeps_momentum() else None  # type: ignore[attr-defined]
+            momentum = rows("momentum") if scene.task.training.keeps_momentum() else None
             models = Models(scene.task.layout, rows("parameters"), rows("buffers"), momentum)
             meeting = under("meeting.")
             paths = Paths(*(meeting[name] for name in ("first", "time", "point", "present")))

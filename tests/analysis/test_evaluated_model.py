@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedroam.analysis import compare_table, print_table, variants, write_report
-from fedroam.analysis.evaluated_model import MODELS, UNKNOWN, judges, meaning, model_words
-from fedroam.analysis.formatting import remarks
+from fedroam.analysis import compare_runs, print_comparison, variants, write_report
+from fedroam.analysis.evaluated_model import (
+    MODELS,
+    UNKNOWN,
+    accuracy_meaning,
+    describe_models,
+    evaluated_models,
+)
 from fedroam.analysis.report.headline import headline
+from fedroam.analysis.report.table import remarks
 from fedroam.components import kinds
 from fedroam.runner import run
 from fedroam.scene import prepare
@@ -36,7 +42,7 @@ def test_runs_say_what_clients_are_judged_by(
 ) -> None:
     found = run(tiny(federation=federation, rounds=2), tmp_path / "run")
     assert found.status["judged"] == names
-    assert word in remarks(compare_table([found]))[0]
+    assert word in remarks(compare_runs([found]))[0]
     again = run(tiny(federation=federation, rounds=2), tmp_path / "run")
     assert again.status["judged"] == names
 
@@ -48,7 +54,7 @@ def test_the_headline_of_every_federation_has_words() -> None:
         scene = prepare(tiny(federation=kind, model={"kind": "mlp", "hidden": [4]}, validation_share=0.3))
         try:
             state = begin(scene)
-            judged = scene.federation.judged(state.models, state.federation, scene.setting)
+            judged = scene.parts.federation.evaluation_models(state.models, state.federation, scene.context)
         finally:
             scene.learner.close()
         assert next(iter(judged)) in MODELS, kind
@@ -60,11 +66,11 @@ def test_words_of_one_model_and_of_several(tmp_path: Path) -> None:
     old = made_run(tmp_path, "old", 0, [0.1, 0.7], judged=())
     mine = made_run(tmp_path, "mine", 0, [0.1, 0.7], judged=("oracle", "own"))
     groups = variants([own, cloud, old, mine])
-    assert judges(groups) == {"static": "own", "cloud": "global", "old": "", "mine": "oracle"}
-    assert meaning({"static": "own"}).endswith("of the accuracy of each client's own model.")
-    assert meaning({"a": "global", "b": "global"}).endswith(f"accuracy of {MODELS['global']}.")
-    assert model_words({}) == model_words({"old": ""}) == UNKNOWN
-    assert model_words({"static": "own", "cloud": "global", "mine": "oracle", "still": "own"}) == (
+    assert evaluated_models(groups) == {"static": "own", "cloud": "global", "old": "", "mine": "oracle"}
+    assert accuracy_meaning({"static": "own"}).endswith("of the accuracy of each client's own model.")
+    assert accuracy_meaning({"a": "global", "b": "global"}).endswith(f"accuracy of {MODELS['global']}.")
+    assert describe_models({}) == describe_models({"old": ""}) == UNKNOWN
+    assert describe_models({"static": "own", "cloud": "global", "mine": "oracle", "still": "own"}) == (
         f"each client's own model (static, still); {MODELS['global']} (cloud); the model called 'oracle' (mine)"
     )
 
@@ -73,15 +79,15 @@ def test_tables_and_headlines_say_it(tmp_path: Path) -> None:
     cloud = made_run(tmp_path, "cloud", 0, [0.1, 0.7], judged=("global",))
     own = made_run(tmp_path, "static", 0, [0.1, 0.5])
     text = io.StringIO()
-    print_table(compare_table([cloud]), Console(file=text, width=400))
+    print_comparison(compare_runs([cloud]), Console(file=text, width=400))
     assert "own model" not in text.getvalue()
     assert MODELS["global"] in text.getvalue()
-    assert "the global model reaches a test accuracy of 70.0" in headline(compare_table([cloud]))[0]
-    assert "the clients' models reach" in headline(compare_table([own]))[0]
-    first, second, *_ = remarks(compare_table([own, cloud]))
+    assert "the global model reaches a test accuracy of 70.0" in headline(compare_runs([cloud]))[0]
+    assert "the clients' models reach" in headline(compare_runs([own]))[0]
+    first, second, *_ = remarks(compare_runs([own, cloud]))
     assert "That is each client's own model (static); " in first
     assert "the global one or else" in second
-    assert "average of all clients' parameters at the end" in remarks(compare_table([own]))[1]
+    assert "average of all clients' parameters at the end" in remarks(compare_runs([own]))[1]
 
 
 def test_reports_say_it(tmp_path: Path) -> None:

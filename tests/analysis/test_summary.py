@@ -1,4 +1,4 @@
-"""The comparison table against numbers worked out by hand."""
+"""The comparison of variants against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ import io
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
-from fedroam.analysis import compare_table, print_table, variants
-from fedroam.analysis.formatting import cells, columns, energy, number, remarks, size
-from fedroam.analysis.report.headline import headline, interval
-from fedroam.analysis.variants import mean_and_error, over_seeds
+from fedroam.analysis import compare_runs, print_comparison
+from fedroam.analysis.report.headline import headline
+from fedroam.analysis.report.table import cells, columns, remarks
 from fedroam.errors import InputError
 from support.made_runs import made_run
 
@@ -33,7 +29,7 @@ def table_runs(tmp_path: Path) -> list:
 
 
 def test_means_and_errors_by_hand(table_runs: list) -> None:
-    static, random = compare_table(table_runs, last=2).to_dict("records")
+    static, random = compare_runs(table_runs, last=2).table.to_dict("records")
     assert (static["variant"], random["variant"]) == ("static", "random")
     assert (static["seeds"], random["seeds"], static["rounds"]) == (3, 3, 20)
     # finals 0.5, 0.6, 0.7: s = 0.1 with two degrees of freedom
@@ -47,7 +43,7 @@ def test_means_and_errors_by_hand(table_runs: list) -> None:
 
 
 def test_differences_are_paired_by_seed(table_runs: list) -> None:
-    static, random = compare_table(table_runs).to_dict("records")
+    static, random = compare_runs(table_runs).table.to_dict("records")
     # Seeds 0 and 1 are in both: 0.7 - 0.5 and 0.9 - 0.6. Seed 3 has no partner.
     assert random["difference"] == pytest.approx(0.25)
     assert random["difference_error"] == pytest.approx(0.05)
@@ -57,11 +53,11 @@ def test_differences_are_paired_by_seed(table_runs: list) -> None:
 
 
 def test_rounds_to_threshold(table_runs: list) -> None:
-    static, random = compare_table(table_runs, threshold=0.7).to_dict("records")
+    static, random = compare_runs(table_runs, threshold=0.7).table.to_dict("records")
     # static: never, round 10, round 20; random: rounds 20, 10, 10
     assert (static["reached"], static["rounds_to"], static["rounds_to_error"]) == (2, 15, 5)
     assert (random["reached"], random["rounds_to"]) == (3, pytest.approx(40 / 3))
-    none = compare_table(table_runs, threshold=0.95).to_dict("records")[0]
+    none = compare_runs(table_runs, threshold=0.95).table.to_dict("records")[0]
     assert none["reached"] == 0
     assert math.isnan(none["rounds_to"])
 
@@ -76,54 +72,47 @@ def charged(root: Path) -> list:
 
 
 def test_energy_and_bytes_to_the_threshold(tmp_path: Path) -> None:
-    static, random = compare_table(charged(tmp_path), threshold=0.6).to_dict("records")
+    static, random = compare_runs(charged(tmp_path), threshold=0.6).table.to_dict("records")
     # Seed 0 reaches it in round 20 (2000 J, 2 MB), seed 1 in round 10 (900 J, 1 MB).
     assert (static["energy_to"], static["energy_to_error"]) == (1450, 550)
     assert (static["bytes_to"], static["bytes_to_error"]) == (1_500_000, pytest.approx(500_000))
     assert (static["energy"], static["energy_error"], static["energy_wasted"]) == (3000, 1000, 750)
     assert (random["energy_to"], random["bytes_to"], random["energy_wasted"]) == (0.4, 1_000_000, 0)
-    none = compare_table(charged(tmp_path / "again"), threshold=0.9)
-    assert none[["energy_to", "bytes_to"]].isna().all().all()
+    none = compare_runs(charged(tmp_path / "again"), threshold=0.9)
+    assert none.table[["energy_to", "bytes_to"]].isna().all().all()
     assert [cells(none)[0][k] for k in (-4, -2)] == ["never", "never"]
 
 
 def test_energy_in_words(tmp_path: Path) -> None:
-    table = compare_table(charged(tmp_path), threshold=0.6)
-    assert columns(table)[-5:] == [
+    found = compare_runs(charged(tmp_path), threshold=0.6)
+    assert columns(found)[-5:] == [
         "Sent",
         "Sent to 60.0\u00a0%",
         "Energy",
         "Energy to 60.0\u00a0%",
         "Wasted",
     ]
-    static, random = cells(table)
+    static, random = cells(found)
     assert static[-5:] == ["2 MB", "1.5 MB", "3 kJ", "1.45 kJ", "25.0\u00a0%"]
     assert random[-4:] == ["1 MB", "1 kJ", "400 mJ", "0.0\u00a0%"]
-    assert any(line.startswith("Energy: ") for line in remarks(table))
-    assert {len(row) for row in (columns(table), static, random)} == {len(static)}
+    assert any(line.startswith("Energy: ") for line in remarks(found))
+    assert {len(row) for row in (columns(found), static, random)} == {len(static)}
 
 
 def test_runs_without_an_account_have_no_energy(table_runs: list, tmp_path: Path) -> None:
-    table = compare_table(table_runs)
-    assert table["energy"].isna().all()
-    assert table["energy_to"].isna().all()
-    assert columns(table)[-1] == "Sent"
-    assert not any("Energy" in line for line in remarks(table))
-    mixed = compare_table([*table_runs[:3], *charged(tmp_path / "new")[2:]])
+    found = compare_runs(table_runs)
+    assert found.table["energy"].isna().all()
+    assert found.table["energy_to"].isna().all()
+    assert columns(found)[-1] == "Sent"
+    assert not any("Energy" in line for line in remarks(found))
+    mixed = compare_runs([*table_runs[:3], *charged(tmp_path / "new")[2:]])
     assert cells(mixed)[0][-4:] == ["1.5 MB", "–", "–", "–"]
 
 
-def test_joules_have_a_unit_that_fits() -> None:
-    amounts = (0, 4.461e3, 12.4, 0.0133, 2.5e6, float("nan"), 999.6)
-    assert [energy(amount) for amount in amounts] == [
-        "0 J", "4.46 kJ", "12.4 J", "13.3 mJ", "2.5 MJ", "–", "1000 J",
-    ]  # fmt: skip
-
-
 def test_default_threshold_is_a_share_of_the_highest_final(table_runs: list) -> None:
-    table = compare_table(table_runs)
-    assert table.attrs["threshold"] == pytest.approx(0.9 * 0.8)
-    assert "90" in table.attrs["threshold_rule"]
+    found = compare_runs(table_runs)
+    assert found.threshold == pytest.approx(0.9 * 0.8)
+    assert "90" in found.threshold_rule
 
 
 def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
@@ -132,12 +121,12 @@ def test_unfinished_runs_are_left_out_and_named(tmp_path: Path) -> None:
         made_run(tmp_path, "static", 1, [0.1, 0.9], done=False, planned=20),
         made_run(tmp_path, "random", 0, [0.1, 0.2, 0.7], diverged_at=10),
     ]
-    table = compare_table(runs)
-    assert table["final"].tolist() == [0.5, 0.7]
-    assert table["seeds"].tolist() == [1, 1]
-    assert table["unfinished"].tolist() == ["1", ""]
-    assert table["diverged"].tolist() == ["", "0"]
-    notes = " ".join(table.attrs["notes"])
+    found = compare_runs(runs)
+    assert found.table["final"].tolist() == [0.5, 0.7]
+    assert found.table["seeds"].tolist() == [1, 1]
+    assert found.table["unfinished"].tolist() == ["1", ""]
+    assert found.table["diverged"].tolist() == ["", "0"]
+    notes = " ".join(found.notes)
     assert "static, seed 1: unfinished, at round 10 of 20" in notes
     assert "left out" in notes
     assert "random, seed 0: diverged" in notes
@@ -148,7 +137,7 @@ def test_a_variant_without_finished_runs_counts_as_far_as_it_got(tmp_path: Path)
         made_run(tmp_path, "static", 0, [0.1, 0.5, 0.6]),
         made_run(tmp_path, "random", 0, [0.1, 0.9], done=False, planned=20),
     ]
-    _, random = compare_table(runs).to_dict("records")
+    _, random = compare_runs(runs).table.to_dict("records")
     assert (random["seeds"], random["final"], random["rounds"]) == (1, 0.9, 10)
     assert random["difference_n"] == 0  # round 10 is not to be compared with round 20
 
@@ -156,10 +145,10 @@ def test_a_variant_without_finished_runs_counts_as_far_as_it_got(tmp_path: Path)
 def test_numbers_that_are_none_are_not_hidden(tmp_path: Path) -> None:
     nan = float("nan")
     runs = [made_run(tmp_path, "", 0, [0.1, nan]), made_run(tmp_path, "", 1, [0.1, 0.5])]
-    (row,) = compare_table(runs).to_dict("records")
+    (row,) = compare_runs(runs).table.to_dict("records")
     assert math.isnan(row["final"])
     assert row["best"] == pytest.approx(0.3)
-    assert "No run has a final accuracy" in headline(compare_table(runs))[0]
+    assert "No run has a final accuracy" in headline(compare_runs(runs))[0]
 
 
 @pytest.mark.parametrize(
@@ -172,104 +161,27 @@ def test_numbers_that_are_none_are_not_hidden(tmp_path: Path) -> None:
 )
 def test_wrong_arguments(table_runs: list, arguments: dict, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        compare_table(table_runs, **arguments)
+        compare_runs(table_runs, **arguments)
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no runs"):
-        compare_table([])
+        compare_runs([])
     run = made_run(tmp_path, "", 0, [0.1], done=False)
     for piece in (run.folder / "unfinished").iterdir():
         piece.unlink()
     with pytest.raises(InputError, match="no round has been recorded"):
-        compare_table([run])
+        compare_runs([run])
 
 
 def test_a_run_given_twice_counts_once(table_runs: list) -> None:
-    assert compare_table([*table_runs, *table_runs])["seeds"].tolist() == [3, 3]
-
-
-def test_equal_names_with_other_settings_stay_apart(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path / "a", "random", 0, [0.1], settings={"mobility": {"kind": "random", "mobile": 1}}),
-        made_run(tmp_path / "b", "random", 0, [0.2], settings={"mobility": {"kind": "random", "mobile": 5}}),
-    ]
-    assert [group.label for group in variants(runs)] == [
-        "random (mobility.mobile=1)",
-        "random (mobility.mobile=5)",
-    ]
-
-
-def test_settings_without_influence_do_not_split_a_variant(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path, "", seed, [0.1], settings={"engine": {"kind": "cpu", "workers": seed + 1}})
-        for seed in (0, 1)
-    ]
-    assert [(group.label, len(group.runs)) for group in variants(runs)] == [("made", 2)]
-
-
-def test_over_seeds_takes_rounds_that_all_have(tmp_path: Path) -> None:
-    runs = [
-        made_run(tmp_path, "", 0, [0.1, 0.2, 0.3], done=False, planned=90),
-        made_run(tmp_path, "", 1, [0.3, 0.6], done=False, planned=90),
-    ]
-    (group,) = variants(runs)
-    table = over_seeds(group, "accuracy")
-    assert table["round"].tolist() == [0, 10]
-    assert table["mean"].tolist() == pytest.approx([0.2, 0.4])
-    assert table["error"].tolist() == pytest.approx([0.1, 0.2])
-    assert over_seeds(group, "no such column")["mean"].isna().all()
-
-
-@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.floats(-1e3, 1e3))
-def test_mean_and_error_shift(values: list[float], shift: float) -> None:
-    mean, error = mean_and_error(values)
-    moved, same = mean_and_error(np.add(values, shift))
-    assert moved == pytest.approx(mean + shift, abs=1e-9)
-    assert same == pytest.approx(error, abs=1e-9)
-    assert error >= 0
-
-
-def test_mean_and_error_of_few() -> None:
-    assert mean_and_error([2.0])[0] == 2.0
-    assert math.isnan(mean_and_error([2.0])[1])
-    assert all(map(math.isnan, mean_and_error([])))
-    assert all(map(math.isnan, mean_and_error([1.0, math.inf])))
-
-
-def test_interval_against_the_table_of_student() -> None:
-    low, high = interval(0.25, 0.05, 3)  # t(0.975; 2) = 4.3027
-    assert (low, high) == (
-        pytest.approx(0.25 - 4.3027 * 0.05, abs=1e-5),
-        pytest.approx(0.25 + 4.3027 * 0.05, abs=1e-5),
-    )
-    assert math.isnan(interval(0.25, math.nan, 1)[0])
-
-
-def test_headline_says_what_the_interval_allows(tmp_path: Path) -> None:
-    runs = [made_run(tmp_path, "static", s, [0.1, v]) for s, v in enumerate((0.50, 0.51, 0.52))]
-    runs += [made_run(tmp_path, "random", s, [0.1, v]) for s, v in enumerate((0.80, 0.82, 0.81))]
-    runs += [made_run(tmp_path, "wild", s, [0.1, v]) for s, v in enumerate((0.30, 0.51, 0.70))]
-    first, clear, unclear, last = headline(compare_table(runs))
-    assert "“random” ends highest: test accuracy 81.0 ± 0.6" in first
-    assert "3 seeds" in first
-    assert "+30.0 ± 0.6" in clear
-    assert "excludes zero" in clear
-    assert "no difference is established" in unclear
-    assert "not corrected" in last
-
-
-def test_headline_of_one_seed_claims_no_error(tmp_path: Path) -> None:
-    runs = [made_run(tmp_path, "static", 0, [0.1, 0.5]), made_run(tmp_path, "random", 0, [0.1, 0.4])]
-    first, second = headline(compare_table(runs))
-    assert "±" not in first + second
-    assert "−10.0 percentage points, one seed: no error can be given" in second
+    assert compare_runs([*table_runs, *table_runs]).table["seeds"].tolist() == [3, 3]
 
 
 @pytest.mark.parametrize("width", [200, 80])
 def test_printed_table(table_runs: list, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_table(compare_table(table_runs, threshold=0.95), console)
+    print_comparison(compare_runs(table_runs, threshold=0.95), console)
     text = console.export_text()
     for part in (
         "static",
@@ -287,16 +199,7 @@ def test_printed_table(table_runs: list, width: int) -> None:
 def test_printed_table_takes_names_literally(tmp_path: Path) -> None:
     run = made_run(tmp_path, "", 0, [0.1, 0.5], name="[red]x[/red]", done=False, planned=90)
     console = Console(width=120, record=True, file=io.StringIO())
-    print_table(compare_table([run]), console)
+    print_comparison(compare_runs([run]), console)
     text = console.export_text()
     assert "[red]x[/red] *" in text
     assert "unfinished, at round 10 of 90" in text
-
-
-def test_numbers_as_words() -> None:
-    assert number(0.256, 0.031, scale=100) == "25.6 ± 3.1"
-    assert number(-0.1, scale=100, sign=True) == "−10.0"
-    assert number(math.nan, 1.0) == "–"
-    assert [size(v) for v in (12, 999, 1000, 34_700_000, 999_700_000, 2e12, math.nan)] == [
-        "12 B", "999 B", "1 kB", "34.7 MB", "1000 MB", "2 TB", "–",
-    ]  # fmt: skip

@@ -57,8 +57,8 @@ def test_both_sides_train_the_same_network(name: str) -> None:
     before = ours.models.parameters.clone()
     ours.round()
     plain.round()
-    ours.judge()
-    plain.judge()
+    ours.evaluate()
+    plain.evaluate()
     ours.learner.close()
     assert (ours.models.parameters != before).any(1).all()
 

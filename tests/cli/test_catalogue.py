@@ -14,7 +14,7 @@ from fedroam import Experiment, components, plan
 from fedroam.cli import reference
 from fedroam.cli.describe import fields_of, summary, toml_value, type_in_words
 from fedroam.components import FAMILIES, kinds
-from fedroam.experiment import named_experiments
+from fedroam.planning import named_experiments
 from support.commands import Commands
 
 EVERY = [(family, kind) for family in FAMILIES for kind in kinds(family)]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedroam.cli.progress import WINDOW, Lines, Pace, Progress, duration
-from fedroam.experiment import Plan, plan
+from fedroam.planning import Plan, plan
 
 
 def quickstart_like(rounds: int = 200, seeds: int = 3) -> Plan:

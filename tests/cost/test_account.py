@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.components import build
-from fedroam.cost import COLUMNS, Account, Cost, Spread, charge
+from fedroam.cost import COLUMNS, Account, Cost, DistanceDistribution, charge
 from fedroam.errors import InputError
 from fedroam.federation import SERVER, Traffic, access_point
 
@@ -113,7 +113,7 @@ ROUNDS = st.lists(
 def test_every_joule_is_settled_wasted_or_pending(rounds: list[Any]) -> None:
     """Against a slow account, kept client by client, transfer by transfer."""
     radio: Any = build("radio", {"kind": "lte_wifi", "training_energy": 0.01})
-    spread, account = Spread(900.0, 700.0), Account.new(CLIENTS)
+    spread, account = DistanceDistribution(900.0, 700.0), Account.new(CLIENTS)
     spent, pending, wasted = ([0.0] * CLIENTS for _ in range(3))
     seconds, up, down = ([0.0] * CLIENTS for _ in range(3))
     for transfers, trained, fates in rounds:

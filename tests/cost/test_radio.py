@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.components import build
-from fedroam.cost import Radio, Spread, Work, full_exchange
+from fedroam.cost import DistanceDistribution, Radio, SamplePasses, full_exchange
 from fedroam.errors import InputError
 from fedroam.federation import SERVER, Traffic, access_point
 from fedroam.learning import Job
 
 MODEL = 2_637_500  # bytes: the 21.1 megabits of Farcas et al.
 AP = int(access_point(4))
-MONTH = Spread(mean=910.0, std=750.0)
+MONTH = DistanceDistribution(mean=910.0, std=750.0)
 
 
 def radio(**settings: Any) -> Radio:
@@ -27,7 +27,7 @@ def radio(**settings: Any) -> Radio:
 
 
 def priced(
-    part: Radio, sender: int, receiver: int, distance: float, spread: Spread = MONTH
+    part: Radio, sender: int, receiver: int, distance: float, spread: DistanceDistribution = MONTH
 ) -> tuple[float, ...]:
     """Joules up and down, seconds up and down of one model."""
     cost = part.cost(Traffic.of(sender, receiver, MODEL, distance), spread)
@@ -71,7 +71,7 @@ def test_throughput_falls_linearly_between_the_mean_less_and_plus_the_deviation(
 
 
 def test_all_at_one_distance() -> None:
-    one = Spread(500.0, 0.0)
+    one = DistanceDistribution(500.0, 0.0)
     at = [priced(radio(), 0, AP, distance, one)[2] for distance in (499.0, 500.0, 501.0)]
     assert at == pytest.approx([21.1 / 17, 21.1 / 12, 21.1 / 7])
 
@@ -89,7 +89,7 @@ def test_full_exchange_is_one_transfer_each_way() -> None:
 
 
 def test_two_clients_pay_both_ends_of_the_direct_link() -> None:
-    up, down, time_up, time_down = priced(radio(), 3, 5, 40.0, Spread())
+    up, down, time_up, time_down = priced(radio(), 3, 5, 40.0, DistanceDistribution())
     assert up == pytest.approx((283.17 * 250 + 132.86) * 21.1 / 250 / 1000, abs=1e-9, rel=0)
     assert down == pytest.approx((137.01 * 250 + 132.86) * 21.1 / 250 / 1000, abs=1e-9, rel=0)
     assert time_up == time_down == pytest.approx(21.1 / 250)
@@ -119,10 +119,10 @@ def test_distances_set_by_the_user_come_first() -> None:
 
 def test_a_spread_that_is_needed_and_not_known_is_asked_for() -> None:
     with pytest.raises(InputError, match=r"radio\.distance_mean: needed"):
-        priced(radio(), 0, AP, 500.0, Spread())
-    assert priced(radio(), 0, AP, 50.0, Spread())[0] > 0  # Wi-Fi needs none
-    assert priced(radio(), 0, SERVER, np.nan, Spread())[0] > 0
-    assert priced(radio(), AP, SERVER, 500.0, Spread()) == (0, 0, 0, 0)
+        priced(radio(), 0, AP, 500.0, DistanceDistribution())
+    assert priced(radio(), 0, AP, 50.0, DistanceDistribution())[0] > 0  # Wi-Fi needs none
+    assert priced(radio(), 0, SERVER, np.nan, DistanceDistribution())[0] > 0
+    assert priced(radio(), AP, SERVER, 500.0, DistanceDistribution()) == (0, 0, 0, 0)
 
 
 def test_training_by_sample_passes() -> None:
@@ -155,7 +155,7 @@ def test_wrong_settings(settings: dict[str, Any], said: str) -> None:
 @given(st.lists(st.lists(st.floats(0, 1e5), max_size=8), max_size=6))
 def test_the_spread_of_pieces_is_that_of_the_whole(pieces: list[list[float]]) -> None:
     whole = np.array([value for piece in pieces for value in piece])
-    found = Spread.of(np.array(piece, dtype=np.float64) for piece in pieces)
+    found = DistanceDistribution.of(np.array(piece, dtype=np.float64) for piece in pieces)
     assert found.known == (len(whole) > 0)
     if len(whole):
         assert found.mean == pytest.approx(whole.mean(), rel=1e-9, abs=1e-6)
@@ -179,6 +179,6 @@ def test_the_farther_away_the_dearer(one: float, other: float) -> None:
 def test_sample_passes_are_those_of_the_batches(settings: dict[str, Any], wanted: list[int]) -> None:
     training: Any = build("training", {"kind": "sgd", **settings})
     jobs = [Job(i, i, np.arange(n), 1) for i, n in enumerate((20, 9, 0))]
-    clients, passes = Work(training).of([*jobs, Job(SERVER, 3, np.arange(50), 1)])
+    clients, passes = SamplePasses(training).of([*jobs, Job(SERVER, 3, np.arange(50), 1)])
     assert clients.tolist() == [0, 1, 2]
     assert passes.tolist() == wanted

@@ -11,13 +11,13 @@ import pytest
 
 from federation.test_hierarchical import DAY, STATIONS, day
 from fedroam.components import build
-from fedroam.cost import COLUMNS, Account, Spread, Tariff, Work
+from fedroam.cost import COLUMNS, Account, DistanceDistribution, SamplePasses, Tariff
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
 from fedroam.runner import run
 from fedroam.scene import describe, movement, prepare
 from fedroam.simulation import begin, play_round
-from support.hierarchies import meeting_of, setting_of
+from support.hierarchies import context_of, meeting_of
 from support.tiny import frozen, play, same_tables, thawed, tiny
 
 # Joules of one model of 21.1 megabits: Wi-Fi at 1000 Mbps, LTE at 12 Mbps down and 7 Mbps up.
@@ -25,16 +25,16 @@ WIFI_DOWN, WIFI_UP = (137.01 * 1000 + 132.86) * 0.0211 / 1000, (283.17 * 1000 + 
 LTE_DOWN, LTE_UP = (51.97 * 12 + 1288.04) * 21.1 / 12 / 1000, (438.39 * 7 + 1288.04) * 21.1 / 7 / 1000
 
 
-def accounts(kind: str) -> tuple[Spread, list[Account]]:
+def accounts(kind: str) -> tuple[DistanceDistribution, list[Account]]:
     """The day of `test_federation_hierarchical`, charged: a sample pass costs 0.1 J, so 1, 2, 3 and 4 J a training."""
     federation: Any = build("federation", {"kind": kind, "k2": 3})
-    setting = setting_of(STATIONS, [10, 20, 30, 40])
+    context = context_of(STATIONS, [10, 20, 30, 40])
     steps = [
         meeting_of([at or (np.nan, np.nan) for at in s], [at is not None for at in s]).paths for s in DAY
     ]
-    spread = Spread.of(federation.link_distances(setting, steps))
+    spread = DistanceDistribution.of(federation.link_distances(context.seed, 4, context.access_points, steps))
     radio: Any = build("radio", {"kind": "lte_wifi", "overhead": 2_637_500 / 8, "training_energy": 0.1})
-    tariff = Tariff(radio, spread, Work(build("training", {"kind": "sgd", "epochs": 1})))  # type: ignore[arg-type]
+    tariff = Tariff(radio, spread, SamplePasses(build("training", {"kind": "sgd", "epochs": 1})))  # type: ignore[arg-type]
     found = [Account.new(4)]
     for r in day(kind):
         traffic = Traffic.joined([r.given.traffic, r.done.traffic])
@@ -148,12 +148,12 @@ def test_the_distances_found_beforehand_are_those_of_the_run(kind: str) -> None:
     experiment = tiny(federation={"kind": kind, "k2": 3}, **HIERARCHICAL)
     found, scene = play(experiment), prepare(experiment)
     scene.learner.close()
-    spread = scene.tariff.spread
+    spread = scene.tariff.distances
     assert describe(scene)["distance_mean"] == spread.mean
     assert spread.mean == pytest.approx(found.rounds["ap_distance"].iloc[-1], rel=1e-12)
     if kind == "mohawk":
         here = found.positions[found.positions["present"]][["x", "y"]].to_numpy()
-        gaps = np.linalg.norm(here[:, None] - scene.setting.access_points, axis=2).min(axis=1)
+        gaps = np.linalg.norm(here[:, None] - scene.context.access_points, axis=2).min(axis=1)
         assert (spread.mean, spread.std) == (pytest.approx(gaps.mean()), pytest.approx(gaps.std()))
     last = found.rounds.iloc[-1]
     assert last["energy_wasted"] > 0
@@ -205,7 +205,7 @@ def test_a_checkpoint_without_an_account_is_refused() -> None:
 
 
 def test_a_federation_that_does_not_tell_its_distances(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedroam.scene._spread", lambda *_: Spread())
+    monkeypatch.setattr("fedroam.scene.link_distances", lambda *_: DistanceDistribution())
     experiment = tiny(federation="mohawk", **HIERARCHICAL)
     with pytest.raises(InputError, match=r"radio\.distance_mean: needed"):
         play(experiment)

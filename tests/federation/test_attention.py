@@ -1,4 +1,4 @@
-"""Weights of averages: cosines by hand and by torch, softmax, averages of unlike tensors."""
+"""AveragingWeights of averages: cosines by hand and by torch, softmax, averages of unlike tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedroam.federation.attention import Weights, attention, average, cosines, groups, softmax
+from fedroam.federation.attention import AveragingWeights, attention, average, cosines, groups, softmax
 from fedroam.learning import Layout, Models
 from fedroam.randomness import stream
 
@@ -128,7 +128,7 @@ def test_averages_of_equal_models_are_those_models(form: Any, number: int) -> No
     rows = np.arange(number)
     for weights in (
         attention(models.parameters[0], list(models.parameters), LAYOUT, form, -0.1),
-        Weights.by(np.arange(number) + 1),
+        AveragingWeights.by(np.arange(number) + 1),
     ):
         parameters, buffers = average(models, rows, weights, form)
         assert torch.equal(parameters, models.parameters[0])

@@ -12,7 +12,7 @@ from torch import nn
 from fedroam.components import Part
 from fedroam.data import Dataset
 from fedroam.experiment import Experiment
-from fedroam.federation import Traffic
+from fedroam.federation import Round, Traffic
 from fedroam.federation.decentralized import Decentralized
 from fedroam.mobility import Paths, World
 from fedroam.scene import prepare
@@ -198,7 +198,9 @@ def test_traffic_is_one_model_in_each_direction_of_each_contact() -> None:
     state = begin(scene)
     part: Any = scene.experiment.federation
     assert isinstance(part, Decentralized)
-    done = part.exchange(state.models, {}, scene.setting, state.meeting, state.meeting, 1, scene.learner)
+    done = part.exchange(
+        Round(1, state.models, {}, scene.context, state.meeting, scene.learner), state.meeting
+    )
     dense = state.meeting.graph.toarray()
     assert dense.any()
     found = np.zeros_like(dense)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedroam.components import build
-from fedroam.cost import Account, Spread, Tariff, Work
+from fedroam.cost import Account, DistanceDistribution, SamplePasses, Tariff
 from fedroam.errors import InputError
-from fedroam.federation import SERVER, Traffic
-from fedroam.federation.attention import Weights
-from fedroam.federation.edge import COUNTED
+from fedroam.federation import SERVER, Round, Traffic
+from fedroam.federation.attention import AveragingWeights
+from fedroam.federation.hierarchy_state import COUNTED
 from fedroam.federation.selection import assigned, chosen_few, scores, turned, walked
 from fedroam.mobility import World
 from fedroam.randomness import stream
@@ -25,7 +26,7 @@ from fedroam.scene import prepare
 from fedroam.simulation import begin
 from fedroam.traces import import_trace, write_trace
 from house.test_contract import repeats_and_resumes
-from support.hierarchies import Happened, meeting_of, play, setting_of
+from support.hierarchies import PlayedRound, context_of, meeting_of, play
 from support.tiny import play as run_tiny
 from support.tiny import tiny
 
@@ -55,7 +56,7 @@ LEARNT = {  # what each device makes of the model it downloads, by device and ro
 }  # fmt: skip
 
 
-def day(kind: str = "mohawk", rounds: int = 6, **own: Any) -> list[Happened]:
+def day(kind: str = "mohawk", rounds: int = 6, **own: Any) -> list[PlayedRound]:
     steps = DAY[: rounds + 1]
     places = np.array([[at or (np.nan, np.nan) for at in step] for step in steps])
     present = np.array([[at is not None for at in step] for step in steps])
@@ -123,10 +124,10 @@ LTE_UP, LTE_DOWN = (438.39 * 12 + 1288.04) / 1000 * 20 / 12, (51.97 * 24 + 1288.
 TRAINING = np.array([0.1, 0.2, 0.3, 0.4])  # 10 mJ a sample
 
 
-def account_of(rounds: list[Happened]) -> Account:
+def account_of(rounds: list[PlayedRound]) -> Account:
     """What the day costs: models of 8 bytes, charged as 20 megabits; device 1 at the mean distance of 200 m."""
     radio: Any = build("radio", {"kind": "lte_wifi", "overhead": 20e6 / 64, "training_energy": 0.01})
-    tariff = Tariff(radio, Spread(200.0, 100.0), Work(build("training", "sgd")))  # type: ignore[arg-type]
+    tariff = Tariff(radio, DistanceDistribution(200.0, 100.0), SamplePasses(build("training", "sgd")))  # type: ignore[arg-type]
     account = Account.new(4)
     for happened in rounds:
         given, done = happened.given, happened.done
@@ -438,12 +439,14 @@ def test_devices_are_judged_by_the_cloud_s_model_or_by_their_access_point_s() ->
     rounds = day(rounds=2)
     models, state = rounds[1].done.models, rounds[1].done.state
     part: Any = build("federation", "mohawk")
-    setting: Any = type("", (), {"clients": 4})()
-    judged = part.judged(models, state, setting)["global"]
+    context: Any = type("", (), {"clients": 4})()
+    judged = part.evaluation_models(models, state, context)["global"]
     assert judged.row.tolist() == [0, 0, 0, 0]
     close(judged.models.parameters.numpy(), [START])
     close(judged.mean.parameters.numpy(), [START])
-    judged = part.model_copy(update={"judge": "access_point"}).judged(models, state, setting)["access_point"]
+    judged = part.model_copy(update={"judge": "access_point"}).evaluation_models(models, state, context)[
+        "access_point"
+    ]
     station_0, station_1 = rounds[1].stations
     close(judged.models.parameters.numpy()[judged.row], [station_0, station_1, station_0, station_1])
     close(judged.mean.parameters.numpy(), [START])
@@ -464,14 +467,15 @@ def test_access_points_over_several_hops_pay_for_each() -> None:
 def test_momentum_starts_at_zero_with_each_download() -> None:
     scene = prepare(tiny(federation={"kind": "mohawk", "k2": 2}))
     state = begin(scene)
-    part, learner = scene.federation, scene.learner
+    part, learner = scene.parts.federation, scene.learner
     assert state.models.momentum is not None
-    given = part.distribute(state.models, state.federation, scene.setting, state.meeting, 1, learner)
+    first = Round(1, state.models, state.federation, scene.context, state.meeting, learner)
+    given = part.distribute(first)
     assert given.models.momentum is not None
     learner.train(given.models, given.jobs)
     assert bool(given.models.momentum.any())
-    done = part.exchange(given.models, given.state, scene.setting, state.meeting, state.meeting, 1, learner)
-    again = part.distribute(done.models, done.state, scene.setting, state.meeting, 2, learner)
+    done = part.exchange(replace(first, models=given.models, state=given.state), state.meeting)
+    again = part.distribute(replace(first, number=2, models=done.models, state=done.state))
     assert again.models.momentum is not None
     assert not again.models.momentum[[job.row for job in again.jobs]].any()
     learner.close()
@@ -484,10 +488,11 @@ def test_distances_are_told_beforehand(kind: str) -> None:
     stations, places, present = draws.random((4, 2)), draws.random((9, 6, 2)), draws.random((9, 6)) < 0.6
     part: Any = build("federation", {"kind": kind, "k2": 3})
     rounds = play(part, stations, [1] * 6, places, present, START, lambda i, t, model: model)
-    setting = setting_of(stations, [1] * 6)
-    told = list(
-        part.link_distances(setting, [meeting_of(*step).paths for step in zip(places, present, strict=True)])
+    seed, paths = (
+        context_of(stations, [1] * 6).seed,
+        [meeting_of(*step).paths for step in zip(places, present, strict=True)],
     )
+    told = list(part.link_distances(seed, 6, stations, paths))
     assert [len(one) for one in told] == present.sum(axis=1).tolist()
     for t, happened in enumerate(rounds):
         traffic, here = happened.given.traffic, np.flatnonzero(present[t]).tolist()
@@ -533,8 +538,8 @@ def test_a_whole_run_goes_on_through_hours_with_nobody(kind: str, engine: str) -
 
 
 def test_weights_by_shares() -> None:
-    assert Weights.by(np.array([1, 3])).buffers.tolist() == [0.25, 0.75]
-    assert Weights.by(np.zeros(4)).parameters.tolist() == [[0.25]] * 4
+    assert AveragingWeights.by(np.array([1, 3])).buffers.tolist() == [0.25, 0.75]
+    assert AveragingWeights.by(np.zeros(4)).parameters.tolist() == [[0.25]] * 4
 
 
 # --- the stand-in month ---------------------------------------------------------------------------------------------

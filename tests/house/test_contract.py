@@ -554,15 +554,13 @@ def test_the_training_contract_notices(scratch: None) -> None:
 class Gossip(components.kinds("federation")["decentralized"]):  # type: ignore[misc]
     """Says that everybody sends to everybody."""
 
-    def exchange(
-        self, models: Any, state: Any, setting: Any, before: Any, after: Any, round: int, learner: Any
-    ) -> Any:
+    def exchange(self, round: Any, after: Any) -> Any:
         """Traffic without contact."""
         from fedroam.federation import Exchanged, Traffic
 
-        n = setting.clients
+        n = round.context.clients
         i, j = np.nonzero(~np.eye(n, dtype=bool))
-        return Exchanged(after, Traffic.of(i, j, 4), models, dict(state))
+        return Exchanged(after, Traffic.of(i, j, 4), round.models, dict(round.state))
 
 
 def test_the_federation_contract_notices(scratch: None) -> None:

@@ -31,9 +31,9 @@ import typer
 
 import fedroam
 from fedroam import components
-from fedroam.analysis import compare_table
+from fedroam.analysis import compare_runs
 from fedroam.cli import app, main
-from fedroam.experiment import named_experiments, plan
+from fedroam.planning import named_experiments, plan
 from house.test_flow import ORDER
 from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
 
@@ -244,7 +244,9 @@ def test_generated_pages_are_up_to_date() -> None:
 def test_the_readme_tells_what_the_quickstart_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a point and a half: other processors round differently, and training magnifies that."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
-    table = compare_table(fedroam.run_plan(plan("quickstart"), tmp_path / "quickstart")).set_index("variant")
+    table = compare_runs(fedroam.run_plan(plan("quickstart"), tmp_path / "quickstart")).table.set_index(
+        "variant"
+    )
     for variant in table.index:
         told = re.search(rf"^\| {variant} \| ([\d.]+) ± ([\d.]+) \|", PAGES["README.md"], re.MULTILINE)
         assert told, f"README.md tells nothing of {variant}: run `python docs/quickstart.py`"

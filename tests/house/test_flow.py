@@ -1,4 +1,4 @@
-"""The house rules that can be read off the source: flow of imports, no unsafe calls, small modules, flat classes."""
+"""The house rules that can be read off the source: flow of imports, no unsafe calls, no state, flat classes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,12 +19,16 @@ SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
     "errors", "interrupts", "randomness", "components", "experiment", "planning", "data", "models", "mobility",
-    "traces", "access_points", "contacts", "mixing", "learning", "federation", "cost", "recording", "scene", "state",
-    "measurement", "simulation", "runner", "bench", "analysis", "study", "papers", "sweep", "cli", "__main__",
+    "traces", "access_points", "contacts", "mixing", "learning", "federation", "cost", "recording", "parts", "scene",
+    "state", "measurement", "simulation", "runner", "bench", "analysis", "study", "papers", "sweep", "cli", "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 IDS = [str(path.relative_to(SOURCE)) for path in MODULES]
-MAX_LINES = 350
+NAMES = {
+    ".".join(("fedroam", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in MODULES
+}
+MOST_FILES = 16
 
 
 def room(path: Path) -> str:
@@ -200,10 +205,128 @@ def test_safe_lines_pass(line: str) -> None:
 # --- size and shape -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=lambda f: f.name)
+def test_a_folder_is_seen_at_a_glance(folder: Path) -> None:
+    files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(files) <= MOST_FILES, f"{len(files)} files; at {MOST_FILES} a folder has two subjects"
+
+
+def modules_imported(path: Path) -> set[str]:
+    """The modules of fedroam that a module needs in order to be imported."""
+
+    def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+        for node in body:
+            if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+                yield from statements(node.orelse)
+            elif isinstance(node, ast.If | ast.Try | ast.With):
+                yield from statements(node.body)
+            else:
+                yield node
+
+    found = set()
+    for node in statements(ast.parse(path.read_text(encoding="utf-8")).body):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {
+                whole if (whole := f"{node.module}.{name.name}") in NAMES else str(node.module)
+                for name in node.names
+            }
+    return found & NAMES.keys()
+
+
+def test_no_module_waits_for_itself() -> None:
+    """A package's own modules may be imported while the package is; everything else has one order."""
+    needs = {
+        name: {
+            other for other in modules_imported(path) if not name.startswith(f"{other}.") and other != name
+        }
+        for name, path in NAMES.items()
+    }
+    assert len(list(TopologicalSorter(needs).static_order())) == len(NAMES)
+
+
+# --- importing changes nothing ------------------------------------------------------------------------------------
+
+CHANGES = {"append", "extend", "insert", "remove", "pop", "clear", "update", "setdefault", "add", "discard"}
+# What a module may remember between calls, and why.
+REMEMBERED = {
+    "components._registry": "the registry of parts, filled by @register",
+    "data/cache._offered": "data sets stay in memory, for every run of a process",
+    "data/cache._recent": "data sets stay in memory, for every run of a process",
+    "data/cache._alive": "data sets stay in memory, for every run of a process",
+    "data/sources/own._held": "the user's own arrays, which no file holds",
+    "models/dropout._lent": "which generator this thread draws from",
+    "sweep/cluster._loaded": "which of the user's files this worker process has loaded",
+}
+
+
+def remembers(source: str) -> set[str]:
+    """Names of a module that its functions change, and functions that are given back what they once returned."""
+    tree, found = ast.parse(source), set()
+    own = {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        local = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+        local |= {
+            n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        for node in ast.walk(function):
+            root: ast.AST | None = None
+            if isinstance(node, ast.Global):
+                found |= set(node.names)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                root = node.func.value if node.func.attr in CHANGES else None
+            elif isinstance(node, ast.Subscript | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+                root = node.value
+            while isinstance(root, ast.Subscript | ast.Attribute):
+                root = root.value
+            if isinstance(root, ast.Name) and root.id in own - local:
+                found.add(root.id)
+    return found
+
+
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_modules_are_small(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_LINES, f"{lines} lines; at {MAX_LINES} a module has two subjects"
+def test_modules_remember_nothing(path: Path) -> None:
+    place = str(path.relative_to(SOURCE).with_suffix("")).replace("\\", "/")
+    found = {f"{place}.{name}" for name in remembers(path.read_text(encoding="utf-8"))}
+    assert found <= REMEMBERED.keys(), "state that outlives a run: hand it on as a value instead"
+
+
+def test_what_is_remembered_is_there() -> None:
+    for name in REMEMBERED:
+        place, _, variable = name.rpartition(".")
+        assert variable in remembers((SOURCE / f"{place}.py").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ALL = {}\ndef f():\n    ALL['a'] = 1",
+        "ALL = []\ndef f():\n    ALL.append(1)",
+        "ALL: dict[str, int] = {}\ndef f():\n    ALL.setdefault('a', []).append(2)",
+        "N = 0\ndef f():\n    global N\n    N = 1",
+    ],
+)
+def test_a_module_that_remembers_is_noticed(line: str) -> None:
+    assert remembers(line)
+    assert not remembers("ALL = {}\ndef f(ALL):\n    ALL['a'] = 1\ndef g():\n    return ALL['a']")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=IDS)
+def test_docstrings_tell_and_do_not_point(path: Path) -> None:
+    """What only points elsewhere is @override's to say."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node) or ""
+            assert not text.startswith("See `"), f"{path.name}:{node.lineno} {node.name}: {text}"
 
 
 def depth(cls: type) -> int:

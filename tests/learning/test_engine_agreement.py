@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedroam.experiment import plan
+from fedroam.planning import plan
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 

@@ -18,7 +18,7 @@ from fedroam.papers.heredia.study import STUDY
 from fedroam.randomness import stream
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.study import Curves, Scale, degree_over_run, judge_study, neighbours_by_group
+from fedroam.study import Curves, Scale, degree_over_run, evaluate_study, neighbours_by_group
 from fedroam.study.values import Find, Reader
 
 SHARES = ("0", "0.05", "0.2", "0.4", "0.6", "0.8", "1")
@@ -192,22 +192,22 @@ def test_tables_have_the_papers_shape_and_numbers(
 
 
 def test_where_the_paper_is_right_each_cell_is_its_number_and_each_claim_holds() -> None:
-    judged = judge_study(STUDY, "full", range(5), world())
-    assert not judged.missing
+    result = evaluate_study(STUDY, "full", range(5), world())
+    assert not result.missing
     told = [
-        (name, each) for name, cells in judged.tables.items() for each in cells if each.cell.paper is not None
+        (name, each) for name, cells in result.tables.items() for each in cells if each.cell.paper is not None
     ]
     assert len(told) == 6 + 5 + 30 + 7 + 6 + 5 + 35 + 35
     for name, each in told:
         assert each.n == 5
         assert abs(each.distance) < 0.11, (name, each.cell.row, each.cell.column)
-    assert {name: verdict.word for name, verdict in judged.verdicts.items()} == {
+    assert {name: verdict.word for name, verdict in result.verdicts.items()} == {
         claim.name: "holds" for claim in STUDY.claims
     }
 
 
 def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
-    verdicts = judge_study(STUDY, "full", range(5), world(-1.0)).verdicts
+    verdicts = evaluate_study(STUDY, "full", range(5), world(-1.0)).verdicts
     unaffected = {"small-alpha-costs-nothing", "neighbours-even-out"}
     for name, verdict in verdicts.items():
         assert verdict.word == ("holds" if name in unaffected else "does not hold"), name
@@ -216,8 +216,8 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
 def test_alpha_chosen_has_to_beat_every_fixed_value() -> None:
     """Taken for the runs with alpha = 0.4 or those of plain averaging, it beats some fixed values, and not all."""
     find = world()
-    judged = judge_study(STUDY, "quick", range(5), find)
-    cells = {(each.cell.row, each.cell.column): each.mean for each in judged.tables["auto-over-fixed"]}
+    result = evaluate_study(STUDY, "quick", range(5), find)
+    cells = {(each.cell.row, each.cell.column): each.mean for each in result.tables["auto-over-fixed"]}
     assert len(cells) == 6 * 3
     gain_04 = 2 - sum(TABLE_7["0.4"][1:6]) / 5
     assert cells["alpha = 0.4", "Final accuracy"] == pytest.approx(gain_04, abs=0.06)
@@ -226,7 +226,7 @@ def test_alpha_chosen_has_to_beat_every_fixed_value() -> None:
     loss_1 = 0.5 - sum(TABLE_3["1.0"]) / 5
     assert cells["alpha = 1.0", "Advantage of high mobility"] == pytest.approx(loss_1, abs=0.06)
     for other in (",alpha=0.4", ""):
-        same = judge_study(
+        same = evaluate_study(
             STUDY, "quick", range(5), lambda v, s, o=other: find(v.replace(",alpha=auto", o), s)
         )
         assert same.verdicts["auto-more-accurate"].word != "holds"
@@ -274,14 +274,14 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
         variant: run(study.experiment(variant, "tiny"), out=tmp_path / str(k))
         for k, variant in enumerate(("p=0", "p=0.4", "p=0.4,alpha=1.0", "iid,p=0.4", "p=0.4,alpha=auto"))
     }
-    judged = judge_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
+    result = evaluate_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
     plain, naive = runs["p=0.4"], runs["p=0.4,alpha=1.0"]
     assert set(plain.world["groups"]) == {"high", "low"}
-    cells = {(name, each.cell.row): each for name in ("table-2", "table-4") for each in judged.tables[name]}
+    cells = {(name, each.cell.row): each for name in ("table-2", "table-4") for each in result.tables[name]}
     later = plain.clients[plain.clients["round"] > 0].groupby("group")["accuracy"].mean()
     assert cells["table-2", "p = 40 %"].mean == pytest.approx(100 * (later["high"] - later["low"]))
     ends = [100 * each.rounds["accuracy"].iloc[-1] for each in (plain, naive)]
     assert cells["table-4", "p = 40 %"].mean == pytest.approx(ends[1] - ends[0])
     assert cells["table-4", "p = 20 %"].n == 0
-    assert {verdict.word for verdict in judged.verdicts.values()} == {"undecided"}  # one seed decides nothing
-    assert len(judged.missing) == len(STUDY.variants) - len(runs)
+    assert {verdict.word for verdict in result.verdicts.values()} == {"undecided"}  # one seed decides nothing
+    assert len(result.missing) == len(STUDY.variants) - len(runs)

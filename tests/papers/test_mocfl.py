@@ -12,16 +12,25 @@ import pandas as pd
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment, read_settings
-from fedroam.papers.mocfl.effects import AS_FEDGH, SERVER_AND_START
+from fedroam.experiment import Experiment
 from fedroam.papers.mocfl.findings import findings
-from fedroam.papers.mocfl.runs import METHODS, OPTIONS, best, fluctuation, late, seconds, traffic
+from fedroam.papers.mocfl.measures import (
+    AS_FEDGH,
+    SERVER_AND_START,
+    best,
+    fluctuation,
+    late,
+    seconds,
+    traffic,
+)
+from fedroam.papers.mocfl.runs import METHODS, OPTIONS
 from fedroam.papers.mocfl.study import STUDY
+from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.study import Curves, Measure, Scale, judge_study, table
-from fedroam.study.baselines import not_above
+from fedroam.study import Curves, Measure, Scale, evaluate_study, table
 from fedroam.study.values import Find, Reader
+from fedroam.study.wording import not_above
 
 # The paper's Tables 1 and 2: NC = 10, NC = 50.
 TABLE_1 = """
@@ -230,24 +239,24 @@ def test_measures_by_hand() -> None:
 
 
 def test_where_the_paper_is_right_its_claims_hold() -> None:
-    judged = judge_study(STUDY, "full", range(5), world())
-    assert not judged.missing
-    assert {claim.name: judged.verdicts[claim.name].word for claim in STUDY.claims} == {
+    result = evaluate_study(STUDY, "full", range(5), world())
+    assert not result.missing
+    assert {claim.name: result.verdicts[claim.name].word for claim in STUDY.claims} == {
         claim.name: "holds" for claim in STUDY.claims
     }
-    cells = {(each.cell.row, each.cell.column): each for each in judged.tables["table-1"]}
+    cells = {(each.cell.row, each.cell.column): each for each in result.tables["table-1"]}
     for each in cells.values():
         assert each.cell.paper is None or abs(each.distance) < 0.11
-    drops = {(each.cell.row, each.cell.column): each.mean for each in judged.tables["churn"]}
+    drops = {(each.cell.row, each.cell.column): each.mean for each in result.tables["churn"]}
     assert drops["FedAvg", "NC = 10: CAR 1.0 minus 0.5 (points)"] == pytest.approx(5, abs=0.11)
     assert drops["majority", "NC = 50: CAR 1.0 minus 0.5 (points)"] == 0
     assert "every method is above local" in " ".join(
-        not_above(STUDY.item("table-1"), judged.tables["table-1"])  # type: ignore[arg-type]
+        not_above(STUDY.item("table-1"), result.tables["table-1"])  # type: ignore[arg-type]
     )
 
 
 def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
-    verdicts = judge_study(STUDY, "full", range(5), world(False)).verdicts
+    verdicts = evaluate_study(STUDY, "full", range(5), world(False)).verdicts
     assert {name for name, verdict in verdicts.items() if verdict.word != "does not hold"} == set()
 
 
@@ -290,7 +299,8 @@ def test_at_equal_servers_by_hand() -> None:
 
 def test_findings_say_what_the_runs_say() -> None:
     told = {
-        one.title: " ".join(one.sentences) for one in judge_study(STUDY, "full", range(5), world()).findings
+        one.title: " ".join(one.sentences)
+        for one in evaluate_study(STUDY, "full", range(5), world()).findings
     }
     ranking, alone, parts, server, prototypes, churn, sets = told.values()
     assert "MoCFL is number 1 of 8 by the best round" in ranking
@@ -379,12 +389,12 @@ def test_methods_that_do_not_beat_a_baseline_are_named(tmp_path: Path) -> None:
         variants={key: {} for key in runs},
         scales={"s": Scale(2)},
     )
-    judged = judge_study(study, "s", range(2), lambda v, s: _empty(tmp_path / v / str(s)))
-    assert not_above(shown, judged.tables["t"]) == [
+    result = evaluate_study(study, "s", range(2), lambda v, s: _empty(tmp_path / v / str(s)))
+    assert not_above(shown, result.tables["t"]) == [
         "Score: 2 of 4 do not beat local, so they are of no use to their users here: a, b (within a standard error of "
         "it: d)."
     ]
-    nothing = judge_study(study, "s", range(2), lambda v, s: None)
+    nothing = evaluate_study(study, "s", range(2), lambda v, s: None)
     assert not_above(shown, nothing.tables["t"]) == []
     with pytest.raises(InputError, match=r"unknown baseline of table t.*'lokal'.*did you mean 'local'"):
         table("t", "T", rows, {"Score": score}, lambda v, m: m.of(v), baselines=("lokal",))
@@ -449,8 +459,8 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
         variant: run(study.experiment(variant, "tiny"), out=tmp_path / str(k))
         for k, variant in enumerate(names)
     }
-    judged = judge_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
-    cells = {(name, c.cell.row, c.cell.column): c for name, found in judged.tables.items() for c in found}
+    result = evaluate_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
+    cells = {(name, c.cell.row, c.cell.column): c for name, found in result.tables.items() for c in found}
     mocfl = runs["mocfl,n=10,car=1"]
     assert cells["table-1", "MoCFL", "NC = 10 (%)"].mean == pytest.approx(
         100 * mocfl.rounds["accuracy_pooled"].max()
@@ -466,7 +476,7 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
         for kind in ("mocfl-as-fedgh", "fedgh")
     )
     assert cells["effects", lead, "NC = 10, best round (points)"].mean == pytest.approx(alike - fedgh)
-    assert any("MoCFL minus FedGH" in line for one in judged.findings for line in one.sentences)
+    assert any("MoCFL minus FedGH" in line for one in result.findings for line in one.sentences)
     assert -1 <= cells["affinity", "MoCFL", "NC = 10, CAR = 1"].mean <= 1
     assert cells["table-1", "GPFL", "NC = 10 (%)"].n == 0
     # A baseline is the same whatever the method beside it: what a client holds most of.
@@ -486,7 +496,7 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
     assert cells["table-1", "majority", "NC = 10 (%)"].mean == pytest.approx(
         100 * right / test.to_numpy().sum()
     )
-    assert {verdict.word for verdict in judged.verdicts.values()} == {"undecided"}  # one seed decides nothing
+    assert {verdict.word for verdict in result.verdicts.values()} == {"undecided"}  # one seed decides nothing
     read = Reader(lambda variant, seed: runs.get(variant), range(1))
     drawn = {figure.name: figure.draw(read) is not None for figure in STUDY.figures}
     assert drawn["affinity-10-100"]

@@ -14,14 +14,14 @@ import pandas as pd
 import pytest
 
 from fedroam.components import build
-from fedroam.cost import Spread, full_exchange
+from fedroam.cost import DistanceDistribution, full_exchange
 from fedroam.errors import InputError
 from fedroam.papers.mohawk import measures as measures
 from fedroam.papers.mohawk.measures import THRESHOLDS
 from fedroam.papers.mohawk.study import STUDY
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.study import Quotient, Scale, judge_study, make_files
+from fedroam.study import Quotient, Scale, evaluate_study, make_files
 from fedroam.study.measures import final
 from fedroam.study.values import Find, Reader
 from fedroam.traces import Trace, write_trace
@@ -205,7 +205,7 @@ def test_small_networks_are_charged_as_the_papers(variant: str) -> None:
     size = 4 * sum(p.numel() for p in one.model.build(shape, 10).parameters())
     paper = STUDY.experiment("mnist,iid,k2=2,mohawk", "full")
     whole = 4 * sum(p.numel() for p in paper.model.build((1, 28, 28), 10).parameters())
-    spread = Spread(910.0, 750.0)
+    spread = DistanceDistribution(910.0, 750.0)
     assert size < whole
     assert full_exchange(one.radio, size, 910.0, spread) == pytest.approx(
         full_exchange(paper.radio, whole, 910.0, spread)
@@ -218,8 +218,8 @@ def _columns(values: dict[str, tuple[float, ...]], data: str) -> list[tuple[floa
 
 @pytest.mark.usefixtures("twelve_joules")
 def test_where_the_paper_is_right_each_cell_is_its_number() -> None:
-    judged = judge_study(STUDY, "full", range(4), world())
-    cells = {(n, c.cell.row, c.cell.column): c for n, table in judged.tables.items() for c in table}
+    result = evaluate_study(STUDY, "full", range(4), world())
+    cells = {(n, c.cell.row, c.cell.column): c for n, table in result.tables.items() for c in table}
     for name, values, close in (("table-3", ACCURACY, 0.011), ("table-4", ROUNDS, 1e-9)):
         for data, word in (("mnist", "MNIST"), ("cifar10", "CIFAR-10")):
             for method, row in (("hierfavg", "HierFAVG"), ("macfl", "MACFL"), ("mohawk", "MOHAWK")):
@@ -247,7 +247,7 @@ _TABLE_5 = ("HierFAVG and MACFL", "MOHAWK", "1 - B / M (the paper's form), %", "
 
 @pytest.mark.usefixtures("twelve_joules")
 def test_where_the_paper_is_right_its_claims_hold() -> None:
-    verdicts = judge_study(STUDY, "full", range(12), world()).verdicts
+    verdicts = evaluate_study(STUDY, "full", range(12), world()).verdicts
     assert {name: verdict.word for name, verdict in verdicts.items()} == {
         claim.name: "holds" for claim in STUDY.claims
     }
@@ -255,7 +255,9 @@ def test_where_the_paper_is_right_its_claims_hold() -> None:
 
 @pytest.mark.usefixtures("twelve_joules")
 def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
-    words = {n: v.word for n, v in judge_study(STUDY, "full", range(12), world(wrong=True)).verdicts.items()}
+    words = {
+        n: v.word for n, v in evaluate_study(STUDY, "full", range(12), world(wrong=True)).verdicts.items()
+    }
     assert {name for name, word in words.items() if word == "holds"} == {
         "small-k2-better-mnist",  # of whatever numbers are taken for those of MOHAWK
         "small-k2-better-cifar10",
@@ -336,7 +338,7 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
     # All 29 hours: a in each, b in 14, c in 24, at the distances from the only access point.
     access = hierfavg.world["access_points"][0][0]
     away = np.repeat(np.abs(np.array([0.0, 300.0, 3000.0]) - access), [29, 14, 24])
-    spread = Spread(float(away.mean()), float(away.std()))
+    spread = DistanceDistribution(float(away.mean()), float(away.std()))
     assert (hierfavg.world["distance_mean"], hierfavg.world["distance_std"]) == pytest.approx(
         (spread.mean, spread.std)
     )
@@ -344,8 +346,8 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
     by_hand = np.mean([full_exchange(radio, size, float(d), spread) for d in away])
     for found in runs.values():
         assert measures.full_exchange(found) == pytest.approx(by_hand)
-    judged = judge_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
-    assert not judged.missing
+    result = evaluate_study(study, "tiny", range(1), lambda variant, seed: runs.get(variant))
+    assert not result.missing
     assert Reader(lambda variant, seed: runs[variant], range(1))(final.of(names[2]))[0] > 0
 
 

@@ -12,13 +12,14 @@ import pytest
 from scipy.sparse.csgraph import connected_components
 
 from fedroam.analysis.connectivity.contact_statistics import recorded
-from fedroam.experiment import Experiment, read_settings
+from fedroam.experiment import Experiment
 from fedroam.papers.jahani.study import STUDY as JAHANI
 from fedroam.papers.reza.study import STUDY as REZA
-from fedroam.papers.steered_variants import PATTERNS, Catalogue, Network, about
+from fedroam.papers.steered_variants import PATTERNS, ClientGrid, SteeredVariants, about
+from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.study import Curves, Doses, Heat, Study, judge_study
+from fedroam.study import Curves, Doses, Heat, Study, evaluate_study
 from fedroam.study.measures import later_half, smallest_b
 from fedroam.study.values import Find, Measure, Reader
 from support.made_runs import made_run
@@ -171,12 +172,13 @@ def test_cells_are_of_the_runs_they_say() -> None:
     assert curves.panels["α = 0.1, Rm = ∞"]["static"] == "static,Rc=3,a=0.1"
 
 
-def test_a_catalogue_shares_runs() -> None:
-    runs = Catalogue(dcm={"ties": "random"})
+def test_variants_are_made_from_who_moves_how() -> None:
+    runs = SteeredVariants(dcm={"ties": "random"})
     assert runs.variant("static", mobile=3, step=1.0) == runs.variant("static", mobile=5)
     assert runs.variant("dcm", radius=3) == runs.variant("dcm", radius=3.0)
-    assert runs.variant("dam", network=Network("other", 4, 6)) not in (runs.variant("dam"), "dam")
-    assert [v["mobility"].get("ties") for v in runs.variants.values()] == [None, "random", None, None]
+    assert runs.variant("dam", network=ClientGrid("other", 4, 6)) not in (runs.variant("dam"), "dam")
+    made = [runs.variant("static"), runs.variant("dcm"), runs.variant("dam")]
+    assert [variant.settings["mobility"].get("ties") for variant in made] == [None, "random", None]
     value = runs.gain("dcm")
     test = about([(value, 8.0)])
     assert test.evidence(lambda _: {0: 5.0, 1: 5.2, 2: 5.1}).p_holds < 0.05
@@ -185,15 +187,15 @@ def test_a_catalogue_shares_runs() -> None:
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_judging_made_runs(study: Study, find: Find) -> None:
-    judgement = judge_study(study, "full", range(3), find)
-    assert not judgement.missing
-    assert set(judgement.verdicts) == {claim.name for claim in study.claims}
+    result = evaluate_study(study, "full", range(3), find)
+    assert not result.missing
+    assert set(result.verdicts) == {claim.name for claim in study.claims}
     gains = {"dam-beats-random": 10, "random-beats-static": 20, "dcm-beats-dam": 2}
     for name, points in gains.items():  # of rounds 0, 20 and 40 the later half is the last alone
-        assert judgement.verdicts[name].evidence.estimate == pytest.approx(points)
-    quick = judge_study(study, "quick", range(2), lambda variant, seed: None)
+        assert result.verdicts[name].evidence.estimate == pytest.approx(points)
+    quick = evaluate_study(study, "quick", range(2), lambda variant, seed: None)
     assert {verdict.word for verdict in quick.verdicts.values()} == {"undecided"}
-    assert set(quick.verdicts) < set(judgement.verdicts)
+    assert set(quick.verdicts) < set(result.verdicts)
     for figure in study.figures[:4]:
         assert figure.draw(Reader(find, range(3))) is not None
 

@@ -16,9 +16,10 @@ from fedroam.components import Part, build
 from fedroam.data import Dataset
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.planning import sweep_plan
 from fedroam.recording import inputs
 from fedroam.runner import run
-from fedroam.sweep import run_sweep, sweep_plan
+from fedroam.sweep import run_sweep
 from fedroam.sweep.folder import run_folder
 from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest

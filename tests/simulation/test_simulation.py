@@ -14,10 +14,11 @@ from fedroam.data import Dataset
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.learning import Job
+from fedroam.measurement import RoundResult, evaluate
 from fedroam.randomness import stream
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
-from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.simulation import begin, play_round
 from support.tiny import example, own_data, play, same_tables, tiny
 
 ROUNDS = [
@@ -45,7 +46,7 @@ class Slow:
         self.experiment = scene.experiment
         self.data: Dataset = scene.dataset
         self.held = scene.split.train
-        self.places = scene.mobility.start(scene.world)["position"].copy()
+        self.places = scene.parts.mobility.start(scene.world)["position"].copy()
         start = scene.start_models().parameters.numpy().astype(np.float64)
         features = math.prod(self.data.shape)
         self.w = start[:, : 10 * features].reshape(-1, 10, features)  # w[i]: classes x features
@@ -372,7 +373,7 @@ def test_a_single_diverged_client_is_seen_in_the_mean_loss() -> None:
     scene = prepare(tiny())
     state = begin(scene)
     state.models.parameters[1] = float("nan")
-    found = measured(scene, state, Happened.nothing(state.meeting), 0.0)
+    found = evaluate(scene, state, RoundResult.nothing(state.meeting), 0.0)
     assert found.diverged
     assert math.isnan(found.round_row["loss"].iloc[0])
     assert found.client_rows["loss"].isna().sum() == 1

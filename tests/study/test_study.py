@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from fedroam.errors import InputError
-from fedroam.papers import find_study, studies
+from fedroam.papers import studies
 from fedroam.recording import Run
 from fedroam.study import (
     Cell,
@@ -27,21 +26,25 @@ from fedroam.study import (
     Scale,
     Search,
     Study,
+    StudyVariant,
     Table,
     all_of,
     average,
     best,
     by_group,
+    declared,
+    declared_by,
     equal,
+    evaluate_study,
     falls,
     final,
     gap_over_run,
     group_over_run,
-    judge_study,
     last,
     mean_model,
     measure,
     order,
+    over,
     over_run,
     ratio,
     rises,
@@ -51,8 +54,10 @@ from fedroam.study import (
     table,
     under,
 )
-from fedroam.study.page import cells_table, claims_table, write_study
-from fedroam.study.values import Find, Reader
+from fedroam.study.page import write_study
+from fedroam.study.records import cells_table, claims_table
+from fedroam.study.study import all_but
+from fedroam.study.values import Find, Reader, product
 from support.made_runs import made_run
 
 # Final accuracies (%) by seed.
@@ -169,7 +174,7 @@ def test_each_measure_of_a_run_is_computed_once(find: Find) -> None:
 )
 def test_claims(find: Find, test: Any, estimate: float, word: str) -> None:
     made = study(claims=(Claim("it", "as is said", test),))
-    verdict = judge_study(made, "full", range(4), find).verdicts["it"]
+    verdict = evaluate_study(made, "full", range(4), find).verdicts["it"]
     assert verdict.word == word
     assert verdict.evidence.estimate == pytest.approx(estimate, abs=0.001)
     assert verdict.evidence.n == 4
@@ -178,7 +183,9 @@ def test_claims(find: Find, test: Any, estimate: float, word: str) -> None:
 
 def test_a_threshold_never_reached_is_judged_by_sign(find: Find) -> None:
     slower = order(rounds_to(58).of("a"), rounds_to(58).of("b"))  # a: never, 20, never, never; b: 20 each
-    verdict = judge_study(study(claims=(Claim("slow", "", slower),)), "full", range(4), find).verdicts["slow"]
+    verdict = evaluate_study(study(claims=(Claim("slow", "", slower),)), "full", range(4), find).verdicts[
+        "slow"
+    ]
     assert verdict.evidence.kind == "sign"
     assert verdict.evidence.p_holds == pytest.approx(5 / 16)
 
@@ -189,8 +196,8 @@ def test_holm_is_over_all_claims_that_the_scale_can_judge(find: Find) -> None:
         Claim("two", "", order(final.of("c"), final.of("a"))),
         Claim("three", "", order(mean_model.of("b"), final.of("a"))),
     )
-    full = judge_study(study(claims=claims), "full", range(4), find)
-    quick = judge_study(study(claims=claims), "quick", range(4), find)
+    full = evaluate_study(study(claims=claims), "full", range(4), find)
+    quick = evaluate_study(study(claims=claims), "quick", range(4), find)
     assert set(quick.verdicts) == {"one", "three"}  # c is not run at this scale
     assert {claim.name: verdict for claim, verdict in quick.claims()}["two"] is None
     raw = full.verdicts["three"].evidence.p_holds
@@ -208,12 +215,12 @@ def test_cells_stand_beside_the_papers(find: Find) -> None:
         ((10.0, None), (9.0, 8.5)),
         source="Table 1",
     )
-    judgement = judge_study(study(tables=(gains,)), "full", range(4), find)
-    frame = cells_table(judgement)
+    result = evaluate_study(study(tables=(gains,)), "full", range(4), find)
+    frame = cells_table(result)
     assert frame["ours"].tolist() == pytest.approx([10.25] * 4)
     assert frame["error"].iloc[0] == pytest.approx(math.sqrt(4 * 0.25**2 / 3) / 2)
     assert frame["difference"].tolist() == pytest.approx([0.25, math.nan, 1.25, 1.75], nan_ok=True)
-    quick = judge_study(study(tables=(gains,)), "quick", range(4), find)
+    quick = evaluate_study(study(tables=(gains,)), "quick", range(4), find)
     assert [cell.possible for cell in quick.tables["gains"]] == [True, True, False, False]
     with pytest.raises(InputError, match="2 rows of 1"):
         table("t", "", {"b": 1, "c": 2}, {"x": 1}, lambda r, c: final.of("a"), ((1.0,),))
@@ -221,7 +228,7 @@ def test_cells_stand_beside_the_papers(find: Find) -> None:
 
 def test_search_with_a_bound_by_seed(find: Find) -> None:
     search = Search("enough", "", {0: final.of("a"), 1: final.of("b")}, bound=final.of("c"), share=0.95)
-    found = judge_study(study(searches=(search,)), "full", range(4), find).searches["enough"].threshold
+    found = evaluate_study(study(searches=(search,)), "full", range(4), find).searches["enough"].threshold
     assert found is not None
     assert (found.first, found.sure, found.ruled_out) == (1, 1, 0)
     assert found.by_seed == (1, 1, 1, 1)
@@ -301,14 +308,14 @@ def test_everything_is_written_and_escaped(find: Find, tmp_path: Path) -> None:
     )
     states = dict.fromkeys(made.items, "4 of 4 runs done")
     for scale in ("quick", "full"):
-        judgement = judge_study(made, scale, range(5), find)
-        page = write_study(judgement, tmp_path / scale, states).read_text(encoding="utf-8")
+        result = evaluate_study(made, scale, range(5), find)
+        page = write_study(result, tmp_path / scale, states).read_text(encoding="utf-8")
         for raw in ("b is <better>", "Made <up>", "fewer <rounds>", "T <1>", "row <1>"):
             assert raw not in page
         assert "b is &lt;better&gt;" in page
         assert "http:" not in page
         assert "https:" not in page
-        assert f"{len(judgement.missing)} runs of this scale are missing" in page
+        assert f"{len(result.missing)} runs of this scale are missing" in page
     drawn = {path.stem for path in (tmp_path / "quick/figures").glob("*.svg")}
     assert drawn == {"curves", "dose", "heat", "own"}  # c is not run at this scale
     assert (tmp_path / "full/figures/later.png").exists()
@@ -319,7 +326,7 @@ def test_everything_is_written_and_escaped(find: Find, tmp_path: Path) -> None:
     assert whole["tables"]["t"][0]["by_seed"] == pytest.approx({"0": 11.0, "1": 9.5, "2": 10.0, "3": 10.5})
     claims = pd.read_csv(tmp_path / "quick/claims.csv")
     assert claims["verdict"].tolist() == ["holds"]
-    assert claims_table(judge_study(made, "full", range(0), find))["verdict"].tolist() == ["undecided"]
+    assert claims_table(evaluate_study(made, "full", range(0), find))["verdict"].tolist() == ["undecided"]
 
 
 def test_the_studies_of_fedroam_are_sound() -> None:
@@ -332,18 +339,34 @@ def test_the_studies_of_fedroam_are_sound() -> None:
             assert {c.name for c in each.claims if each.can(c, scale)}
 
 
-def test_a_study_file(tmp_path: Path) -> None:
-    for text, words in (
-        ("STUDY = 3", "must define STUDY, a fedroam.study.Study; it holds int"),
-        ("1 +", "SyntaxError"),
-    ):
-        (tmp_path / "mine.py").write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match=words):
-            find_study(str(tmp_path / "mine.py"))
-    with pytest.raises(InputError, match=r"unknown study 'quickstrat'.*did you mean 'quickstart'"):
-        find_study("quickstrat")
-    taken = "from fedroam.papers import find_study\nSTUDY = find_study('quickstart')[0]\n"
-    (tmp_path / "mine.py").write_text(taken, encoding="utf-8")
-    with pytest.raises(InputError, match="the name 'quickstart' is taken"):
-        find_study(str(tmp_path / "mine.py"))
-    assert replace(find_study("quickstart")[0], name="mine").name == "mine"
+def test_a_variant_carries_its_settings_to_the_study() -> None:
+    slow = StudyVariant("slow", {"rounds": 9, "mobility": {"mobile": 1}}, {"quick": {"rounds": 4}})
+    claims = (Claim("x", "", order(final.of(slow), final.of("a"))), Claim("y", "", over(final.of(slow), 3)))
+    variants = {"a": {}, **declared_by(claims)}
+    assert list(variants) == ["a", "slow"]
+    made = study(variants=variants, claims=claims, scales={"quick": Scale(1), "full": Scale(1)})
+    assert made.needs("full") == ("a", "slow")
+    assert [made.experiment("slow", scale).rounds for scale in ("quick", "full")] == [4, 9]
+    assert made.experiment("slow", "quick").mobility.mobile == 1
+    other = StudyVariant("slow", {"rounds": 8})
+    with pytest.raises(InputError, match="variant slow: declared twice, with other settings the second time"):
+        declared([slow, other])
+    assert declared([slow, StudyVariant("slow", dict(slow.settings), dict(slow.at)), "a"]).keys() == {"slow"}
+    both = (Claim("z", "", over(final.of(slow) + final.of("b"), 3)),)
+    assert all_but((*claims, *both), claims) == ("b",)
+
+
+def test_what_is_alike_is_computed_once(find: Find) -> None:
+    calls: list[str] = []
+
+    def number(run: Run) -> float:
+        calls.append(run.folder.name)
+        return 3.0
+
+    shared = Measure("shared", "J", number, alike=lambda run: run.folder.name)
+    times = product("times", "J", final, shared)
+    read = Reader(find, range(2))
+    assert read(times.of("a")) == pytest.approx({0: 150, 1: 180})
+    assert read(times.of("b") - 2 * shared.of("c")) == pytest.approx({0: 175.5, 1: 204})
+    assert sorted(calls) == ["seed-0", "seed-1"]
+    assert times.number(run_of(find)) == pytest.approx(150)

@@ -12,13 +12,14 @@ from rich.console import Console
 
 from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.recording import Run
-from fedroam.study import Claim, Measure, Scale, Study, all_of, equal, judge_study, order, over
+from fedroam.study import Claim, Measure, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study.claims import falls
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
-from fedroam.study.page import claims_table, write_study
-from fedroam.study.terminal import print_judgement
+from fedroam.study.page import write_study
+from fedroam.study.records import claims_table
+from fedroam.study.terminal import print_result
 from fedroam.study.values import Find, Reader
-from fedroam.study.wording import in_short, parts_of, weakest
+from fedroam.study.wording import comparisons, in_short, weakest
 
 # Scores (%) by seed: b to e minus a are +10, +5, -2 and -4, each with a spread of ±1 (standard error 1 for two seeds).
 SCORES = {"a": (50.0, 60.0), "b": (61.0, 69.0), "c": (56.0, 64.0), "d": (49.0, 57.0), "e": (47.0, 55.0)}
@@ -70,7 +71,7 @@ def find(tmp_path: Path) -> Find:
 
 
 def test_many_tests_are_told_in_short(find: Find) -> None:
-    verdicts = judge_study(study(), "full", range(2), find).verdicts
+    verdicts = evaluate_study(study(), "full", range(2), find).verdicts
     assert in_short(CLAIMS[0], verdicts["four"].evidence) == (
         "4 comparisons of score, each > 0 points; smallest −4.0 ± 1.0 points (e − a), largest +10.0 ± 1.0 (b − a). "
         "On the wrong side: 2 (e − a: −4.0 ± 1.0; d − a: −2.0 ± 1.0)"
@@ -80,7 +81,7 @@ def test_many_tests_are_told_in_short(find: Find) -> None:
         evidence = verdicts[CLAIMS[few].name].evidence
         assert in_short(CLAIMS[few], evidence) == CLAIMS[few].test.words
     assert weakest(CLAIMS[2], verdicts["one"].evidence) == ""
-    assert [part.label for part in parts_of(CLAIMS[0].test, verdicts["four"].evidence)] == [
+    assert [part.label for part in comparisons(CLAIMS[0], verdicts["four"].evidence)] == [
         f"{key} − a" for key in "bcde"
     ]
     assert in_short(CLAIMS[0], None) == "4 comparisons"  # not at this scale
@@ -89,7 +90,9 @@ def test_many_tests_are_told_in_short(find: Find) -> None:
 def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
     def words(tests: list, seeds: int = 2) -> str:
         one = Claim("it", "", all_of(tests))
-        return in_short(one, judge_study(study((one,)), "full", range(seeds), find).verdicts["it"].evidence)
+        return in_short(
+            one, evaluate_study(study((one,)), "full", range(seeds), find).verdicts["it"].evidence
+        )
 
     right = [over(score.of(key), 40) for key in "abcd"]
     assert words(right) == (
@@ -114,8 +117,8 @@ def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
 
 
 def test_a_family_is_corrected_apart(find: Find) -> None:
-    together = judge_study(study(), "full", range(2), find)
-    alone = judge_study(study(CLAIMS[:3]), "full", range(2), find)
+    together = evaluate_study(study(), "full", range(2), find)
+    alone = evaluate_study(study(CLAIMS[:3]), "full", range(2), find)
     for name in ("four", "two", "one"):
         assert together.verdicts[name] == alone.verdicts[name]
     later: Verdict = together.verdicts["later"]
@@ -126,8 +129,8 @@ def test_a_family_is_corrected_apart(find: Find) -> None:
 
 
 def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_path: Path) -> None:
-    judged = judge_study(study(), "full", range(2), find)
-    page = write_study(judged, tmp_path / "out", dict.fromkeys(study().items, "")).read_text(encoding="utf-8")
+    result = evaluate_study(study(), "full", range(2), find)
+    page = write_study(result, tmp_path / "out", dict.fromkeys(study().items, "")).read_text(encoding="utf-8")
     assert page.count("<details><summary>All ") == 1
     assert "All 4 comparisons" in page
     assert "e − a: −4.0 ± 1.0 points (n = 2)" in page
@@ -142,7 +145,7 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
     assert full.count("score of") == 8  # nothing is left out of the file
     for items, there in ((set(study().items), True), ({"one"}, False)):
         shown = StringIO()
-        print_judgement(judged, Console(file=shown, width=200), items, {})
+        print_result(result, Console(file=shown, width=200), items, {})
         assert ("What is <above>" in shown.getvalue()) == there
         assert "over the study's 3 claims and, apart, over 1 (added later)" in " ".join(
             shown.getvalue().split()
@@ -151,9 +154,9 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
 
 
 def test_findings_know_only_what_the_scale_runs(find: Find) -> None:
-    less = judge_study(study(), "less", range(2), find)
+    less = evaluate_study(study(), "less", range(2), find)
     assert [line[0] for line in less.findings[0].sentences] == ["b", "c", "d"]
-    assert judge_study(study(), "full", range(2), lambda variant, seed: None).findings == ()
+    assert evaluate_study(study(), "full", range(2), lambda variant, seed: None).findings == ()
 
 
 def test_effects_by_hand() -> None:

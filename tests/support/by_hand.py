@@ -34,7 +34,7 @@ def taught(
     columns, order = game.layout.columns("head"), sorted(pairs)
     row = torch.zeros(game.layout.size, dtype=torch.float64)
     row[columns] = head.double()
-    draws = stream(game.setting.seed, "server head", round)
+    draws = stream(game.context.seed, "server head", round)
     for _ in range(epochs):
         turns = draws.permutation(len(order)) if batch else np.arange(len(order))
         for begin in range(0, len(order), batch or len(order)):
@@ -62,7 +62,7 @@ def trained(game: Server, row: torch.Tensor, client: int) -> torch.Tensor:
 
 def validation_loss(game: Server, row: torch.Tensor, client: int) -> float:
     """Mean loss of a row on a client's validation samples."""
-    own = torch.from_numpy(game.setting.validation[client])
+    own = torch.from_numpy(game.context.validation[client])
     x, y = game.problem.task.x[own].double(), game.problem.task.y[own]
     at = Row(game.layout, row.double())
     return float(functional.cross_entropy(at.logits(at.features(x)), y))

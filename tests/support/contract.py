@@ -29,11 +29,11 @@ from scipy import sparse
 
 from fedroam.components import FAMILIES, Part, build, unit_of
 from fedroam.contacts import graph_of, pairs_of
-from fedroam.cost import Spread
+from fedroam.cost import DistanceDistribution
 from fedroam.data import Dataset
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
-from fedroam.federation import Meeting, Traffic
+from fedroam.federation import AddsColumns, Meeting, Round, Traffic
 from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
 from fedroam.mixing import Facts
 from fedroam.mobility import Paths, World, checked
@@ -577,39 +577,39 @@ def check_federation(experiment: Experiment) -> None:
     scene = prepare(experiment)
     try:
         state = begin(scene)
-        part, setting, learner = scene.federation, scene.setting, scene.learner
-        begun = part.init(setting, scene.start_models, learner)
+        part, context, learner = scene.parts.federation, scene.context, scene.learner
+        begun = part.init(context, scene.start_models, learner)
         held, models = begun.state, begun.models
         before = state.meeting
         for t in range(1, 5):
             old = _copy(held)
             with GlobalDraws():
-                given = part.distribute(models, held, setting, before, t, learner)
+                given = part.distribute(Round(t, models, held, context, before, learner))
             _same_arrays(held, old)
             learners = [job.client for job in given.jobs]
             rows = [job.row for job in given.jobs]
             assert len(set(rows)) == len(rows), "two jobs train one row"
             assert all(0 <= row < len(given.models) for row in rows)
             assert before.paths.present[learners].all(), "an absent client trains"
-            assert (setting.samples[learners] > 0).all(), "a client without samples trains"
+            assert (context.samples[learners] > 0).all(), "a client without samples trains"
             assert all(job.round == t for job in given.jobs)
             learner.train(given.models, given.jobs)
-            _, paths = scene.mobility.step(state.mobility, scene.world, t)
-            state.mobility, _ = scene.mobility.step(state.mobility, scene.world, t)
-            after = Meeting(paths, scene.contacts.meet(paths))
+            _, paths = scene.parts.mobility.step(state.mobility, scene.world, t)
+            state.mobility, _ = scene.parts.mobility.step(state.mobility, scene.world, t)
+            after = Meeting(paths, scene.parts.contacts.meet(paths))
             old = _copy(given.state)
             with GlobalDraws():
-                done = part.exchange(given.models, given.state, setting, before, after, t, learner)
+                done = part.exchange(Round(t, given.models, given.state, context, before, learner), after)
             _same_arrays(given.state, old)
             assert bool(torch.isfinite(done.models.parameters).all())
-            assert set(done.facts) == set(part.columns)
+            assert set(done.facts) == set(part.columns if isinstance(part, AddsColumns) else ())
             for clients in (done.aggregated, done.discarded):
                 assert len(np.unique(clients)) == len(clients)
             assert not set(done.aggregated) & set(done.discarded)
-            judged = part.judged(done.models, done.state, setting)
+            judged = part.evaluation_models(done.models, done.state, context)
             assert judged
             for how in judged.values():
-                assert how.row.shape == (setting.clients,)
+                assert how.row.shape == (context.clients,)
                 assert ((how.row >= -1) & (how.row < len(how.models))).all()
                 assert how.mean is None or len(how.mean) == 1
             traffic, graph = done.traffic, done.meeting.graph.toarray()
@@ -636,7 +636,7 @@ def check_federation(experiment: Experiment) -> None:
 
 def check_radio(part: Any) -> None:
     """Clients pay for what they send and receive, nobody else; each transfer has its price, whatever else is sent."""
-    draws, spread = stream(3, "radio"), Spread(900.0, 700.0)
+    draws, spread = stream(3, "radio"), DistanceDistribution(900.0, 700.0)
     n = 200
     sender, receiver = draws.integers(-4, 5, (2, n))
     distance = np.where(draws.random(n) < 0.3, np.nan, draws.exponential(900.0, n))
@@ -662,7 +662,7 @@ def check_radio(part: Any) -> None:
         np.testing.assert_array_equal(
             getattr(some, name), getattr(cost, name)[order], err_msg="depends on others"
         )
-    nothing = part.cost(Traffic.nothing(), Spread())
+    nothing = part.cost(Traffic.nothing(), DistanceDistribution())
     assert all(getattr(nothing, name).shape == (0,) for name in names)
     given = part.spread()
     assert given is None or given.known

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -12,13 +12,13 @@ from torch import nn
 
 from fedroam.components import build
 from fedroam.contacts import graph_of
-from fedroam.federation import Distributed, Exchanged, Meeting, Setting
+from fedroam.federation import Distributed, Exchanged, FederationContext, Meeting, Round
 from fedroam.learning import Layout, Models
 from fedroam.mobility import Paths
 
 
 @dataclass(frozen=True)
-class Happened:
+class PlayedRound:
     """A round: what was handed out, what was exchanged, the cloud's model and that of each access point after it."""
 
     given: Distributed
@@ -43,11 +43,11 @@ class Happened:
         return len(self.done.models)
 
 
-def setting_of(access_points: np.ndarray, samples: Sequence[int], seed: int = 3) -> Setting:
+def context_of(access_points: np.ndarray, samples: Sequence[int], seed: int = 3) -> FederationContext:
     """Clients that hold this many samples, in a world with these access points (metres)."""
     held = np.array(samples, dtype=np.int64)
     nothing: Any = None
-    return Setting(
+    return FederationContext(
         seed=seed,
         samples=held,
         mixing=nothing,
@@ -82,13 +82,13 @@ def play(
     start: Sequence[float],
     learnt: Mapping[tuple[int, int], Sequence[float]] | Any,
     seed: int = 3,
-) -> list[Happened]:
+) -> list[PlayedRound]:
     """Rounds 1, 2, ... with everybody at places[t] (float64 [rounds + 1, clients, 2], metres), or away.
 
     learnt[client, round]: what training makes of the model, or a function of (client, round, model).
     """
     federation: Any = build("federation", part) if isinstance(part, str | dict) else part
-    setting = setting_of(access_points, samples, seed)
+    context = context_of(access_points, samples, seed)
     layout = vectors(len(start))
 
     def begin(clients: Sequence[int]) -> Models:
@@ -97,20 +97,21 @@ def play(
         return models
 
     learner = cast(Any, None)
-    begun = federation.init(setting, begin, learner)
+    begun = federation.init(context, begin, learner)
     models, state, rounds = begun.models, begun.state, []
     meetings = [meeting_of(at, who) for at, who in zip(places, present, strict=True)]
     for t in range(1, len(meetings)):
         before, after = meetings[t - 1], meetings[t]
-        given = federation.distribute(models, state, setting, before, t, learner)
+        round = Round(t, models, state, context, before, learner)
+        given = federation.distribute(round)
         for job in given.jobs:
             row = given.models.parameters[job.row]
             if callable(learnt):
                 row.copy_(torch.as_tensor(learnt(job.client, t, row.numpy().copy()), dtype=torch.float32))
             else:
                 row.copy_(torch.tensor(learnt[job.client, t], dtype=torch.float32))
-        done = federation.exchange(given.models, given.state, setting, before, after, t, learner)
+        done = federation.exchange(replace(round, models=given.models, state=given.state), after)
         models, state = done.models, done.state
         matrix = models.parameters.numpy()
-        rounds.append(Happened(given, done, matrix[0].copy(), matrix[state["ap_row"]].copy()))
+        rounds.append(PlayedRound(given, done, matrix[0].copy(), matrix[state["ap_row"]].copy()))
     return rounds

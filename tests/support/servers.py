@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,18 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.components import Part, build
-from fedroam.federation import Distributed, Exchanged, Meeting, Setting
+from fedroam.federation import (
+    AdaptsNetwork,
+    AdaptsObjective,
+    Distributed,
+    Exchanged,
+    FederationContext,
+    Meeting,
+    Round,
+)
 from fedroam.federation.server.loop import GLOBAL
 from fedroam.learning import Layout, Models, start_models
-from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.objective import CrossEntropy, Objective
 from fedroam.learning.training import SGD, Training
 from fedroam.mobility import Paths
 from fedroam.models import Network
@@ -62,18 +71,21 @@ class Server:
                 return built
 
         base = made
+        objective: Objective = CrossEntropy()
+        if isinstance(self.part, AdaptsObjective):
+            objective = self.part.objective(objective)
         self.problem = problem(
-            lambda: self.part.adapt(base()),
+            lambda: self.part.adapt(base()) if isinstance(self.part, AdaptsNetwork) else base(),
             shape,
             sizes,
             training=training,
-            objective=self.part.objective(CrossEntropy()),
+            objective=objective,
         )
         task = self.problem.task
         whole = [self.problem.held[k] for k in (order or range(len(sizes)))]
         held = [own[: len(own) - validation] for own in whole]
         labels = task.y.numpy()
-        self.setting = Setting(
+        self.context = FederationContext(
             seed=task.seed,
             samples=np.array([len(own) for own in held]),
             mixing=build("mixing", "data_size"),  # type: ignore[arg-type]
@@ -91,7 +103,7 @@ class Server:
                 self.problem.network, task.layout, clients, task.seed, equal=equal, momentum=momentum
             )
 
-        begun = self.part.init(self.setting, start, self.learner)
+        begun = self.part.init(self.context, start, self.learner)
         self.models, self.state, self.round = begun.models, begun.state, 0
 
     @property
@@ -105,26 +117,25 @@ class Server:
 
     def xy(self, client: int) -> tuple[torch.Tensor, torch.Tensor]:
         """A client's training samples, float64, and their classes."""
-        own = torch.from_numpy(self.setting.train[client])
+        own = torch.from_numpy(self.context.train[client])
         return self.problem.task.x[own].double(), self.problem.task.y[own]
 
     def shares(self, clients: Sequence[int]) -> np.ndarray:
         """Each one's share of their samples."""
-        held = self.setting.samples[list(clients)]
+        held = self.context.samples[list(clients)]
         return np.asarray(held / held.sum())
 
     def step(self, active: Sequence[int] | None = None) -> tuple[Distributed, Exchanged]:
         """A round with these clients active (default: all)."""
-        n = self.setting.clients
+        n = self.context.clients
         present = np.zeros(n, bool)
         present[list(range(n) if active is None else active)] = True
         meeting = Meeting(Paths.still(np.zeros((n, 2)), present), sparse.csr_array((n, n), dtype=bool))
         self.round += 1
-        given = self.part.distribute(self.models, self.state, self.setting, meeting, self.round, self.learner)
+        round = Round(self.round, self.models, self.state, self.context, meeting, self.learner)
+        given = self.part.distribute(round)
         self.learner.train(given.models, given.jobs)
-        done = self.part.exchange(
-            given.models, given.state, self.setting, meeting, meeting, self.round, self.learner
-        )
+        done = self.part.exchange(replace(round, models=given.models, state=given.state), meeting)
         self.models, self.state = done.models, done.state
         return given, done
 
@@ -137,9 +148,9 @@ class Server:
             self.learner.close()
         return self
 
-    def judged(self) -> Any:
+    def evaluation_models(self) -> Any:
         """How clients are judged now."""
-        return self.part.judged(self.models, self.state, self.setting)
+        return self.part.evaluation_models(self.models, self.state, self.context)
 
 
 class Row:

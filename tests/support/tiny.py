@@ -21,10 +21,11 @@ from torch import nn
 from fedroam.components import Part, build, kinds
 from fedroam.data import Dataset, memory
 from fedroam.experiment import Experiment
+from fedroam.measurement import RoundResult, evaluate
 from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE
 from fedroam.scene import Scene, prepare
-from fedroam.simulation import Happened, begin, measured, play_round
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from fedroam.traces import Trace, write_trace
 
@@ -188,7 +189,7 @@ def thawed(scene: Scene, round: int, held: bytes) -> State:
     return State.of(round, load(held), scene)
 
 
-def steps(scene: Scene, state: State) -> Iterator[tuple[State, Happened]]:
+def steps(scene: Scene, state: State) -> Iterator[tuple[State, RoundResult]]:
     """All rounds that are left."""
     while state.round < scene.experiment.rounds:
         state, done = play_round(scene, state)
@@ -203,8 +204,8 @@ def play(experiment: Experiment, start: tuple[int, bytes] | None = None) -> Play
         rows: dict[str, list[pd.DataFrame]] = {"rounds": [], "clients": [], "positions": [], "contacts": []}
         states = []
 
-        def note(state: State, done: Happened) -> None:
-            found = measured(scene, state, done, 0.0)
+        def note(state: State, done: RoundResult) -> None:
+            found = evaluate(scene, state, done, 0.0)
             positions, contacts = scene.movement_rows(state.round, done.meeting)
             rows["rounds"].append(found.round_row.drop(columns=list(NOT_REPEATABLE)))
             rows["clients"].append(found.client_rows)
@@ -213,7 +214,7 @@ def play(experiment: Experiment, start: tuple[int, bytes] | None = None) -> Play
             states.append(frozen(state))
 
         if start is None:
-            note(state, Happened.nothing(state.meeting))
+            note(state, RoundResult.nothing(state.meeting))
         for step in steps(scene, state):
             note(*step)
     finally:

@@ -16,12 +16,13 @@ from fedroam.components import build
 from fedroam.data import Dataset, forget, load_dataset, memory
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
-from fedroam.sweep import Progress, open_sweep, run_sweep, sweep_plan
-from fedroam.sweep.estimate import Rough, _like, makespan, rough
+from fedroam.planning import sweep_plan
+from fedroam.sweep import Progress, open_sweep, run_sweep
+from fedroam.sweep.estimate import RoughCost, _in_proportion, makespan, rough_cost
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context
 from fedroam.sweep.measuring import UnitCosts, fit
-from fedroam.sweep.running import crew_size
+from fedroam.sweep.running import pool_size
 from fedroam.sweep.sharing import arrays_of, offer_shared, write_shared
 from support.sweeps import settings
 
@@ -133,13 +134,13 @@ def test_the_memory_limit_binds_one_process_and_can_be_lifted() -> None:
     assert process.exitcode == 0
 
 
-def test_crew_size_shares_memory_equally_and_shrinks_for_large_runs() -> None:
-    small, large = Rough(1.0, 0.1 * GIB), Rough(1.0, 3.0 * GIB)
-    assert crew_size(4, 8.0, 10, [small]) == (4, 2 * GIB)
-    assert crew_size(4, 8.0, 3, [small]) == (3, int(8 * GIB / 3))
-    assert crew_size(4, 8.0, 10, [small, large]) == (4, 2 * GIB)  # told how many: so many
-    assert crew_size(0, 8.0, 10, [small, large])[0] <= 2
-    assert crew_size(0, 1.0, 10, [large]) == (1, GIB)
+def test_pool_size_shares_memory_equally_and_shrinks_for_large_runs() -> None:
+    small, large = RoughCost(1.0, 0.1 * GIB), RoughCost(1.0, 3.0 * GIB)
+    assert pool_size(4, 8.0, 10, [small]) == (4, 2 * GIB)
+    assert pool_size(4, 8.0, 3, [small]) == (3, int(8 * GIB / 3))
+    assert pool_size(4, 8.0, 10, [small, large]) == (4, 2 * GIB)  # told how many: so many
+    assert pool_size(0, 8.0, 10, [small, large])[0] <= 2
+    assert pool_size(0, 1.0, 10, [large]) == (1, GIB)
 
 
 @pytest.mark.parametrize(
@@ -201,15 +202,17 @@ def test_checkpoints_are_counted_as_often_as_due_or_as_the_pause_allows() -> Non
 
 def test_rough_costs_order_runs_sensibly() -> None:
     base = Experiment(**settings())
-    cost = rough(base).seconds
-    assert rough(base.replace(rounds=30)).seconds > 5 * cost
-    assert rough(base.replace(clients=40)).seconds > cost
-    assert rough(base.replace(model={"kind": "mlp", "hidden": [512]})).seconds > cost
-    assert rough(base.replace(training={"kind": "sgd", "steps": 50, "batch_size": 8})).seconds > cost
-    assert rough(base.replace(seed=5)) == rough(base)
-    nothing = rough(base.replace(data={"kind": "memory", "fingerprint": "absent"}))
+    cost = rough_cost(base).seconds
+    assert rough_cost(base.replace(rounds=30)).seconds > 5 * cost
+    assert rough_cost(base.replace(clients=40)).seconds > cost
+    assert rough_cost(base.replace(model={"kind": "mlp", "hidden": [512]})).seconds > cost
+    assert rough_cost(base.replace(training={"kind": "sgd", "steps": 50, "batch_size": 8})).seconds > cost
+    assert rough_cost(base.replace(seed=5)) == rough_cost(base)
+    nothing = rough_cost(base.replace(data={"kind": "memory", "fingerprint": "absent"}))
     assert nothing.seconds > 0  # a run that cannot be judged counts by its rounds
-    assert _like(2.0, [(1.0, 10.0), (100.0, 5.0)]) == 20.0  # in proportion to the nearest measured one
+    assert (
+        _in_proportion(2.0, [(1.0, 10.0), (100.0, 5.0)]) == 20.0
+    )  # in proportion to the nearest measured one
 
 
 def test_progress_tells_the_time_left_by_hand() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep, sweep_plan
+from fedroam.planning import sweep_plan
+from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -68,8 +70,10 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
     two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = sweep_plan(settings(), over=["training.lr=0.1,0.2"])
-    common = cluster._common
-    monkeypatch.setattr(cluster, "_common", lambda *given: {**common(*given), "token": "of another place"})
+    node = cluster._node_setup
+    monkeypatch.setattr(
+        cluster, "_node_setup", lambda *given: replace(node(*given), token="of another place")
+    )
     heard = set()
 
     def observe(progress: Progress, event: Event) -> None:

@@ -18,8 +18,8 @@ import tomli_w
 import fedroam
 from fedroam.cli import main
 from fedroam.errors import InputError
-from fedroam.planning.axes import label
-from fedroam.sweep import Event, Progress, Sweep, SweepPlan, estimate, open_sweep, run_sweep, sweep_plan
+from fedroam.planning import SweepPlan, label, sweep_plan
+from fedroam.sweep import Event, Progress, Sweep, estimate, open_sweep, run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 
 pytestmark = pytest.mark.usefixtures("quick_disk")

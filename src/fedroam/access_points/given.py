@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import override
 
-from fedroam.access_points.protocol import drawn
+from fedroam.access_points.protocol import drawn, kind_of
 from fedroam.components import Part, field, register
 from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import read_header, read_table
@@ -28,12 +29,12 @@ class FromFile(Part):
     number: int | None = field(None, "how many of them to draw; not set: all, in the file's order", ge=1)
     inside: bool = field(False, "leave out what lies beyond the bounds of the mobility model's world")
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {"path": find_file(self.path, None, "access_points.path")}
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
-        """See `AccessPoints.places`. Raises InputError for what is wrong with the file, with its line."""
+        """The rows of the file, in metres. Raises InputError for what is wrong with it, with the line."""
         file = self.reads()["path"]
         points = _metres(file, mobility)
         if self.inside:
@@ -65,6 +66,7 @@ def _metres(file: Path, mobility: Mobility) -> np.ndarray:
                 f"{file}, row {row + 1}: latitude {lat:g}, longitude {lon:g} is not on the globe"
             )
     if not isinstance(mobility, KnowsPlaces):
-        kind = getattr(mobility, "kind", type(mobility).__name__)
-        raise InputError(f"{file}: mobility {kind!r} has no projection for lat and lon; wanted are x and y")
+        raise InputError(
+            f"{file}: mobility {kind_of(mobility)!r} has no projection for lat and lon; wanted are x and y"
+        )
     return mobility.to_metres(first, second)

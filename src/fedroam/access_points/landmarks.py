@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedroam.access_points.protocol import drawn
+from fedroam.access_points.protocol import drawn, kind_of
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.mobility import KnowsPlaces, Mobility
@@ -22,12 +22,11 @@ class PointsOfInterest(Part):
     number: int = field(100, "number of access points", ge=1)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
-        """See `AccessPoints.places`."""
+        """A draw of the points of interest."""
         if not isinstance(mobility, KnowsPlaces):
-            kind = getattr(mobility, "kind", type(mobility).__name__)
             raise InputError(
-                f"access_points.kind = 'points_of_interest': mobility {kind!r} knows no points of interest; "
-                "allowed here are 'file', 'grid' and 'uniform'"
+                f"access_points.kind = 'points_of_interest': mobility {kind_of(mobility)!r} knows no points of "
+                "interest; allowed here are 'file', 'grid' and 'uniform'"
             )
         return drawn(
             mobility.points_of_interest(),

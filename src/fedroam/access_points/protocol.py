@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from fedroam.components import Part
 from fedroam.errors import InputError
 from fedroam.mobility import Mobility
 from fedroam.randomness import stream
 
 
+@runtime_checkable
 class AccessPoints(Protocol):
     """Where the access points of a run stand. They do not move."""
 
@@ -29,3 +31,8 @@ def drawn(points: np.ndarray, number: int, seed: int, owner: str, source: str) -
     if number > len(points):
         raise InputError(f"{owner} = {number}: allowed is up to {len(points)}, as many as {source}")
     return points[stream(seed, "access points").permutation(len(points))[:number]]
+
+
+def kind_of(mobility: Mobility) -> str:
+    """What messages call a mobility pattern: its kind, or its class where it is not registered."""
+    return mobility.kind if isinstance(mobility, Part) else type(mobility).__name__

@@ -1,8 +1,8 @@
 """Analysis: from run folders to tables, figures and a report."""
 
 from fedroam.analysis.report.report import write_report
-from fedroam.analysis.report.terminal import print_table
-from fedroam.analysis.summary import compare_table
+from fedroam.analysis.report.table import print_comparison
+from fedroam.analysis.summary import Comparison, compare_runs
 from fedroam.analysis.variants import Variant, variants
 
-__all__ = ["Variant", "compare_table", "print_table", "variants", "write_report"]
+__all__ = ["Comparison", "Variant", "compare_runs", "print_comparison", "variants", "write_report"]

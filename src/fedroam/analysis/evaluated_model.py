@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fedroam.analysis.variants import Variant
 
-# What federations call the first of the models that they judge clients by (see `Federation.judged`), in words.
+# What federations call the first of the models that they judge clients by (`Federation.evaluation_models`), in words.
 MODELS = {
     "own": "each client's own model",
     "global": "the global model, the server's or the cloud's, which is the same for all",
@@ -19,26 +19,28 @@ MODELS = {
 UNKNOWN = "the model that the federation judges each client by"
 
 
-def judge_of(group: Variant) -> str:
-    """What the first run of a variant that counts calls the model clients are judged by; empty where it says nothing.
+def evaluated_models(compared: Sequence[Variant]) -> dict[str, str]:
+    """What each variant's runs call the model that clients are judged by, by the variant's label.
 
-    Runs of an older format say nothing.
+    The first run that counts and says so speaks for all; empty where none does, as in runs of an older format.
+    Variants without a run that counts are left out.
     """
-    return next((str(names[0]) for run in group.judged if (names := run.status.get("judged"))), "")
+    return {
+        variant.label: next(
+            (str(names[0]) for run in variant.included if (names := run.status.get("judged"))), ""
+        )
+        for variant in compared
+        if variant.included
+    }
 
 
-def judges(groups: Sequence[Variant]) -> dict[str, str]:
-    """`judge_of` each variant that has a run that counts, by its label."""
-    return {group.label: judge_of(group) for group in groups if group.judged}
-
-
-def model_words(names: Mapping[str, str]) -> str:
+def describe_models(models: Mapping[str, str]) -> str:
     """`each client's own model`; where variants differ, each model with its variants.
 
-    names: what `judges` gives. A name that a federation of one's own has chosen stands as it is.
+    models: what `evaluated_models` gives. A name that a federation of one's own has chosen stands as it is.
     """
     labels: dict[str, list[str]] = {}
-    for label, name in names.items():
+    for label, name in models.items():
         labels.setdefault(name, []).append(label)
     words = {name: MODELS.get(name) or (f"the model called {name!r}" if name else UNKNOWN) for name in labels}
     if len(labels) <= 1:
@@ -46,21 +48,20 @@ def model_words(names: Mapping[str, str]) -> str:
     return "; ".join(f"{words[name]} ({', '.join(several)})" for name, several in labels.items())
 
 
-def meaning(names: Mapping[str, str]) -> str:
+def accuracy_meaning(models: Mapping[str, str]) -> str:
     """What accuracy is, in a sentence or two."""
     text = (
         "Accuracy is the share of test samples classified correctly: the mean over clients, each counting once, of the "
         "accuracy of "
     )
-    if len(set(names.values())) <= 1:
-        return f"{text}{model_words(names)}."
-    return f"{text}the model that a client is judged by. That is {model_words(names)}."
+    if len(set(models.values())) <= 1:
+        return f"{text}{describe_models(models)}."
+    return f"{text}the model that a client is judged by. That is {describe_models(models)}."
 
 
-def mean_model_meaning(names: Mapping[str, str]) -> str:
+def mean_model_meaning(models: Mapping[str, str]) -> str:
     """What the accuracy of the averaged model is."""
-    kinds = set(names.values())
-    if kinds <= {"own"}:
+    if set(models.values()) <= {"own"}:
         return "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model."
     return (
         "Averaged model: the accuracy at the end of the one model that stands for all, the global one or else the "

@@ -1,21 +1,21 @@
 """The numbers of a study: one row a variant, means and standard errors over seeds.
 
 Accuracy is the share (0 to 1) of test samples classified correctly: the mean over clients of the accuracy of each
-client's own model (or of that which its federation judges it by: see `judges`), each client counting once, on the
-shared test set or on each client's own held-out samples (`evaluate_on`). It is not the accuracy of the averaged
+client's own model (or of that which its federation judges it by: `evaluated_models`), each client counting once, on
+the shared test set or on each client's own held-out samples (`evaluate_on`). It is not the accuracy of the averaged
 model, which the column `mean_model` gives.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.evaluated_model import judges
+from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.formatting import percent
 from fedroam.analysis.variants import Variant, mean_and_error, variants
 from fedroam.errors import InputError
@@ -26,7 +26,7 @@ SHARE = 0.9
 
 
 @dataclass(frozen=True)
-class Scores:
+class RunSummary:
     """What one run comes to; accuracies are shares, bytes and joules are totals over all clients.
 
     energy, energy_wasted: NaN for runs of an older format, which have no account.
@@ -43,30 +43,25 @@ class Scores:
     energy_wasted: float
 
 
-def scores(run: Run, last: int) -> Scores:
-    """The scores of a run; last_k is the mean accuracy of the last `last` evaluated rounds (or all, if fewer)."""
+def summarise(run: Run, last: int) -> RunSummary:
+    """The summary of a run; last_k is the mean accuracy of the last `last` evaluated rounds (or all, if fewer)."""
     rounds = run.rounds.sort_values("round")
-    accuracy = rounds["accuracy"].to_numpy(np.float64)
-    mean_model = rounds["accuracy_mean_model"].to_numpy(np.float64)
-    return Scores(
+    accuracy, end = rounds["accuracy"].to_numpy(np.float64), int(rounds["round"].iloc[-1])
+    return RunSummary(
         seed=int(run.status["seed"]),
-        round=int(rounds["round"].iloc[-1]),
+        round=end,
         final=float(accuracy[-1]),
         best=float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else math.nan,
         last_k=float(accuracy[-last:].mean()),
-        mean_model=float(mean_model[-1]),
-        bytes=float(rounds["bytes"].iloc[-1]),
-        energy=_at_end(rounds, "energy"),
-        energy_wasted=_at_end(rounds, "energy_wasted"),
+        mean_model=value_at(run, "accuracy_mean_model", end),
+        bytes=value_at(run, "bytes", end),
+        energy=value_at(run, "energy", end),
+        energy_wasted=value_at(run, "energy_wasted", end),
     )
 
 
-def _at_end(rounds: pd.DataFrame, column: str) -> float:
-    return float(rounds[column].iloc[-1]) if column in rounds else math.nan
-
-
-def spent(run: Run, column: str, round: int) -> float:
-    """What a cumulative column of `rounds` has come to in an evaluated round; NaN where there is no such column."""
+def value_at(run: Run, column: str, round: int) -> float:
+    """A column of `rounds` in an evaluated round; NaN where there is no such column."""
     rounds = run.rounds
     if column not in rounds:
         return math.nan
@@ -81,8 +76,26 @@ def reached(run: Run, threshold: float) -> int | None:
     return int(hits[0]) if len(hits) else None
 
 
-def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None = None) -> pd.DataFrame:
-    """One row a variant. Means are over seeds; `*_error` is the standard error, s / sqrt(n) with n - 1 in s.
+@dataclass(frozen=True)
+class Comparison:
+    """Variants beside one another: a row for each in `table`, and what its columns mean.
+
+    last: of how many evaluated rounds last_k is the mean; threshold: the accuracy of rounds_to, and the rule that gave
+    it; first: the label of the variant that differences are taken from; evaluated_models: the model that clients are
+    judged by, by variant; notes: what a reader must know of unfinished and diverged runs.
+    """
+
+    table: pd.DataFrame
+    last: int
+    threshold: float
+    threshold_rule: str
+    first: str
+    evaluated_models: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None = None) -> Comparison:
+    """Compare variants, one row each. Means are over seeds; `*_error` is the standard error, s / sqrt(n), n - 1 in s.
 
     variant, seeds (n, the runs that count), rounds (the last one that all of them reached);
     final, best, last_k, mean_model with errors: accuracies as shares (last_k: mean of the last `last` evaluated
@@ -97,8 +110,7 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
 
     Finished runs count; where a variant has none, its unfinished runs count as far as they got. Differences are
     taken between runs that ended in the same round. The default `threshold` is 90 % of the highest mean final
-    accuracy in the table. `table.attrs` holds last, threshold, threshold_rule, first (label), judges (see `judges`) and
-    notes. Raises InputError where nothing has been recorded, or last or threshold is out of its range.
+    accuracy in the table. Raises InputError where nothing has been recorded, or last or threshold is out of its range.
     """
     if last < 1:
         raise InputError(f"last = {last}: allowed is a whole number of at least 1")
@@ -106,8 +118,8 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
         raise InputError(
             f"threshold = {threshold:g}: allowed is a share of correct answers above 0, up to 1 (0.8 is 80 %)"
         )
-    groups = variants(runs)
-    found = [[scores(run, last) for run in group.judged] for group in groups]
+    compared = variants(runs)
+    found = [[summarise(run, last) for run in variant.included] for variant in compared]
     if not any(found):
         raise InputError(f"{runs[0].folder}: no round has been recorded yet; run it first")
     rule = "given"
@@ -117,44 +129,51 @@ def compare_table(runs: Sequence[Run], *, last: int = 5, threshold: float | None
         threshold, rule = SHARE * best, f"{percent(SHARE, 0)} of the highest mean final accuracy"
     first = next(k for k, each in enumerate(found) if each)
     rows = [
-        _row(group, each, found[first] if k != first else [], threshold)
-        for k, (group, each) in enumerate(zip(groups, found, strict=True))
+        _row(variant, each, found[first] if k != first else [], threshold)
+        for k, (variant, each) in enumerate(zip(compared, found, strict=True))
     ]
-    table = pd.DataFrame(rows)
-    table.attrs = {
-        "last": last,
-        "threshold": threshold,
-        "threshold_rule": rule,
-        "first": groups[first].label,
-        "judges": judges(groups),
-        "notes": [note for group in groups for note in group.notes],
-    }
-    return table
+    return Comparison(
+        pd.DataFrame(rows),
+        last,
+        threshold,
+        rule,
+        compared[first].label,
+        evaluated_models(compared),
+        tuple(note for variant in compared for note in variant.notes),
+    )
 
 
-def _row(group: Variant, each: list[Scores], first: list[Scores], threshold: float) -> dict[str, object]:
+def _row(
+    variant: Variant, each: list[RunSummary], first: list[RunSummary], threshold: float
+) -> dict[str, object]:
     """A variant's row; `first` is what to take differences from."""
     row: dict[str, object] = {
-        "variant": group.label,
+        "variant": variant.label,
         "seeds": len(each),
         "rounds": min((s.round for s in each), default=0),
     }
-    for name in ("final", "best", "last_k", "mean_model"):
-        row[name], row[f"{name}_error"] = mean_and_error([getattr(s, name) for s in each])
-    hits = [(run, hit) for run in group.judged if (hit := reached(run, threshold)) is not None]
-    row["rounds_to"], row["rounds_to_error"] = mean_and_error([hit for _, hit in hits])
+
+    def put(name: str, values: Sequence[float]) -> None:
+        row[name], row[f"{name}_error"] = mean_and_error(values)
+
+    put("final", [s.final for s in each])
+    put("best", [s.best for s in each])
+    put("last_k", [s.last_k for s in each])
+    put("mean_model", [s.mean_model for s in each])
+    hits = [(run, hit) for run in variant.included if (hit := reached(run, threshold)) is not None]
+    put("rounds_to", [hit for _, hit in hits])
     row["reached"] = len(hits)
-    for name in ("bytes", "energy", "energy_wasted"):
-        row[name], row[f"{name}_error"] = mean_and_error([getattr(s, name) for s in each])
-    for name in ("bytes", "energy"):
-        to = [spent(run, name, hit) for run, hit in hits]
-        row[f"{name}_to"], row[f"{name}_to_error"] = mean_and_error(to)
+    put("bytes", [s.bytes for s in each])
+    put("energy", [s.energy for s in each])
+    put("energy_wasted", [s.energy_wasted for s in each])
+    put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])
+    put("energy_to", [value_at(run, "energy", hit) for run, hit in hits])
     there = {(s.seed, s.round): s.final for s in first}
     gaps = [s.final - there[s.seed, s.round] for s in each if (s.seed, s.round) in there]
-    row["difference"], row["difference_error"] = mean_and_error(gaps)
+    put("difference", gaps)
     row["difference_n"] = len(gaps)
-    row["diverged"] = _seeds([run for run in group.runs if run.status.get("diverged_at") is not None])
-    row["unfinished"] = _seeds([run for run in group.runs if not run.done])
+    row["diverged"] = _seeds([run for run in variant.runs if run.status.get("diverged_at") is not None])
+    row["unfinished"] = _seeds([run for run in variant.runs if not run.done])
     return row
 
 

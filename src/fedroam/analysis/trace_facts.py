@@ -13,7 +13,7 @@ HOUR = 3600.0
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class TraceStatistics:
     """Numbers of a trace.
 
     bin: seconds of a bar of `present` (an hour, or less where the trace is short). present: int64 [bins], devices with
@@ -29,11 +29,10 @@ class Measured:
     fixes: np.ndarray
 
 
-def measure_trace(trace: Trace, bin: float | None = None) -> Measured:
-    """Measure a trace. bin: seconds (default: an hour, or a minute for traces of less than six hours)."""
+def measure_trace(trace: Trace) -> TraceStatistics:
+    """Measure a trace, in bars of an hour, or of a minute for traces of less than six hours."""
     low, high = float(trace.time.min()), float(trace.time.max())
-    if bin is None:
-        bin = HOUR if high - low >= 6 * HOUR else 60.0
+    bin = HOUR if high - low >= 6 * HOUR else 60.0
     begin = np.floor(low / bin) * bin
     slot = np.floor((trace.time - begin) / bin).astype(np.int64)
     count = int(slot.max()) + 1
@@ -41,13 +40,13 @@ def measure_trace(trace: Trace, bin: float | None = None) -> Measured:
     own = np.ones(max(trace.fixes - 1, 0), dtype=bool)
     own[trace.first[1:-1] - 1] = False
     gaps = np.diff(trace.time)[own]
-    ways = np.hypot(*np.diff(trace.point, axis=0).T)[own]
-    return Measured(
+    distances = np.hypot(*np.diff(trace.point, axis=0).T)[own]
+    return TraceStatistics(
         bin,
         float(begin),
         np.bincount(seen % count, minlength=count),
         gaps,
-        ways / gaps,
+        distances / gaps,
         np.diff(trace.first),
     )
 
@@ -67,7 +66,7 @@ def span(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def rows(trace: Trace, measured: Measured) -> list[tuple[str, str]]:
+def describe_trace(trace: Trace, measured: TraceStatistics) -> list[tuple[str, str]]:
     """A trace in words: what, and its value with unit."""
     x0, y0, x1, y1 = trace.bounds
     per = "hour" if measured.bin == HOUR else span(measured.bin)

@@ -21,7 +21,7 @@ _FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "en
 class Variant:
     """One description and its runs, ordered by seed.
 
-    label names it in tables and figures. runs are all of them; judged are those that count in means: the finished
+    label names it in tables and figures. runs are all of them; included are those that count in means: the finished
     ones or, where none has finished, the unfinished ones as far as they got.
     """
 
@@ -34,9 +34,9 @@ class Variant:
         return tuple(run for run in self.runs if run.done)
 
     @property
-    def judged(self) -> tuple[Run, ...]:
+    def included(self) -> tuple[Run, ...]:
         """The runs that count in means; those without any recorded round never do."""
-        return self.finished or tuple(run for run in self.runs if recorded(run))
+        return self.finished or tuple(run for run in self.runs if has_rounds(run))
 
     @property
     def notes(self) -> list[str]:
@@ -45,7 +45,7 @@ class Variant:
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
-                counted = "counted as far as it got" if run in self.judged else "left out of every mean"
+                counted = "counted as far as it got" if run in self.included else "left out of every mean"
                 reason = f" ({status['reason']})" if status.get("reason") else ""
                 notes.append(
                     f"{who}: unfinished, at round {status.get('round', 0)} of {status['rounds']}{reason}; {counted}"
@@ -58,7 +58,7 @@ class Variant:
         return notes
 
 
-def recorded(run: Run) -> bool:
+def has_rounds(run: Run) -> bool:
     """Whether a run has recorded any round yet."""
     try:
         return len(run.rounds) > 0
@@ -148,28 +148,29 @@ def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     return float(array.mean()), float(error)
 
 
-def over_seeds(variant: Variant, column: str) -> pd.DataFrame:
-    """A column of `rounds` by round: mean and error (see `mean_and_error`) over the judged runs, and their number n.
+def by_round(run: Run) -> pd.DataFrame:
+    """The table of rounds by round; of a round that is there twice, the later row."""
+    return run.rounds.drop_duplicates("round", keep="last").set_index("round")
 
-    Only rounds that every judged run has evaluated: a mean over changing seeds would jump for no reason. Runs of
-    an older format that lack the column give NaN.
+
+def mean_by_round(seeds: Sequence[pd.Series]) -> pd.DataFrame:
+    """round, mean and error (see `mean_and_error`) of several seeds' values (index: round), and their number n.
+
+    Only rounds that every seed has: a mean over changing seeds would jump for no reason.
     """
-    tables = [run.rounds.drop_duplicates("round", keep="last").set_index("round") for run in variant.judged]
-    if not tables:
+    if not seeds:
         return pd.DataFrame({"round": [], "mean": [], "error": [], "n": []})
-    rounds = sorted(set.intersection(*(set(table.index) for table in tables)))
-    values = [
-        table[column].reindex(rounds).to_numpy(np.float64)
-        if column in table
-        else np.full(len(rounds), np.nan)
-        for table in tables
-    ]
-    pairs = [mean_and_error(row) for row in np.stack(values, axis=1)]
-    return pd.DataFrame(
-        {
-            "round": rounds,
-            "mean": [mean for mean, _ in pairs],
-            "error": [error for _, error in pairs],
-            "n": len(tables),
-        }
-    )
+    rounds = sorted(set.intersection(*(set(one.index) for one in seeds)))
+    values = np.stack([one.reindex(rounds).to_numpy(np.float64) for one in seeds], axis=1)
+    pairs = [mean_and_error(row) for row in values]
+    means, errors = [mean for mean, _ in pairs], [error for _, error in pairs]
+    return pd.DataFrame({"round": rounds, "mean": means, "error": errors, "n": len(seeds)})
+
+
+def over_seeds(variant: Variant, column: str) -> pd.DataFrame:
+    """A column of `rounds` by round, as `mean_by_round` gives it, over the runs that count.
+
+    Runs of an older format that lack the column give NaN.
+    """
+    tables = [by_round(run) for run in variant.included]
+    return mean_by_round([table.get(column, pd.Series(np.nan, table.index)) for table in tables])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def ratio(times: dict[str, list[float]], slow: str, fast: str) -> float:
 
 def peak(workers: int, repeats: int = 3) -> float:
     """FLOP/s of a large convolution on every core at once: what this machine can do at best, now."""
-    hands = Workers(workers)
+    pool = Workers(workers)
     images, channels, side = 8, 128, 32
     flops = 2.0 * images * side * side * channels * channels * 9
 
@@ -97,9 +98,9 @@ def peak(workers: int, repeats: int = 3) -> float:
         for _ in range(5):
             functional.conv2d(x, weight, padding=1)
 
-    calls = [1.0] * (2 * hands.count)
-    best = min(seconds_of(lambda: hands.run(calls, do)) for _ in range(repeats + 1))
-    hands.close()
+    calls = [1.0] * (2 * pool.count)
+    best = min(seconds_of(lambda: pool.run(calls, do)) for _ in range(repeats + 1))
+    pool.close()
     return 5 * flops * len(calls) / best
 
 
@@ -156,14 +157,14 @@ def evaluation(repeats: int, workers: int) -> list[Result]:
     workload = dataclasses.replace(WORKLOADS["A"], steps=5)
     ours = Ours(workload, workers)
     plain = Plain(workload, ours.x, ours.y)
-    times = in_turn(repeats, plain=plain.judge, engine=ours.judge, training=ours.round)
+    times = in_turn(repeats, plain=plain.evaluate, engine=ours.evaluate, training=ours.round)
     ours.learner.close()
     trained = workload.clients * workload.steps * workload.flops
-    judged = (
+    tested = (
         workload.clients * len(ours.y) * 0.96e6
     )  # multiplications and additions of one sample's forward pass
     share = statistics.median(
-        (judged / e) / (trained / t) for e, t in zip(times["engine"], times["training"], strict=True)
+        (tested / e) / (trained / t) for e, t in zip(times["engine"], times["training"], strict=True)
     )
     detail = f"20 models x {len(ours.y)} samples: {statistics.median(times['engine']):.3f} s"
     over = ratio(times, "plain", "engine")
@@ -177,28 +178,25 @@ class _Clocked:
     """A learner that notes the time spent in it."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.notes, self.seconds = learner, learner.notes, 0.0
+        self.learner, self.notes, self.close, self.seconds = learner, learner.notes, learner.close, 0.0
+
+    @contextlib.contextmanager
+    def _clock(self) -> Iterator[None]:
+        begin = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - begin
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
-        begin = time.perf_counter()
-        losses = self.learner.train(models, jobs)
-        self.seconds += time.perf_counter() - begin
-        return losses
+        with self._clock():
+            return self.learner.train(models, jobs)
 
     def evaluate(self, *arguments: Any) -> Scores:
-        begin = time.perf_counter()
-        scores = self.learner.evaluate(*arguments)
-        self.seconds += time.perf_counter() - begin
-        return scores
+        with self._clock():
+            return self.learner.evaluate(*arguments)
 
     def features(self, *arguments: Any) -> list[torch.Tensor]:
-        begin = time.perf_counter()
-        found = self.learner.features(*arguments)
-        self.seconds += time.perf_counter() - begin
-        return found
-
-    def close(self) -> None:
-        self.learner.close()
+        with self._clock():
+            return self.learner.features(*arguments)
 
 
 def overhead(repeats: int, workers: int) -> list[Result]:

@@ -26,8 +26,8 @@ def names() -> list[str]:
     return sorted(found, key=lambda kind: (kind != "fedavg", kind))
 
 
-class _Game:
-    """A method at work: `round()` plays its next round, without evaluation."""
+class _MethodRun:
+    """A run of a method: `round()` plays its next round, without evaluation."""
 
     def __init__(self, kind: str, experiment: Experiment) -> None:
         self.scene: Scene = prepare(experiment.replace(federation=kind))
@@ -55,14 +55,14 @@ def methods(repeats: int, workers: int, clients: int = CLIENTS, trained: int = T
         engine={"kind": "auto", "workers": workers},
         mobility="static",
     )
-    games = {kind: _Game(kind, experiment) for kind in names()}
-    for game in games.values():
-        game.round()
+    runs = {kind: _MethodRun(kind, experiment) for kind in names()}
+    for each in runs.values():
+        each.round()
     cpu, wall = time.process_time(), time.perf_counter()
-    times = in_turn(repeats, **{kind: game.round for kind, game in games.items()})
+    times = in_turn(repeats, **{kind: each.round for kind, each in runs.items()})
     busy = (time.process_time() - cpu) / ((time.perf_counter() - wall) * workers)
-    for game in games.values():
-        game.scene.learner.close()
+    for each in runs.values():
+        each.scene.learner.close()
     about = f"{clients} clients x {trained} samples, 1-D CNN"
     base = times["fedavg"]
     results = []

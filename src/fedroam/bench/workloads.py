@@ -106,7 +106,7 @@ WORKLOADS: dict[str, Workload] = {
 
 
 class Ours:
-    """A workload in the hands of the `auto` engine: `round()` trains every client, `judge()` evaluates every row."""
+    """A workload in the hands of the `auto` engine: `round()` trains every client, `evaluate()` evaluates every row."""
 
     def __init__(self, workload: Workload, workers: int) -> None:
         self.x, self.y = samples(workload)
@@ -132,8 +132,8 @@ class Ours:
         self.done += 1
         self.learner.train(self.models, [Job(k, k, own, self.done) for k, own in enumerate(self.held)])
 
-    def judge(self) -> None:
-        """Every model judged on all samples."""
+    def evaluate(self) -> None:
+        """Every model evaluated on all samples."""
         self.learner.evaluate(self.models, range(len(self.models)), *self.test)
 
 
@@ -152,7 +152,7 @@ class Plain:
         self.optimisers = [torch.optim.SGD(module.parameters(), lr=0.01) for module in self.modules]
 
     def round(self) -> None:
-        """See `Ours.round`."""
+        """A round of every client's local training, one client after the other."""
         batch, steps = self.workload.batch, self.workload.steps
         draws = stream(0, "plain loop")
         for k, (module, optimiser) in enumerate(zip(self.modules, self.optimisers, strict=True)):
@@ -163,8 +163,8 @@ class Plain:
                 optimiser.step()
 
     @torch.no_grad()
-    def judge(self) -> None:
-        """See `Ours.judge`."""
+    def evaluate(self) -> None:
+        """Every model evaluated on all samples."""
         for module in self.modules:
             for x, y in zip(self.x.split(500), self.y.split(500), strict=True):
                 outputs = module(x)

@@ -8,16 +8,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
+from typing_extensions import override
 
 from fedroam.errors import InputError
 
+DONE, FAILED, WRONG_INPUT = 0, 1, 2  # exit codes; a program stopped by Ctrl-C has `interrupts.STOPPED`
 WIDE = 140  # columns of tables where there is no terminal: wide enough that nothing is folded
 
 
 class _Results(Console):
+    @override
     def on_broken_pipe(self) -> None:
-        """Leave it to the entry point: rich itself would end the program as failed."""
-        raise BrokenPipeError
+        raise BrokenPipeError  # left to the entry point: rich itself would end the program as failed
 
 
 def out() -> Console:

@@ -14,7 +14,7 @@ import tomli_w
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from fedroam.components import FAMILIES, unit_of
+from fedroam.components import FAMILIES, Part, unit_of
 
 _WORDS = {
     int: "whole number",
@@ -68,7 +68,7 @@ def fields_of(cls: type[BaseModel]) -> list[FieldFacts]:
     """Every field of a part, or of `Experiment` (then without its parts), in the order of their definition."""
     found = []
     for name, info in cls.model_fields.items():
-        if name in FAMILIES and not hasattr(cls, "family"):
+        if name in FAMILIES and not issubclass(cls, Part):
             continue
         required = info.default is PydanticUndefined and info.default_factory is None
         found.append(
@@ -114,7 +114,7 @@ def type_in_words(annotation: Any) -> str:
         return f"list of {len(arguments)}: {', '.join(type_in_words(argument) for argument in arguments)}"
     if origin is dict:
         return "table"
-    return _WORDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+    return _WORDS.get(annotation, annotation.__name__ if isinstance(annotation, type) else str(annotation))
 
 
 def _limits(metadata: list[Any]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 
 def reference() -> str:
@@ -31,7 +32,7 @@ def _commands(group: Any, path: str) -> list[tuple[str, Any]]:
     found = []
     for name, command in group.commands.items():
         full = f"{path} {name}"
-        found += _commands(command, full) if hasattr(command, "commands") else [(full, command)]
+        found += _commands(command, full) if isinstance(command, TyperGroup) else [(full, command)]
     return found
 
 

@@ -10,7 +10,7 @@ import itertools
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
@@ -28,11 +28,19 @@ from fedroam.cli.commands import (
     trace,
     verify,
 )
-from fedroam.cli.console import one_line, say, tell
+from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, one_line, say, tell
 from fedroam.errors import FedroamError, InputError, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
 
-DONE, FAILED, WRONG_INPUT = 0, 1, 2
+
+@runtime_checkable
+class UsageError(Protocol):
+    """What every complaint of the option parser has; its classes are private to typer and differ by version."""
+
+    message: str
+
+    def format_message(self) -> str:
+        """The complaint as one text."""
 
 
 app = typer.Typer(
@@ -89,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(given: Sequence[str]) -> int:
-    options.forget()
+    debugging = "--debug" in given
     command = typer.main.get_command(app)
     try:
         code = command.main(args=list(given), prog_name="fedroam", standalone_mode=False)
@@ -97,24 +105,25 @@ def _main(given: Sequence[str]) -> int:
         tell("stopped")
         return STOPPED
     except InputError as error:
-        return _complain(str(error), WRONG_INPUT)
+        return _complain(str(error), WRONG_INPUT, debugging)
     except FedroamError as error:
-        return _complain(f"the run failed: {error}", FAILED)
+        return _complain(f"the run failed: {error}", FAILED, debugging)
     except Exception as error:
-        if hasattr(error, "format_message"):  # a usage error of the option parser
-            return _complain(_usage(error, given), WRONG_INPUT)
-        return _complain(f"the run failed: {type(error).__name__}: {error} (--debug shows where)", FAILED)
+        if isinstance(error, UsageError):
+            return _complain(_usage(error, given), WRONG_INPUT, debugging)
+        shown = f"{type(error).__name__}: {error} (--debug shows where)"
+        return _complain(f"the run failed: {shown}", FAILED, debugging)
     return code if isinstance(code, int) else DONE
 
 
-def _complain(message: str, code: int) -> int:
-    if options.debugging():
+def _complain(message: str, code: int, debugging: bool) -> int:
+    if debugging:
         traceback.print_exc()
     tell(f"error: {one_line(message)}")
     return code
 
 
-def _usage(error: Any, given: Sequence[str]) -> str:
+def _usage(error: UsageError, given: Sequence[str]) -> str:
     """The option parser's complaint, with the nearest known option where one is misspelt, and what was found."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "fedroam"

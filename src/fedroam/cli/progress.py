@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
+from typing_extensions import override
 
 from fedroam.cli.console import tell
 
 if TYPE_CHECKING:
-    from fedroam.experiment import Plan, PlannedRun
     from fedroam.measurement import Measurement
+    from fedroam.planning import Plan, PlannedRun
     from fedroam.runner import Observer
 
 WINDOW = 60.0  # seconds over which the rate is taken
@@ -142,8 +143,8 @@ class Lines(Progress):
         self._tenth, self._told = 0, time.perf_counter()
         self._accuracy: tuple[int, float] | None = None
 
+    @override
     def show(self, planned: PlannedRun, round: int, accuracy: float | None, first: bool) -> None:
-        """See `Progress.show`."""
         rounds = planned.experiment.rounds
         if first:
             self._accuracy = None
@@ -164,8 +165,8 @@ class Lines(Progress):
             facts.append(f"run {self.begun} of {self.runs}")
         tell(", ".join(facts))
 
+    @override
     def reuse(self, planned: PlannedRun) -> None:
-        """See `Progress.reuse`."""
         tell(f"{planned.folder}: finished already, reused")
 
 
@@ -197,24 +198,20 @@ class Bar(Progress):
         super().__exit__(kind, error, trace)
         self._live.stop()
 
+    @override
     def show(self, planned: PlannedRun, round: int, accuracy: float | None, first: bool) -> None:
-        """See `Progress.show`."""
         number = f"run {self.begun}/{self.runs}"
         if self.runs == 1:
             name = planned.folder
         else:
             name = f"{planned.folder}, {number}" if self._live.console.width >= ROOMY else number
-        facts = {
-            "run": name,
-            "round": f"round {round}/{planned.experiment.rounds}",
-            "pace": self.pace.describe(self.total - self.done),
-        }
         if accuracy is not None:
-            facts["accuracy"] = f"accuracy {accuracy:.3f}"
-        self._live.update(self._task, completed=self.done, **facts)  # type: ignore[arg-type]
+            self._live.update(self._task, accuracy=f"accuracy {accuracy:.3f}")
+        at, pace = f"round {round}/{planned.experiment.rounds}", self.pace.describe(self.total - self.done)
+        self._live.update(self._task, completed=self.done, run=name, round=at, pace=pace)
 
+    @override
     def reuse(self, planned: PlannedRun) -> None:
-        """See `Progress.reuse`."""
         self._live.update(self._task, completed=self.done)
         self._live.console.print(f"{planned.folder}: finished already, reused")
 

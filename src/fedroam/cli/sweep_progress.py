@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from typing_extensions import override
 
-from fedroam.cli.console import one_line, tell
+from fedroam.cli.console import say, tell
 from fedroam.cli.progress import duration
-from fedroam.interrupts import STOPPED, Interrupted, ending
+from fedroam.errors import FedroamError
 
 if TYPE_CHECKING:
-    from fedroam.sweep import Event, Progress
+    from fedroam.planning import SweepPlan, SweepRun
+    from fedroam.sweep import Estimate, Event, Progress
 
 ROWS = 32  # runs in hand that the table shows
 SILENCE = 60.0  # a plain line comes at least this often (seconds) while runs are in hand
@@ -38,21 +38,19 @@ def by_reason(failed: Iterable[tuple[str, str]]) -> list[str]:
     ]
 
 
-@contextlib.contextmanager
-def going_on(again: str, lost: str = "the rounds since the last checkpoints are lost") -> Iterator[None]:
-    """While it lasts, Ctrl-C ends in the command that goes on, `again`, and its own exit code."""
-    try:
-        yield
-    except Interrupted as stop:
-        ending()
-        tell(one_line(str(stop)))
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
-    except KeyboardInterrupt:
-        ending()
-        tell(f"stopped at once; {lost}")
-        tell(f"go on with: {again}")
-        raise typer.Exit(STOPPED) from None
+def measured_costs(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int) -> Estimate:
+    """What runs of a plan will cost; says which of them would fail. Raises FedroamError where none can be measured."""
+    from fedroam.learning.cpu.workers import cores
+    from fedroam.planning.own_parts import modules_of
+    from fedroam.sweep import estimate
+
+    modules = modules_of(run.experiment for run in todo.values())
+    found = estimate(todo, min(workers or cores(), len(todo)), use=plan.use, modules=modules)
+    for reason in dict.fromkeys(found.failed.values()):
+        say(f"would fail: {reason}")
+    if not found.measured:
+        raise FedroamError("none of the variants could be measured, so there is no estimate")
+    return found
 
 
 class SweepProgress:
@@ -104,8 +102,8 @@ class SweepLines(SweepProgress):
     def __init__(self) -> None:
         self._told = time.monotonic()
 
+    @override
     def show(self, progress: Progress, event: Event) -> None:
-        """See `SweepProgress.show`."""
         if event.what == "done":
             accuracy = progress.accuracies.get(event.digest)
             shown = "" if accuracy is None else f", accuracy {accuracy:.4f}"
@@ -134,20 +132,21 @@ class SweepTable(SweepProgress):
     ) -> None:
         self._live.stop()
 
+    @override
     def show(self, progress: Progress, event: Event) -> None:
-        """See `SweepProgress.show`."""
         self._live.update(render(progress))
 
+    @override
     def line(self, text: str) -> None:
-        """See `SweepProgress.line`."""
         self._live.console.print(Text(text))
 
 
 def render(progress: Progress) -> Group:
     """The live table."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading, justify in (("running", "left"), ("round", "right"), ("accuracy", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("running")
+    for heading in ("round", "accuracy"):
+        table.add_column(heading, justify="right")
     for run in list(progress.running.values())[:ROWS]:
         accuracy = "" if run.accuracy is None else f"{run.accuracy:.3f}"
         table.add_row(Text(run.title), f"{run.round}/{run.rounds}", accuracy)

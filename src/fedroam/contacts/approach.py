@@ -15,7 +15,7 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
 
     On a piece of time in which both move straight, their difference moves on a segment. The segment touches the
     disc of the radius if one of its ends lies in it, or if the foot of the perpendicular from the origin lies on
-    the segment and within the radius. Its length, |a x way| / |way|, is compared without dividing, so that pairs
+    the segment and within the radius. Its length, |a x move| / |move|, is compared without dividing, so that pairs
     who graze at exactly the radius count wherever the numbers are exact. The result for a pair depends on its two
     paths alone.
     """
@@ -67,11 +67,11 @@ class _Legs:
         begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
         gap = self._at(a, begin) - self._at(b, begin)
         last = self._at(a, end) - self._at(b, end)
-        way = last - gap
+        move = last - gap
         near = np.minimum(np.hypot(gap[:, 0], gap[:, 1]), np.hypot(last[:, 0], last[:, 1])) <= radius
-        foot_inside = ((gap * way).sum(axis=1) < 0) & ((last * way).sum(axis=1) > 0)
-        cross = np.abs(gap[:, 0] * way[:, 1] - gap[:, 1] * way[:, 0])
-        near |= foot_inside & (cross <= radius * np.hypot(way[:, 0], way[:, 1]))
+        foot_inside = ((gap * move).sum(axis=1) < 0) & ((last * move).sum(axis=1) > 0)
+        cross = np.abs(gap[:, 0] * move[:, 1] - gap[:, 1] * move[:, 0])
+        near |= foot_inside & (cross <= radius * np.hypot(move[:, 0], move[:, 1]))
         return near & (begin <= end)
 
     def _at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:

@@ -24,13 +24,13 @@ class ClosestApproach(Part):
     radius: float = field(45.0, "communication radius (R); inf connects everybody", unit="m", ge=0)
 
     def meet(self, paths: Paths) -> sparse.csr_array:
-        """See `Contacts.meet`. Cost grows with contacts, not with pairs."""
+        """By the closed form. Cost grows with contacts, not with pairs."""
         pairs = candidates(paths, self.radius)
         met = come_within(paths, pairs[:, 0], pairs[:, 1], self.radius)
         return graph_of(pairs[met], paths.clients)
 
     def reach(self) -> float:
-        """See `Contacts.reach`."""
+        """The radius."""
         return self.radius
 
 
@@ -50,7 +50,7 @@ class Sampled(Part):
     include_start: bool = field(False, "whether the start of the round is looked at too")
 
     def meet(self, paths: Paths) -> sparse.csr_array:
-        """See `Contacts.meet`."""
+        """By the places at the instants, one after the other."""
         pairs = candidates(paths, self.radius)
         apart = np.ones(len(pairs), dtype=bool)
         for k in range(0 if self.include_start else 1, self.samples + 1):
@@ -61,5 +61,5 @@ class Sampled(Part):
         return graph_of(pairs[~apart], paths.clients)
 
     def reach(self) -> float:
-        """See `Contacts.reach`."""
+        """The radius."""
         return self.radius

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -10,6 +10,7 @@ from scipy import sparse
 from fedroam.mobility import Paths
 
 
+@runtime_checkable
 class Contacts(Protocol):
     """Who can talk to whom in a round."""
 

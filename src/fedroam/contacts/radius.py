@@ -20,7 +20,7 @@ class Radius(Part):
     radius: float = field(3.0, "communication radius (Rc); inf connects everybody", unit="m", ge=0)
 
     def meet(self, paths: Paths) -> sparse.csr_array:
-        """See `Contacts.meet`. Cost grows with contacts, not with pairs (k-d tree)."""
+        """By the places at the end of the round. Cost grows with contacts, not with pairs (k-d tree)."""
         present = np.flatnonzero(paths.present)
         if math.isinf(self.radius):
             i, j = np.triu_indices(len(present), k=1)
@@ -34,5 +34,5 @@ class Radius(Part):
         return graph_of(present[found], paths.clients)
 
     def reach(self) -> float:
-        """See `Contacts.reach`."""
+        """The radius."""
         return self.radius

@@ -2,18 +2,18 @@
 
 from fedroam.cost import lte_wifi
 from fedroam.cost.account import COLUMNS, Account, charge
-from fedroam.cost.radio import Cost, Radio, Spread, full_exchange
+from fedroam.cost.radio import Cost, DistanceDistribution, Radio, full_exchange
+from fedroam.cost.sample_passes import SamplePasses
 from fedroam.cost.tariff import Tariff
-from fedroam.cost.work import Work
 
 __all__ = [
     "COLUMNS",
     "Account",
     "Cost",
+    "DistanceDistribution",
     "Radio",
-    "Spread",
+    "SamplePasses",
     "Tariff",
-    "Work",
     "charge",
     "full_exchange",
     "lte_wifi",

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
 from fedroam.cost.radio import Cost
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
-
-# The columns that the tables `rounds` (all clients together) and `clients` get, in this order.
-COLUMNS = (
-    "bytes_up",
-    "bytes_down",
-    "energy",
-    "energy_training",
-    "energy_wasted",
-    "energy_pending",
-    "air_time",
-)
 
 
 @dataclass(frozen=True)
@@ -59,6 +48,10 @@ class Account:
     def totals(self) -> dict[str, float | int]:
         """Each column, summed over clients."""
         return {name: array.sum().item() for name, array in self.arrays().items()}
+
+
+# The columns that the tables `rounds` (all clients together) and `clients` get, in this order.
+COLUMNS = tuple(column.name for column in fields(Account))
 
 
 def charge(

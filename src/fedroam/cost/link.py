@@ -8,7 +8,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Link:
+class RadioLink:
     """Power P = alpha t + beta at throughput t (Huang et al., MobiSys 2012; Farcas et al., Table 1).
 
     alpha_up, alpha_down: mW/Mbps; beta: mW. up, down: throughput near by and far away, Mbps.

@@ -6,8 +6,8 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
-from fedroam.cost.link import Link, between
-from fedroam.cost.radio import Cost, Spread
+from fedroam.cost.link import RadioLink, between
+from fedroam.cost.radio import Cost, DistanceDistribution
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
 
@@ -117,20 +117,20 @@ class LteWifi(Part):
             )
         return self
 
-    def spread(self) -> Spread | None:
-        """See `Radio.spread`."""
+    def spread(self) -> DistanceDistribution | None:
+        """What `distance_mean` and `distance_std` say."""
         if self.distance_mean is None or self.distance_std is None:
             return None
-        return Spread(self.distance_mean, self.distance_std)
+        return DistanceDistribution(self.distance_mean, self.distance_std)
 
-    def cost(self, traffic: Traffic, spread: Spread) -> Cost:
-        """See `Radio.cost`."""
+    def cost(self, traffic: Traffic, distances: DistanceDistribution) -> Cost:
+        """Wi-Fi, LTE or the direct link, for each transfer."""
         cost = Cost.nothing(len(traffic.bytes))
         megabits = 8e-6 * (self.overhead * traffic.bytes + self.extra)
         sent, received = traffic.sender >= 0, traffic.receiver >= 0
         direct, near = sent & received, traffic.distance <= self.wifi_range
         cellular = (sent ^ received) & ~near
-        if not spread.known and np.isfinite(traffic.distance[cellular]).any():
+        if not distances.known and np.isfinite(traffic.distance[cellular]).any():
             raise InputError(
                 "radio.distance_mean: needed, for this federation does not tell the distances between clients and "
                 "access points beforehand; set distance_mean and distance_std (m)"
@@ -138,7 +138,7 @@ class LteWifi(Part):
         for link, uses, low, high in (
             (self._d2d(), direct, self.d2d_near, self.d2d_far),
             (self._wifi(), (sent ^ received) & near, 0.0, 1.0),
-            (self._lte(), cellular, spread.mean - spread.std, spread.mean + spread.std),
+            (self._lte(), cellular, distances.mean - distances.std, distances.mean + distances.std),
         ):
             if not uses.any():
                 continue
@@ -151,18 +151,18 @@ class LteWifi(Part):
         return cost
 
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
-        """See `Radio.training`."""
+        """Factor of the client times samples times energy of a pass."""
         factors = np.array(self.training_factors)[clients % len(self.training_factors)]
         return factors * samples * (self.training_energy + self.training_power * self.training_time)
 
-    def _lte(self) -> Link:
+    def _lte(self) -> RadioLink:
         up, down = (self.lte_up_max, self.lte_up_min), (self.lte_down_max, self.lte_down_min)
-        return Link(self.lte_alpha_up, self.lte_alpha_down, self.lte_beta, up, down)
+        return RadioLink(self.lte_alpha_up, self.lte_alpha_down, self.lte_beta, up, down)
 
-    def _wifi(self) -> Link:
+    def _wifi(self) -> RadioLink:
         up, down = (self.wifi_up, self.wifi_up), (self.wifi_down, self.wifi_down)
-        return Link(self.wifi_alpha_up, self.wifi_alpha_down, self.wifi_beta, up, down)
+        return RadioLink(self.wifi_alpha_up, self.wifi_alpha_down, self.wifi_beta, up, down)
 
-    def _d2d(self) -> Link:
+    def _d2d(self) -> RadioLink:
         rates = (self.d2d_max, self.d2d_max if self.d2d_min is None else self.d2d_min)
-        return Link(self.d2d_alpha_up, self.d2d_alpha_down, self.d2d_beta, rates, rates)
+        return RadioLink(self.d2d_alpha_up, self.d2d_alpha_down, self.d2d_beta, rates, rates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from fedroam.federation import Traffic, access_point
 
 
 @dataclass(frozen=True)
-class Spread:
+class DistanceDistribution:
     """Mean and standard deviation (of the whole population) of the distances between clients and their access points
     over a run, metres; NaN where they are not known.
 
@@ -29,8 +29,8 @@ class Spread:
         return math.isfinite(self.mean) and math.isfinite(self.std)
 
     @classmethod
-    def of(cls, distances: Iterable[np.ndarray]) -> Spread:
-        """Over all distances in these arrays (float64 [any number], metres), read one after the other and not kept."""
+    def of(cls, distances: Iterable[np.ndarray]) -> DistanceDistribution:
+        """The distribution of all distances in these arrays (float64 [any number], metres), which are not kept."""
         count, mean, squares = 0, 0.0, 0.0
         for some in distances:
             if not len(some):
@@ -57,32 +57,33 @@ class Cost:
 
     @classmethod
     def nothing(cls, transfers: int) -> Cost:
-        """Nobody pays yet."""
+        """No cost for anybody."""
         return cls(*(np.zeros(transfers) for _ in range(4)))
 
 
+@runtime_checkable
 class Radio(Protocol):
     """What communication and training cost. Nothing is drawn: the same transfer always costs the same."""
 
-    def spread(self) -> Spread | None:
+    def spread(self) -> DistanceDistribution | None:
         """The distances that throughput is measured by, as the user set them; None: those of the run itself.
 
         Those of the run are found by a pass over its movement, before it begins and without any training.
         """
 
-    def cost(self, traffic: Traffic, spread: Spread) -> Cost:
+    def cost(self, traffic: Traffic, distances: DistanceDistribution) -> Cost:
         """The price of each transfer. A client pays for what it sends and for what it receives, nobody else pays.
 
-        Raises InputError where the price depends on a spread that is not known.
+        Raises InputError where the price depends on distances that are not known.
         """
 
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """Joules of local training, float64 [jobs]: client clients[k] (int64) passes samples[k] (int64) samples."""
 
 
-def full_exchange(radio: Radio, size: int, distance: float, spread: Spread) -> float:
+def full_exchange(radio: Radio, size: int, distance: float, distances: DistanceDistribution) -> float:
     """Joules that a client pays to get a model of `size` bytes from an access point `distance` metres away, and to send
     one back (Farcas et al., Eq. 1)."""
     ends = (np.array([access_point(0), 0]), np.array([0, access_point(0)]))
-    cost = radio.cost(Traffic.of(*ends, size, distance), spread)
+    cost = radio.cost(Traffic.of(*ends, size, distance), distances)
     return float(cost.energy_up.sum() + cost.energy_down.sum())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.cost.account import Account, charge
-from fedroam.cost.radio import Radio, Spread
-from fedroam.cost.work import Work
+from fedroam.cost.radio import DistanceDistribution, Radio
+from fedroam.cost.sample_passes import SamplePasses
 from fedroam.federation import Traffic
 from fedroam.learning import Job
 
@@ -18,12 +18,12 @@ from fedroam.learning import Job
 class Tariff:
     """The prices of a run.
 
-    spread: of the distances between clients and access points over the run. work: counts local training.
+    distances: between clients and access points, over the run. passes: counts local training.
     """
 
     radio: Radio
-    spread: Spread
-    work: Work
+    distances: DistanceDistribution
+    passes: SamplePasses
 
     def charge(
         self,
@@ -34,6 +34,6 @@ class Tariff:
         discarded: np.ndarray,
     ) -> Account:
         """The account after a round with this training and these transfers (see `charge`)."""
-        clients, samples = self.work.of(jobs)
-        cost, joules = self.radio.cost(traffic, self.spread), self.radio.training(clients, samples)
+        clients, samples = self.passes.of(jobs)
+        cost, joules = self.radio.cost(traffic, self.distances), self.radio.training(clients, samples)
         return charge(account, traffic, cost, clients, joules, aggregated, discarded)

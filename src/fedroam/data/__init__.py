@@ -1,13 +1,14 @@
 """Data: sources, preprocessing, partition. What is learnt, and who holds which part of it."""
 
-from fedroam.data import dirichlet, holdings, partition, shards, sources
+from fedroam.data import dirichlet, label_skew, partition, shards, sources
 from fedroam.data.cache import forget, load_dataset, name_of, offer
-from fedroam.data.dataset import Dataset, Split, as_batch, cut
+from fedroam.data.dataset import Dataset, DataSource, Split, as_batch, cut
 from fedroam.data.partition import Partition
 from fedroam.data.sources.fetching import fetch
 from fedroam.data.sources.own import memory
 
 __all__ = [
+    "DataSource",
     "Dataset",
     "Partition",
     "Split",
@@ -16,7 +17,7 @@ __all__ = [
     "dirichlet",
     "fetch",
     "forget",
-    "holdings",
+    "label_skew",
     "load_dataset",
     "memory",
     "name_of",

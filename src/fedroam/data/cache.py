@@ -8,11 +8,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from weakref import WeakValueDictionary
 
 from fedroam.components import Part, jsonable
-from fedroam.data.dataset import Dataset
+from fedroam.data.dataset import Dataset, DataSource
 
 # As many data sets as a comparison of two needs; one that is in use stays known however many follow it.
 CAPACITY = 2
@@ -45,9 +44,8 @@ def load_dataset(part: Part) -> Dataset:
         given = _offered.get(name_of(part))
         if given is not None:
             return given()
-    source: Any = part
-    dataset: Dataset = source.load()
-    return dataset
+    assert isinstance(part, DataSource)  # `register` has seen to it
+    return part.load()
 
 
 def remember(part: Part, files: Sequence[Path], read: Callable[[], Dataset]) -> Dataset:

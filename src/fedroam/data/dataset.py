@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -75,6 +76,14 @@ class Dataset:
             digest.update(str(array.shape).encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+
+@runtime_checkable
+class DataSource(Protocol):
+    """Where samples come from."""
+
+    def load(self) -> Dataset:
+        """The data set. Raises InputError where it is missing or damaged."""
 
 
 def as_batch(x: torch.Tensor) -> torch.Tensor:

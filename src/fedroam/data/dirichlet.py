@@ -27,7 +27,7 @@ class Dirichlet(Part):
     max_tries: int = field(1000, "draws before giving up", ge=1)
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Classes cut by drawn proportions, until everybody holds enough."""
         if self.min_samples:
             need(clients, self.min_samples, dataset, "lower partition.min_samples")
         by_class = [np.flatnonzero(dataset.y_train == c) for c in range(dataset.classes)]
@@ -76,7 +76,7 @@ class ClientDirichlet(Part):
     )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Counts by each client's drawn mix, filled in random order of the clients."""
         wanted = self.samples_per_client
         if self.sharing == "none":
             share = 'let clients share samples (partition.sharing = "clients")'

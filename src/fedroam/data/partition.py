@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fedroam.data.dataset import Dataset
 from fedroam.errors import InputError, unknown
 
 
+@runtime_checkable
 class Partition(Protocol):
     """Deals the training samples out to the clients."""
 
@@ -37,7 +38,7 @@ class IID(Part):
     """Equal shares of the shuffled samples (sizes differ by at most one); every sample has one holder."""
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Equal cuts of a shuffle."""
         need(clients, 1, dataset)
         return [np.sort(part) for part in np.array_split(stream.permutation(len(dataset.y_train)), clients)]
 
@@ -57,7 +58,7 @@ class ByColumn(Part):
     )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Whole groups, dealt at random or to whoever holds least."""
         groups, group_of = np.unique(self._values(dataset), return_inverse=True)
         if len(groups) < clients:
             raise InputError(

@@ -23,7 +23,7 @@ class Shards(Part):
     )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Random chunks of the samples sorted by class."""
         order = np.argsort(dataset.y_train, kind="stable")
         count = clients * self.shards_per_client
         size = self.shard_size or 1
@@ -53,7 +53,7 @@ class Classes(Part):
     classes_per_client: int = field(2, "classes that every client holds", ge=1)
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
-        """See `Partition.split`."""
+        """Equal shares of each class for those who drew it."""
         present, sizes = np.unique(dataset.y_train, return_counts=True)
         k, count = self.classes_per_client, len(present)
         if k > count:

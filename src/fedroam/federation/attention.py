@@ -16,7 +16,7 @@ Cosine = Literal["flat", "per_tensor", "per_slice", "squared_norms"]
 
 
 @dataclass(frozen=True)
-class Weights:
+class AveragingWeights:
     """The weight of each model in an average.
 
     parameters: float64 [models, groups], where each parameter belongs to one group (see `groups`), buffers: float64
@@ -27,7 +27,7 @@ class Weights:
     buffers: np.ndarray
 
     @classmethod
-    def by(cls, shares: np.ndarray) -> Weights:
+    def by(cls, shares: np.ndarray) -> AveragingWeights:
         """One weight a model, in proportion to `shares` (>= 0, [models]); equal ones where all shares are 0."""
         shares = np.asarray(shares, dtype=np.float64)
         total = shares.sum()
@@ -98,7 +98,7 @@ def attention(
     form: Cosine,
     strength: float,
     counts: np.ndarray | None = None,
-) -> Weights:
+) -> AveragingWeights:
     """softmax(strength * cos(reference, model)) over the models (Farcas et al., Eqs. 5 and 6, strength = -sigma).
 
     Buffers, which have no cosine of their own, are weighed by the cosine of the whole model. counts: how many equal
@@ -107,13 +107,13 @@ def attention(
     counts = np.ones(len(models)) if counts is None else counts
     found = softmax(strength * cosines(reference, models, layout, form), counts)
     if found.shape[1] == 1:
-        return Weights(found, found[:, 0])
+        return AveragingWeights(found, found[:, 0])
     whole = softmax(strength * cosines(reference, models, layout, "flat"), counts)
-    return Weights(found, whole[:, 0])
+    return AveragingWeights(found, whole[:, 0])
 
 
 def average(
-    models: Models, rows: np.ndarray, weights: Weights, form: Cosine
+    models: Models, rows: np.ndarray, weights: AveragingWeights, form: Cosine
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The weighted average of these rows (int64 [models]): float32 [parameters] and [buffers].
 

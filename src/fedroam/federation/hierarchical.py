@@ -7,28 +7,28 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import nn
 
 from fedroam.access_points import distances
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.federation.attention import Cosine, Weights, attention, average
+from fedroam.federation.attention import AveragingWeights, Cosine, attention, average
 from fedroam.federation.backhaul import broadcast, routes, upload
-from fedroam.federation.edge import CLOUD, COUNTED, Books
+from fedroam.federation.hierarchy_state import CLOUD, COUNTED, HierarchyState
 from fedroam.federation.protocol import (
-    Begun,
     Distributed,
+    EvaluationModels,
     Exchanged,
-    Judged,
+    FederationContext,
+    InitialState,
     Meeting,
-    Setting,
+    Round,
     Start,
     Traffic,
     access_point,
+    one_model,
 )
 from fedroam.federation.selection import Assignment, Ties, assigned, chosen_few, turned, walked
 from fedroam.learning import Job, Learner, Models
-from fedroam.learning.objective import Objective
 from fedroam.mobility import Paths
 from fedroam.randomness import stream
 
@@ -132,181 +132,164 @@ class Hierarchical(Part):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See `Federation.columns`."""
+        """The totals, `waiting` and `ap_distance`."""
         return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance")
 
-    def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: as it is."""
-        return network
+    def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
+        """One model, the cloud's, which all access points hold; the state is a `HierarchyState`."""
+        ap = self._first_access_points(context.seed, context.clients, context.access_points)
+        hierarchy = HierarchyState.new(start([0]), ap, len(context.access_points))
+        return InitialState(hierarchy.models, hierarchy.arrays())
 
-    def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`: as it is."""
-        return base
-
-    def init(self, setting: Setting, start: Start, learner: Learner) -> Begun:
-        """See `Federation.init`: one model, the cloud's, which all access points hold. See `Books` for the state."""
-        n = len(setting.access_points)
-        books = Books.new(start([0]), self._belongs(setting), n)
-        return Begun(books.models, books.state())
-
-    def distribute(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Distributed:
-        """See `Federation.distribute`: present devices download the model of their access point, to train it."""
-        books = Books.of(models, state)
-        if round == 1:
-            self._arrive(books, setting, before, 0)
-        devices = setting.able(before)
-        devices = devices[books.device_row[devices] == CLOUD]
-        distance = self._distance(books, setting, before, devices)
+    def distribute(self, round: Round) -> Distributed:
+        """Present devices download the model of their access point, to train it."""
+        context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        if round.number == 1:
+            self._arrive(hierarchy, context, round.before, 0)
+        devices = context.available(round.before)
+        devices = devices[hierarchy.device_row[devices] == CLOUD]
+        distance = self._distance(hierarchy, context, round.before, devices)
         if self.at_most is not None:
             taken = chosen_few(
-                books.ap[devices],
+                hierarchy.ap[devices],
                 distance,
-                setting.samples[devices],
-                round - books.served[devices],
+                context.samples[devices],
+                round.number - hierarchy.served[devices],
                 (self.by_distance, self.by_data, self.by_staleness),
                 self.at_most,
-                stream(setting.seed, "equal scores", round).random(setting.clients)[devices],
+                stream(context.seed, "equal scores", round.number).random(context.clients)[devices],
             )
             devices, distance = devices[taken], distance[taken]
-        rows = books.hand_out(devices)
-        books.trained[devices] = round
-        books.count("trained", len(devices))
-        jobs = [Job(int(i), int(row), setting.train[i], round) for i, row in zip(devices, rows, strict=True)]
-        traffic = Traffic.of(access_point(books.ap[devices]), devices, models.bytes_each, distance)
-        return Distributed(jobs, traffic, books.models, books.state())
-
-    def exchange(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        after: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Exchanged:
-        """See `Federation.exchange`: edge aggregation, and after every k2 rounds the global one."""
-        books = Books.of(models, state)
-        self._arrive(books, setting, after, round)
-        waiting, present = books.waiting(), after.paths.present
-        devices = waiting[present[waiting]]
-        traffic = [
-            Traffic.of(
-                devices,
-                access_point(books.ap[devices]),
-                models.bytes_each,
-                self._distance(books, setting, after, devices),
-            )
+        rows = hierarchy.hand_out(devices)
+        hierarchy.trained[devices] = round.number
+        hierarchy.count("trained", len(devices))
+        jobs = [
+            Job(client, row, context.train[client], round.number)
+            for client, row in zip(devices.tolist(), rows.tolist(), strict=True)
         ]
-        books.count("aggregated", len(devices))
-        books.count("returned", int((books.trained[devices] < round).sum()))
-        books.collect(devices, setting.samples[devices], round)
-        for ap in np.unique(books.ap[devices]).tolist():
-            there = devices[books.ap[devices] == ap]
-            books.merge(ap, there, self._edge_weights(books, setting, ap, there), self.cosine)
-        discarded = books.waiting()
-        if round % self.k2 == 0:
-            traffic.append(self._global(books, setting))
+        senders = access_point(hierarchy.ap[devices])
+        traffic = Traffic.of(senders, devices, round.models.bytes_each, distance)
+        return Distributed(jobs, traffic, hierarchy.models, hierarchy.arrays())
+
+    def exchange(self, round: Round, after: Meeting) -> Exchanged:
+        """Edge aggregation, and after every k2 rounds the global one."""
+        context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        self._arrive(hierarchy, context, after, round.number)
+        waiting = hierarchy.waiting()
+        devices = waiting[after.paths.present[waiting]]
+        receivers = access_point(hierarchy.ap[devices])
+        distance = self._distance(hierarchy, context, after, devices)
+        traffic = [Traffic.of(devices, receivers, round.models.bytes_each, distance)]
+        hierarchy.count("aggregated", len(devices))
+        hierarchy.count("returned", int((hierarchy.trained[devices] < round.number).sum()))
+        hierarchy.collect(devices, context.samples[devices], round.number)
+        for ap in np.unique(hierarchy.ap[devices]).tolist():
+            there = devices[hierarchy.ap[devices] == ap]
+            hierarchy.merge(ap, there, self._edge_weights(hierarchy, context, ap, there), self.cosine)
+        discarded = hierarchy.waiting()
+        if round.number % self.k2 == 0:
+            traffic.append(self._global(hierarchy, context))
         elif self.carry_over:
             discarded = discarded[:0]
-        books.drop(discarded)
-        books.tidy()
-        facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, books.counted, strict=True)}
-        facts |= {"waiting": float(len(books.waiting())), "ap_distance": books.mean_way()}
-        return Exchanged(
-            after, Traffic.joined(traffic), books.models, books.state(), devices, discarded, facts
-        )
+        hierarchy.drop(discarded)
+        hierarchy.compact()
+        facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
+        facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}
+        sent = Traffic.joined(traffic)
+        return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: by the cloud's model, or by that of the access point turned to last."""
-        own = Models(models.layout, models.parameters[:1], models.buffers[:1], None)
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        """The cloud's model, or that of the access point turned to last."""
+        cloud = Models(models.layout, models.parameters[:1], models.buffers[:1], None)
         if self.judge == "global":
-            return {"global": Judged(own, np.zeros(setting.clients, dtype=np.int64), own)}
+            return {"global": one_model(cloud, context.clients)}
         ap = state["ap"]
         wanted = np.where(ap >= 0, state["ap_row"][ap], CLOUD)
         rows, place = np.unique(wanted, return_inverse=True)
         index = torch.from_numpy(rows).to(models.parameters.device)
-        return {"access_point": Judged(models.rows(index), place.astype(np.int64), own)}
+        return {"access_point": EvaluationModels(models.rows(index), place.astype(np.int64), cloud)}
 
-    def link_distances(self, setting: Setting, movement: Iterable[Paths]) -> Iterator[np.ndarray]:
-        """See `TellsDistances.link_distances`."""
-        ap = self._belongs(setting)
+    def link_distances(
+        self, seed: int, clients: int, access_points: np.ndarray, movement: Iterable[Paths]
+    ) -> Iterator[np.ndarray]:
+        """To the nearest, the fixed or the wandering access point, as `access` says."""
+        ap = self._first_access_points(seed, clients, access_points)
         for step, paths in enumerate(movement):
-            ap, here = self._turn(ap, setting, paths, step), np.flatnonzero(paths.present)
-            yield distances(paths.end[here], setting.access_points, ap[here])
+            ap, here = self._turn(ap, seed, access_points, paths, step), np.flatnonzero(paths.present)
+            yield distances(paths.end[here], access_points, ap[here])
 
-    def _belongs(self, setting: Setting) -> np.ndarray:
+    def _first_access_points(self, seed: int, clients: int, access_points: np.ndarray) -> np.ndarray:
         """The access point of each client before anybody moves, int64 [clients]; -1 for none."""
-        n = len(setting.access_points)
-        if not n:
+        if not len(access_points):
             raise InputError(
                 f"federation {self.kind!r} needs access points: set access_points.kind to 'points_of_interest', "
                 "'file', 'grid' or 'uniform'"
             )
         if self.access == "nearest":
-            return np.full(setting.clients, -1, dtype=np.int64)
-        return assigned(setting.clients, n, self.assignment, setting.seed)
+            return np.full(clients, -1, dtype=np.int64)
+        return assigned(clients, len(access_points), self.assignment, seed)
 
-    def _turn(self, ap: np.ndarray, setting: Setting, paths: Paths, step: int) -> np.ndarray:
+    def _turn(
+        self, ap: np.ndarray, seed: int, access_points: np.ndarray, paths: Paths, step: int
+    ) -> np.ndarray:
         """`ap` (int64 [clients]) after step `step` of the clock: whoever is present turns to an access point."""
-        places = setting.access_points
         if self.access == "ring" and step:
-            return walked(ap, len(places), self.move, setting.seed, step)
+            return walked(ap, len(access_points), self.move, seed, step)
         if self.access == "nearest":
-            return turned(ap, paths.present, paths.end, places, self.ties, setting.seed, step)
+            return turned(ap, paths.present, paths.end, access_points, self.ties, seed, step)
         return ap
 
-    def _arrive(self, books: Books, setting: Setting, meeting: Meeting, step: int) -> None:
-        """Step `step` of the clock begins."""
-        books.ap = self._turn(books.ap, setting, meeting.paths, step)
+    def _arrive(
+        self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, step: int
+    ) -> None:
+        """Begin step `step` of the clock: everybody present turns to an access point, and is counted."""
+        hierarchy.ap = self._turn(hierarchy.ap, context.seed, context.access_points, meeting.paths, step)
         here = np.flatnonzero(meeting.paths.present)
-        books.count("present", len(here))
-        books.way += (self._distance(books, setting, meeting, here).sum(), len(here))
+        hierarchy.count("present", len(here))
+        hierarchy.distance_total += (self._distance(hierarchy, context, meeting, here).sum(), len(here))
 
-    def _distance(self, books: Books, setting: Setting, meeting: Meeting, devices: np.ndarray) -> np.ndarray:
-        """Of these devices (int64, present) to their access points, float64 [devices], metres."""
-        return distances(meeting.paths.end[devices], setting.access_points, books.ap[devices])
+    def _distance(
+        self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, devices: np.ndarray
+    ) -> np.ndarray:
+        """Distances of these devices (int64, present) to their access points, float64 [devices], metres."""
+        return distances(meeting.paths.end[devices], context.access_points, hierarchy.ap[devices])
 
-    def _edge_weights(self, books: Books, setting: Setting, ap: int, devices: np.ndarray) -> Weights:
-        """Of the updates of these devices at access point `ap` (Eq. 5, over those that are aggregated)."""
+    def _edge_weights(
+        self, hierarchy: HierarchyState, context: FederationContext, ap: int, devices: np.ndarray
+    ) -> AveragingWeights:
+        """Weights of the updates of these devices at access point `ap` (Eq. 5, over those that are aggregated)."""
         if self.weights == "cosine":
-            matrix = books.models.parameters
-            updates = [matrix[row] for row in books.device_row[devices].tolist()]
-            return self._attention(books, matrix[int(books.ap_row[ap])], updates)
-        return Weights.by(setting.samples[devices] if self.weights == "samples" else np.ones(len(devices)))
+            matrix = hierarchy.models.parameters
+            updates = [matrix[row] for row in hierarchy.device_row[devices].tolist()]
+            return self._attention(hierarchy, matrix[int(hierarchy.ap_row[ap])], updates)
+        return AveragingWeights.by(
+            context.samples[devices] if self.weights == "samples" else np.ones(len(devices))
+        )
 
     def _attention(
         self,
-        books: Books,
+        hierarchy: HierarchyState,
         reference: torch.Tensor,
         models: Sequence[torch.Tensor],
         counts: np.ndarray | None = None,
-    ) -> Weights:
+    ) -> AveragingWeights:
         strength = self.sigma if self.favour == "similar" else -self.sigma
-        return attention(reference, models, books.models.layout, self.cosine, strength, counts)
+        return attention(reference, models, hierarchy.models.layout, self.cosine, strength, counts)
 
-    def _global(self, books: Books, setting: Setting) -> Traffic:
+    def _global(self, hierarchy: HierarchyState, context: FederationContext) -> Traffic:
         """The global aggregation (Eq. 6): the cloud's model is replaced, and all access points get it."""
-        places = setting.access_points
-        size, following = books.models.bytes_each, routes(places, self.hop_reach, self.gateways)
-        own = np.flatnonzero(books.ap_row)
+        places = context.access_points
+        size, following = hierarchy.models.bytes_each, routes(places, self.hop_reach, self.gateways)
+        own = np.flatnonzero(hierarchy.ap_row)
         if len(own):
-            others = np.flatnonzero(books.ap_row == 0) if self.cloud == "all" else own[:0]
+            others = np.flatnonzero(hierarchy.ap_row == 0) if self.cloud == "all" else own[:0]
             # Access points without a row of their own hold equal models: one of them stands for all.
-            rows = np.append(books.ap_row[own], np.full(int(len(others) > 0), CLOUD))
-            weights = self._cloud_weights(books, setting, rows, own, others)
-            books.write(CLOUD, *average(books.models, rows, weights, self.cosine))
-        books.reset()
+            rows = np.append(hierarchy.ap_row[own], np.full(int(len(others) > 0), CLOUD))
+            weights = self._cloud_weights(hierarchy, context, rows, own, others)
+            hierarchy.write(CLOUD, *average(hierarchy.models, rows, weights, self.cosine))
+        hierarchy.reset()
         if self.cloud == "all":
             own = np.arange(len(places))
         if not len(own):
@@ -314,19 +297,26 @@ class Hierarchical(Part):
         return Traffic.joined([upload(own, following, places, size), broadcast(following, places, size)])
 
     def _cloud_weights(
-        self, books: Books, setting: Setting, rows: np.ndarray, own: np.ndarray, others: np.ndarray
-    ) -> Weights:
-        """Of the models in `rows`: one for each access point in `own`, then one for all `others` together."""
+        self,
+        hierarchy: HierarchyState,
+        context: FederationContext,
+        rows: np.ndarray,
+        own: np.ndarray,
+        others: np.ndarray,
+    ) -> AveragingWeights:
+        """Weights of the models in `rows`: one for each access point in `own`, then one for all `others` together."""
         counts = np.ones(len(rows))
         counts[len(own) :] = len(others)
         if self.weights == "uniform":
-            return Weights.by(counts)
+            return AveragingWeights.by(counts)
         if self.weights == "cosine":
-            matrix = books.models.parameters
-            return self._attention(books, matrix[CLOUD], [matrix[row] for row in rows.tolist()], counts)
-        samples = books.arrived
+            matrix = hierarchy.models.parameters
+            return self._attention(hierarchy, matrix[CLOUD], [matrix[row] for row in rows.tolist()], counts)
+        samples = hierarchy.arrived
         if self.cloud_samples == "assigned":
-            known = books.ap >= 0
-            samples = np.bincount(books.ap[known], setting.samples[known], minlength=len(books.ap_row))
+            known = hierarchy.ap >= 0
+            samples = np.bincount(
+                hierarchy.ap[known], context.samples[known], minlength=len(hierarchy.ap_row)
+            )
         shares = np.append(samples[own], [samples[others].sum()] * (len(others) > 0))
-        return Weights.by(shares if shares.any() else counts)
+        return AveragingWeights.by(shares if shares.any() else counts)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from scipy import sparse
 from torch import nn
 
@@ -80,7 +79,7 @@ class Traffic:
 
 
 @dataclass(frozen=True)
-class Setting:
+class FederationContext:
     """What a federation may know of a run.
 
     samples: training samples held, int64 [clients]. train, validation: each client's samples (indices into the
@@ -108,7 +107,7 @@ class Setting:
         """Number of classes."""
         return int(self.class_counts.shape[1])
 
-    def able(self, meeting: Meeting) -> np.ndarray:
+    def available(self, meeting: Meeting) -> np.ndarray:
         """The clients (int64) that are present at the end of a meeting's round and hold training samples."""
         return np.flatnonzero(meeting.paths.present & (self.samples > 0))
 
@@ -118,7 +117,23 @@ Start = Callable[[Sequence[int]], Models]
 
 
 @dataclass(frozen=True)
-class Begun:
+class Round:
+    """What a federation is handed in a round.
+
+    number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
+    when the round begins, and who is in contact there. learner: the engine that trains and evaluates.
+    """
+
+    number: int
+    models: Models
+    state: Mapping[str, np.ndarray]
+    context: FederationContext
+    before: Meeting
+    learner: Learner
+
+
+@dataclass(frozen=True)
+class InitialState:
     """Before round 1: the models' matrix, with as many rows as the federation needs, and its own state."""
 
     models: Models
@@ -154,8 +169,8 @@ class Exchanged:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Which model each client is judged with: a row of `models` (int64 [clients]; -1 for a client not judged).
+class EvaluationModels:
+    """The model that each client is evaluated with: row `row[i]` of `models` (int64 [clients]; -1: not evaluated).
 
     mean: one row, the model that stands for all (the average, the global model), or None.
     """
@@ -165,108 +180,89 @@ class Judged:
     mean: Models | None
 
 
+@runtime_checkable
 class Federation(Protocol):
     """Who trains and who aggregates. State is a mapping of plain numeric arrays (empty where none is needed).
 
-    columns: further columns of the table `rounds`, which `Exchanged.facts` fills. recorded: state arrays [i, j] that
-    are kept in the run folder at evaluated rounds.
+    What only some federations do stands in small protocols of its own: `AdaptsNetwork`, `AdaptsObjective`,
+    `AddsColumns`, `RecordsMatrices` and `TellsDistances`.
     """
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of the columns that this federation adds to `rounds`."""
+    def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
+        """Models and state before round 1. Raises InputError where the run does not fit."""
 
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """Names of the matrices in its state that go into the table `matrices`."""
+    def distribute(self, round: Round) -> Distributed:
+        """Hand out what training begins with. A client that is away when the round begins must get no job."""
+
+    def exchange(self, round: Round, after: Meeting) -> Exchanged:
+        """Aggregate what was trained. Rows of the round's models may be replaced in place.
+
+        The clients' move lies between the meetings `round.before` and `after`.
+        """
+
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        """The models that clients are evaluated with, by name.
+
+        The first is the headline, further ones give `accuracy_NAME` columns.
+        """
+
+
+@runtime_checkable
+class AdaptsNetwork(Protocol):
+    """A federation that trains another network than the experiment's."""
 
     def adapt(self, network: nn.Module) -> nn.Module:
         """The network that is trained, made from the experiment's; it may have further parameters and buffers."""
 
+
+@runtime_checkable
+class AdaptsObjective(Protocol):
+    """A federation whose clients lower another loss than the experiment's."""
+
     def objective(self, base: Objective) -> Objective:
         """The loss that local training lowers, made from the experiment's."""
 
-    def init(self, setting: Setting, start: Start, learner: Learner) -> Begun:
-        """Models and state before round 1. Raises InputError where the setting does not fit."""
 
-    def distribute(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Distributed:
-        """Hand out what training begins with; `before` is where everybody is when the round begins.
+@runtime_checkable
+class AddsColumns(Protocol):
+    """A federation that adds columns of its own to the table `rounds`."""
 
-        A client that is away must get no job.
-        """
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Their names; `Exchanged.facts` fills them."""
 
-    def exchange(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        after: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Exchanged:
-        """Aggregate what was trained. Rows of `models` may be replaced in place.
 
-        Between `before` and `after` lies the round's move.
-        """
+@runtime_checkable
+class RecordsMatrices(Protocol):
+    """A federation with matrices that are worth keeping."""
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """How clients are judged, by name; the first is the headline, further ones give `accuracy_NAME` columns."""
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names of the state arrays [i, j] that go into the table `matrices` at evaluated rounds."""
 
 
 @runtime_checkable
 class TellsDistances(Protocol):
     """A federation whose clients use access points, and which tells beforehand how far away these will be."""
 
-    def link_distances(self, setting: Setting, movement: Iterable[Paths]) -> Iterator[np.ndarray]:
+    def link_distances(
+        self, seed: int, clients: int, access_points: np.ndarray, movement: Iterable[Paths]
+    ) -> Iterator[np.ndarray]:
         """From each present client to the access point that it turns to, float64 [present clients], metres.
 
-        movement: where everybody is at the start, then the way of each round; one array for each. Raises InputError,
-        also for no movement at all, where the access points do not fit.
+        access_points: float64 [access points, 2], metres. movement: where everybody is at the start, then the paths of
+        each round; one array for each. Raises InputError, also for no movement at all, where the access points do not
+        fit.
         """
 
 
-class Plain:
-    """What most federations do: the network and the objective as they are, client i judged by row i."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """See `Federation.columns`: none."""
-        return ()
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """See `Federation.recorded`: none."""
-        return ()
-
-    def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: as it is."""
-        return network
-
-    def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`: as it is."""
-        return base
-
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: each client by its own row, and the average of all."""
-        return {"own": Judged(models, np.arange(setting.clients), models.mean())}
+def own_models(models: Models, mean: Models | None = None) -> EvaluationModels:
+    """Every client is evaluated with the model in its own row."""
+    return EvaluationModels(models, np.arange(len(models)), mean)
 
 
-def copy_rows(models: Models, source: Models, row: int, rows: np.ndarray) -> None:
-    """Rows of `models` become row `row` of `source`, in place: parameters and buffers (momentum stays)."""
-    index = torch.from_numpy(np.asarray(rows, dtype=np.int64)).to(models.parameters.device)
-    for to, origin in ((models.parameters, source.parameters), (models.buffers, source.buffers)):
-        if to.shape[1] and len(index):
-            to.index_copy_(0, index, origin[row].expand(len(index), -1))
+def one_model(model: Models, clients: int) -> EvaluationModels:
+    """All clients are evaluated with one model (a single row), which stands for all."""
+    return EvaluationModels(model, np.zeros(clients, np.int64), model)

@@ -28,8 +28,8 @@ def walked(ap: np.ndarray, access_points: int, move: float, seed: int, step: int
     With probability `move` a device goes to a neighbour, number - 1 or + 1, each as likely as the other.
     """
     draws = stream(seed, "ring of access points", step).random(len(ap))
-    way = np.where(draws < move / 2, -1, np.where(draws < move, 1, 0))
-    return (ap + way) % access_points
+    shift = np.where(draws < move / 2, -1, np.where(draws < move, 1, 0))
+    return (ap + shift) % access_points
 
 
 def turned(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from fedroam.data import as_batch
 from fedroam.errors import InputError
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.objective import Objective
-from fedroam.learning.training import Training
+from fedroam.learning.training import DecaysLearningRate, Training
 from fedroam.models import own_dropout
 from fedroam.randomness import stream, torch_default_stream
 
@@ -195,6 +195,7 @@ class Learner(Protocol):
         """Give back workers and memory."""
 
 
+@runtime_checkable
 class Engine(Protocol):
     """A way to compute local training."""
 
@@ -204,7 +205,8 @@ class Engine(Protocol):
 
 def rate(training: Training, round: int) -> float:
     """The learning rate in a round (1, 2, ...)."""
-    return training.lr * getattr(training, "lr_decay", 1.0) ** (round - 1)
+    decay = training.lr_decay if isinstance(training, DecaysLearningRate) else 1.0
+    return training.lr * decay ** (round - 1)
 
 
 def make_network(build: Callable[[], nn.Module], seed: int, client: int = 0) -> nn.Module:

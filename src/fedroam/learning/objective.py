@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -11,6 +11,7 @@ from torch.nn import functional
 from fedroam.components import Part, field, register
 
 
+@runtime_checkable
 class Objective(Protocol):
     """A loss as a mean over the samples of a batch."""
 
@@ -21,8 +22,17 @@ class Objective(Protocol):
 
         handed: what the federation gives this client's job by name (see `Job.given` and `Job.each`); nothing in a
         federation that gives nothing. It must be a mean over samples: large batches are computed in pieces and added
-        up by their sizes, unless the objective has an attribute `whole_batches` that is true.
+        up by their sizes, unless the objective says otherwise (`NeedsWholeBatches`).
         """
+
+
+@runtime_checkable
+class NeedsWholeBatches(Protocol):
+    """An objective that is not the mean of its values over pieces of a batch."""
+
+    @property
+    def whole_batches(self) -> bool:
+        """Whether a batch must not be cut into pieces."""
 
 
 @register("objective", "cross_entropy")

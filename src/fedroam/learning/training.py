@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import model_validator
@@ -11,6 +11,7 @@ from pydantic import model_validator
 from fedroam.components import Part, field, register
 
 
+@runtime_checkable
 class Training(Protocol):
     """The local work of a round. The engines read the optimiser's fields (lr, momentum, weight_decay)."""
 
@@ -31,6 +32,24 @@ class Training(Protocol):
 
     def keeps_momentum(self) -> bool:
         """Whether momentum outlives the round (then it is part of the run's state)."""
+
+
+@runtime_checkable
+class DecaysLearningRate(Protocol):
+    """Training whose learning rate falls from round to round."""
+
+    @property
+    def lr_decay(self) -> float:
+        """Factor on the learning rate after each round."""
+
+
+@runtime_checkable
+class LimitsBatches(Protocol):
+    """Training that tells how large its batches are, so that clients can be trained side by side."""
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per step at most; 0 is the full batch."""
 
 
 @register("training", "sgd", source="torch.optim.SGD: v <- m v + g + wd x; x <- x - lr v")

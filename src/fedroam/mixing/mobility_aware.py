@@ -13,11 +13,11 @@ from fedroam.mixing.weights import Facts, entries, matrix
 
 
 @register("mixing", "plain", source="de Heredia, Sec. 5.3: W_ij = 1 / N; Lian et al., NIPS 2017 (D-PSGD)")
-class Plain(Part):
+class PlainAverage(Part):
     """Everybody in the neighbourhood counts the same, the client itself included: w_ij = 1 / |M_i|."""
 
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
-        """See `Mixing.weights`."""
+        """1 / |M_i| for everybody in M_i."""
         own = _plain(graph)
         rows, columns = entries(graph)
         return matrix(rows, columns, own[rows], own)
@@ -64,7 +64,7 @@ class MobilityAware(Part):
         raise ValueError('allowed is a number from 0 to 1, or "auto"')
 
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
-        """See `Mixing.weights`."""
+        """(1 - alpha_i) / |M_i| + alpha_i X_ij."""
         alpha = self.alphas(graph, facts)
         rows, columns = entries(graph)
         plain = _plain(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
@@ -21,6 +21,7 @@ class Facts:
     speed: np.ndarray
 
 
+@runtime_checkable
 class Mixing(Protocol):
     """A rule for the weights of an exchange."""
 
@@ -60,7 +61,7 @@ class DataSize(Part):
     """
 
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
-        """See `Mixing.weights`."""
+        """|D_j| over the samples of the neighbourhood."""
         size = facts.samples.astype(np.float64)
         total = size + graph.astype(np.float64) @ size
         empty = total == 0
@@ -81,7 +82,7 @@ class Metropolis(Part):
     """
 
     def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
-        """See `Mixing.weights`."""
+        """1 / (1 + max(d_i, d_j)), and on the diagonal what is left of 1."""
         degree = np.diff(graph.indptr)
         rows, columns = entries(graph)
         values = 1.0 / (1.0 + np.maximum(degree[rows], degree[columns]))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.mobility.world import State, World
 from fedroam.randomness import stream
 
 
+@runtime_checkable
 class Activity(Protocol):
     """Who is active. Its state is a mapping of plain arrays and holds at least `active`, bool [clients].
 
@@ -52,11 +54,11 @@ class Always(Part):
     )
 
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """See `Activity.start`."""
+        """Those who have joined before the first round."""
         return {"active": self.joined(seed, clients, 0)}
 
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-        """See `Activity.step`."""
+        """Those who have joined by the end of the round."""
         return {"active": self.joined(seed, clients, round)}
 
     def joined(self, seed: int, clients: int, round: int) -> np.ndarray:
@@ -64,7 +66,7 @@ class Always(Part):
         draws = stream(seed, "joining")
         late = draws.permutation(clients) < np.floor(self.late_share * clients + 0.5)
         begin = draws.integers(1, self.late_by + 1, clients)
-        return ~late | (begin <= round)
+        return np.asarray(~late | (begin <= round))
 
 
 @register(
@@ -78,12 +80,12 @@ class Rate(Always):
         False, "each client by its own draw, instead of exactly floor(rate * clients), at least one, of them"
     )
 
+    @override
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """See `Activity.start`."""
         return {"active": self._drawn(seed, clients, 0)}
 
+    @override
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-        """See `Activity.step`."""
         return {"active": self._drawn(seed, clients, round)}
 
     def _drawn(self, seed: int, clients: int, round: int) -> np.ndarray:
@@ -96,7 +98,7 @@ class Rate(Always):
         value[~joined] = np.inf
         chosen = np.zeros(clients, dtype=bool)
         chosen[np.argsort(value, kind="stable")[:number]] = True
-        return chosen & joined
+        return np.asarray(chosen & joined)
 
 
 @register("activity", "on_off")
@@ -110,13 +112,14 @@ class OnOff(Always):
     mean_on: float = field(10.0, "mean time on", unit="rounds", ge=1, allow_inf_nan=False)
     mean_off: float = field(5.0, "mean time off", unit="rounds", ge=1, allow_inf_nan=False)
 
+    @override
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """See `Activity.start`. The state `on` is the chain's, whether the client has joined or not."""
+        """The chain in its steady state: `on`, bool [clients], whether the client has joined or not."""
         on = stream(seed, "activity", 0).random(clients) * (self.mean_on + self.mean_off) < self.mean_on
         return {"active": on & self.joined(seed, clients, 0), "on": on}
 
+    @override
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-        """See `Activity.step`."""
         value, on = stream(seed, "activity", round).random(clients), state["on"].astype(bool)
         on = np.where(on, value >= 1 / self.mean_on, value < 1 / self.mean_off)
         return {"active": on & self.joined(seed, clients, round), "on": on}

@@ -12,6 +12,11 @@ from fedroam.errors import InputError
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
+# Settings that several patterns have.
+GRID = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+MOBILE = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
+MAX_STEP = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+
 REZA = "Reza et al., Sec. IV (grid) and IV-A, Eq. 3; Jahani et al., Sec. II-A and II-C, Eq. 3"
 
 
@@ -50,22 +55,22 @@ def mobile_groups(world: World, mobile: int) -> np.ndarray:
 class Static(Part):
     """Nobody moves: places are drawn once, uniformly from the grid points."""
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+    grid: int = GRID
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
+        """Everybody at a place of its own draw."""
         return {"position": grid_places(world, self.grid)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """Nothing changes."""
         return dict(state), Paths.still(state["position"])
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The first grid point and the last."""
         return (1.0, 1.0, float(self.grid), float(self.grid))
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
+        """Everybody is `static`."""
         return mobile_groups(world, 0)
 
 
@@ -76,17 +81,17 @@ class Random(Part):
     The present point is one of them: a mobile client may stay.
     """
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+    grid: int = GRID
+    mobile: int = MOBILE
+    max_step: float = MAX_STEP
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
+        """The same start places as those of `static`. Raises InputError where more clients move than there are."""
         mobile_groups(world, self.mobile)
         return {"position": grid_places(world, self.grid)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """One jump of every mobile client, straight to its new place."""
         # One draw for every client, moving or not: a client's walk does not depend on how many others move.
         draws = stream(world.seed, "moves", round).random(world.clients)
         before = state["position"]
@@ -96,11 +101,11 @@ class Random(Part):
         return {**state, "position": after}, Paths.straight(before, after)
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The first grid point and the last."""
         return (1.0, 1.0, float(self.grid), float(self.grid))
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
+        """`mobile` for the first by index, `static` for the rest."""
         return mobile_groups(world, self.mobile)
 
 

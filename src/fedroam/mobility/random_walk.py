@@ -15,8 +15,17 @@ from fedroam.randomness import stream
 # Up, down, left and right as the paper has them: its y axis points down.
 DIRECTIONS = np.array([[0.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]])
 
+# Settings that patterns in a rectangle share.
+WIDTH = field(500.0, "extent of the world along x (w)", unit="m", gt=0, allow_inf_nan=False)
+HEIGHT = field(500.0, "extent of the world along y (h)", unit="m", gt=0, allow_inf_nan=False)
+
 Share = Annotated[float, Field(ge=0, le=1)]
 Speed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+def uniform_places(world: World, width: float, height: float) -> np.ndarray:
+    """Start places uniform over the rectangle, float64 [clients, 2], m; they depend on the seed alone."""
+    return stream(world.seed, "places").random((world.clients, 2)) * [width, height]
 
 
 @register("mobility", "random_walk", source="de Heredia, Sec. 5.1, Eqs. 1 and 2")
@@ -32,8 +41,8 @@ class RandomWalk(Part):
     that differ in their groups are paired.
     """
 
-    width: float = field(500.0, "extent of the world along x (w)", unit="m", gt=0, allow_inf_nan=False)
-    height: float = field(500.0, "extent of the world along y (h)", unit="m", gt=0, allow_inf_nan=False)
+    width: float = WIDTH
+    height: float = HEIGHT
     max_speed: float = field(
         50.0, "highest speed of low-mobility clients (s_max)", unit="m/round", ge=0, allow_inf_nan=False
     )
@@ -66,33 +75,35 @@ class RandomWalk(Part):
         total = sum(group[1] for group in self.speed_groups)
         if abs(total - 1) > 1e-9:
             raise ValueError(f"speed_groups: the shares add up to {total:g}, allowed is 1")
-        for name in ("max_speed", "beta", "high_share"):
-            if getattr(self, name) != type(self).model_fields[name].default:
+        for name, value in self.model_dump(include={"max_speed", "beta", "high_share"}).items():
+            if value != type(self).model_fields[name].default:
                 raise ValueError(f"{name} has no meaning with speed_groups: leave one of the two out")
         return self
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`. The state holds `position` (m) and `speed` (float64 [clients], m per round)."""
-        places = stream(world.seed, "places").random((world.clients, 2))
+        """Start places and speeds: `position` (m) and `speed` (float64 [clients], m per round)."""
         draws = stream(world.seed, "speeds").random(world.clients)
         groups = self._speed_groups()
         low, high = np.array([group[2:] for group in groups])[self._membership(world.clients)].T
-        return {"position": places * [self.width, self.height], "speed": low + draws * (high - low)}
+        places = uniform_places(world, self.width, self.height)
+        return {"position": places, "speed": low + draws * (high - low)}
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
+        """One straight walk of everybody in a new direction, thrown back by the walls."""
         draws = stream(world.seed, "moves", round).random(world.clients)
         move = DIRECTIONS[(4 * draws).astype(np.int64)] * state["speed"][:, None]
         paths = reflected(state["position"], move, np.zeros(2), np.array([self.width, self.height]))
         return {**state, "position": paths.end}, paths
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
+        """The corners of the rectangle."""
         return (0.0, 0.0, self.width, self.height)
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`: `high` and `low`, or the names of `speed_groups`."""
-        return np.array([group[0] for group in self._speed_groups()])[self._membership(world.clients)]
+        """`high` and `low`, or the names of `speed_groups`."""
+        return np.asarray(
+            np.array([group[0] for group in self._speed_groups()])[self._membership(world.clients)]
+        )
 
     def _speed_groups(self) -> tuple[tuple[str, float, float, float], ...]:
         fast = self.beta * self.max_speed

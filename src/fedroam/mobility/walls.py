@@ -37,7 +37,7 @@ def reflected(start: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.nda
 def _fold(unfolded: np.ndarray, side: np.ndarray) -> np.ndarray:
     """Where in the box an unfolded coordinate lies; exact for coordinates inside the box."""
     rest = np.mod(unfolded, 2 * side)
-    return np.where(rest > side, 2 * side - rest, rest)
+    return np.asarray(np.where(rest > side, 2 * side - rest, rest))
 
 
 def _hits(place: np.ndarray, move: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

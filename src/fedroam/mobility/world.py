@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 State = Mapping[str, np.ndarray]
+Found = TypeVar("Found")
+
+DERIVED_KEPT = 256  # results that a world keeps; others are found anew
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,19 @@ class World:
     class_counts: np.ndarray
     reach: float
     rounds: int = 0
+    _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def derived(self, key: Hashable, find: Callable[[], Found]) -> Found:
+        """What `find` gives, which must follow from these facts and the settings in `key` alone; found once.
+
+        For what is wanted in every round and takes long to find, such as who is heard where. It is kept with the
+        world, not in a state or checkpoint; of more than 256 results the one longest unused is dropped.
+        """
+        found: Found = self._derived.pop(key) if key in self._derived else find()
+        self._derived[key] = found
+        if len(self._derived) > DERIVED_KEPT:
+            del self._derived[next(iter(self._derived))]
+        return found
 
 
 @dataclass(frozen=True)
@@ -65,12 +81,12 @@ class Paths:
     @property
     def start(self) -> np.ndarray:
         """Places at the beginning of the round, float64 [clients, 2]."""
-        return self.point[self.first[:-1]]
+        return np.asarray(self.point[self.first[:-1]])
 
     @property
     def end(self) -> np.ndarray:
         """Places at the end of the round, float64 [clients, 2]."""
-        return self.point[self.first[1:] - 1]
+        return np.asarray(self.point[self.first[1:] - 1])
 
     def at(self, moment: float) -> np.ndarray:
         """Places at a moment of the round (0 to 1), float64 [clients, 2], metres."""
@@ -80,7 +96,7 @@ class Paths:
         span = self.time[after] - self.time[before]
         share = np.divide(moment - self.time[before], span, out=np.zeros(self.clients), where=span > 0)
         with np.errstate(invalid="ignore"):  # clients who are away may be nowhere
-            return self.point[before] + share[:, None] * (self.point[after] - self.point[before])
+            return np.asarray(self.point[before] + share[:, None] * (self.point[after] - self.point[before]))
 
     @property
     def length(self) -> np.ndarray:
@@ -90,6 +106,7 @@ class Paths:
         return np.add.reduceat(np.append(steps, 0.0), self.first[:-1])
 
 
+@runtime_checkable
 class Mobility(Protocol):
     """A mobility pattern. Its state is a mapping of plain arrays and holds at least `position` [clients, 2]."""
 

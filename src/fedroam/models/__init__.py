@@ -23,7 +23,7 @@ it: (channels, height, width) or (features,). The network maps float32 samples [
 from fedroam.models.convolutional import CNN1d, Conv5, LeNetGN, MnistCNN
 from fedroam.models.dense import MLP, SoftmaxRegression
 from fedroam.models.dropout import Dropout, draws, noise, own_dropout
-from fedroam.models.network import Network, split
+from fedroam.models.network import ModelBuilder, Network, split
 from fedroam.models.resnet import ResNet18, ResNet50
 from fedroam.models.torch_module import TorchModule
 from fedroam.models.weights import Loaded, load_weights
@@ -36,6 +36,7 @@ __all__ = [
     "LeNetGN",
     "Loaded",
     "MnistCNN",
+    "ModelBuilder",
     "Network",
     "ResNet18",
     "ResNet50",

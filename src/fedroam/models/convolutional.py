@@ -34,9 +34,7 @@ class MnistCNN(Part):
             *(nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU()),
             *(nn.Flatten(), nn.Linear(20 * after, 50), nn.ReLU()),
         )
-        network = Network(extractor, nn.Linear(50, classes))
-        initialise(network, self.init)
-        return network
+        return initialise(Network(extractor, nn.Linear(50, classes)), self.init)
 
 
 @register("model", "lenet_gn", "de Heredia et al. (mobility in DFL), as in the authors' public code")
@@ -57,9 +55,7 @@ class LeNetGN(Part):
             convolution = nn.Conv2d(inputs, outputs, 5, padding=2)
             layers += [convolution, nn.GroupNorm(2, outputs), nn.MaxPool2d(2), nn.ReLU()]
         head = nn.Linear(64 * (height // 8) * (width // 8), classes)
-        network = Network(nn.Sequential(*layers, nn.Flatten()), head)
-        initialise(network, self.init)
-        return network
+        return initialise(Network(nn.Sequential(*layers, nn.Flatten()), head), self.init)
 
 
 @register("model", "conv5", "MOHAWK (hierarchical FL with mobile devices), as in the authors' public code")
@@ -91,9 +87,7 @@ class Conv5(Part):
             layers += [nn.MaxPool2d(2), nn.ReLU()] if pool else [nn.ReLU()]
         flat = 64 * ((height + more_y) // 8) * ((width + more_x) // 8)
         extractor = nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, 512), nn.ReLU())
-        network = Network(extractor, nn.Linear(512, classes))
-        initialise(network, self.init)
-        return network
+        return initialise(Network(extractor, nn.Linear(512, classes)), self.init)
 
 
 @register("model", "cnn1d", "MoCFL: two convolutions, global max-pool, dropout, one fully connected layer")
@@ -117,6 +111,4 @@ class CNN1d(Part):
             *(nn.Unflatten(1, (1, shape[0])), nn.Conv1d(1, 32, 3), nn.ReLU(), nn.Conv1d(32, 64, 3)),
             *(nn.AdaptiveMaxPool1d(1), nn.Flatten(), nn.ReLU(), Dropout(self.dropout)),
         )
-        network = Network(extractor, nn.Linear(64, classes))
-        initialise(network, self.init)
-        return network
+        return initialise(Network(extractor, nn.Linear(64, classes)), self.init)

@@ -39,6 +39,4 @@ class MLP(Part):
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
-        network = Network(nn.Sequential(*layers), nn.Linear(widths[-1], classes))
-        initialise(network, self.init)
-        return network
+        return initialise(Network(nn.Sequential(*layers), nn.Linear(widths[-1], classes)), self.init)

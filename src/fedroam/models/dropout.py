@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 from torch import nn
@@ -87,12 +86,7 @@ class Dropout(nn.Module):
         return f"p={self.p}" + (", channels=True" if self.channels else "")
 
 
-_CHANNELS: dict[type[nn.Module], bool] = {
-    nn.Dropout: False,
-    nn.Dropout1d: True,
-    nn.Dropout2d: True,
-    nn.Dropout3d: True,
-}
+_TORCHS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d)  # all but the first drop whole channels
 
 
 def own_dropout(module: nn.Module) -> nn.Module:
@@ -103,18 +97,20 @@ def own_dropout(module: nn.Module) -> nn.Module:
     """
     ours: dict[int, Dropout] = {}
 
-    def replacement(layer: nn.Module | None) -> nn.Module | None:
-        if layer is None or type(layer) not in _CHANNELS:
+    def replacement(layer: nn.Module) -> nn.Module:
+        if not isinstance(layer, _TORCHS) or type(layer) not in _TORCHS:
             return layer
         if id(layer) not in ours:
-            ours[id(layer)] = Dropout(cast(nn.Dropout, layer).p, _CHANNELS[type(layer)]).train(layer.training)
+            channels = not isinstance(layer, nn.Dropout)
+            ours[id(layer)] = Dropout(layer.p, channels).train(layer.training)
         return ours[id(layer)]
 
     for owner in list(module.modules()):
         # Not named_children(): it shows a layer once, however many names it has.
         for name, layer in owner._modules.items():
-            owner._modules[name] = replacement(layer)
-    return cast(nn.Module, replacement(module))
+            if layer is not None:
+                owner._modules[name] = replacement(layer)
+    return replacement(module)
 
 
 def draws(module: nn.Module) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -11,6 +11,17 @@ from fedroam.errors import InputError
 
 Init = Literal["default", "kaiming_normal"]
 INIT = "start values: torch's own, or He et al. 2015 (normal, fan-in, biases 0)"
+
+
+@runtime_checkable
+class ModelBuilder(Protocol):
+    """A kind of network."""
+
+    def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        """A network for samples of this shape (as networks see them). Raises InputError where the shape does not fit.
+
+        Start values are drawn from torch's default generator, which whoever builds lends.
+        """
 
 
 class Network(nn.Module):
@@ -76,17 +87,16 @@ def check(kind: str, shape: tuple[int, ...], classes: int) -> None:
         raise InputError(f"model {kind!r}: {classes} classes, allowed is at least 1")
 
 
-def initialise(module: nn.Module, init: Init) -> None:
-    """Set the start values of all convolutions and linear layers, in place.
+def initialise(network: Network, init: Init) -> Network:
+    """Set the start values of all convolutions and linear layers, in place; returns the network.
 
     "default" leaves what torch drew. "kaiming_normal": weights from N(0, 2 / fan-in), biases 0; He et al.,
     "Delving deep into rectifiers", ICCV 2015, Eq. 10. Draws from torch's default generator, as torch's own
     initialisers do: whoever builds a network lends one (`fedroam.randomness.torch_default_stream`).
     """
-    if init == "default":
-        return
-    for layer in module.modules():
+    for layer in network.modules() if init == "kaiming_normal" else ():
         if isinstance(layer, nn.Linear | nn.Conv1d | nn.Conv2d):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
+    return network

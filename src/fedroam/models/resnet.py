@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from pydantic import field_validator
 from torch import nn
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.models.network import INIT, Init, Network, image_shape, initialise
@@ -23,7 +24,7 @@ WIDTHS = (64, 128, 256, 512)
 Norm = Callable[[int], nn.Module]
 
 
-class Block(nn.Module):
+class ResidualBlock(nn.Module):
     """`relu(x' + f(x))`, where f is convolutions with norms between, and x' is x or a 1x1 projection of it.
 
     Basic: two 3x3 convolutions. Bottleneck: 1x1, 3x3 with the stride, 1x1 to four times the width.
@@ -74,7 +75,7 @@ def features(channels: int, depths: tuple[int, ...], bottleneck: bool, norm: Nor
         blocks = []
         for i in range(depth):
             stride = 2 if stage > 0 and i == 0 else 1
-            blocks.append(Block(inputs, width, stride, bottleneck, norm))
+            blocks.append(ResidualBlock(inputs, width, stride, bottleneck, norm))
             inputs = 4 * width if bottleneck else width
         layers[f"layer{stage + 1}"] = nn.Sequential(*blocks)
     layers["avgpool"], layers["flatten"] = nn.AdaptiveAvgPool2d(1), nn.Flatten()
@@ -99,8 +100,8 @@ class _ResNet(Part):
             raise ValueError("allowed are 1, 2, 4, 8, 16, 32 and 64")
         return groups
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {} if self.weights is None else {"weights": Path(self.weights)}
 
     def _build(

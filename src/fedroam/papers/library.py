@@ -42,7 +42,7 @@ def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
             else InputError(f"{source}: allowed are {', '.join(NAMES)}, or a Python file that defines STUDY")
         )
     use(path)
-    found = getattr(sys.modules[f"fedroam_use_{path.stem}"], "STUDY", None)
+    found = vars(sys.modules[f"fedroam_use_{path.stem}"]).get("STUDY")
     if not isinstance(found, Study):
         raise InputError(
             f"{source}: must define STUDY, a fedroam.study.Study; it holds {type(found).__name__}"

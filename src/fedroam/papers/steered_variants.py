@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedroam.study.claims import Beyond, Test, all_of
+from fedroam.study.claims import Test, all_of, over
 from fedroam.study.items import Curves, Doses
 from fedroam.study.measures import final
-from fedroam.study.study import Item
-from fedroam.study.values import Measure, Value
+from fedroam.study.values import Measure, Settings, StudyVariant, Value
 
 STATIC = "static"
 STEERED = ("dam", "dcm")
@@ -19,10 +18,33 @@ MOVING = ("random", *STEERED)
 PATTERNS = (STATIC, *MOVING)
 # Labels in tables and figures.
 LABELS = {"static": "static", "random": "random", "dam": "DAM", "dcm": "DCM"}
+# Axes of figure 3 in both papers, ours: the few values are run at every scale.
+FEW: dict[str, tuple[float, ...]] = {
+    "mobile": (1, 3, 5),
+    "radius": (1.0, 3.0, 5.0),
+    "step": (1.0, 5.0, math.inf),
+}
+ALL: dict[str, tuple[float, ...]] = {
+    "mobile": (1, 2, 3, 4, 5, 6, 7, 8),
+    "radius": (1.0, 2.0, 3.0, 4.0, 5.0, 6.0),
+    "step": (1.0, 2.0, 3.0, 5.0, 7.0, 9.0, 12.0, math.inf),
+}
+AXES = {"mobile": "Mobile clients", "radius": "Communication radius Rc", "step": "Longest move Rm"}
+AXIS = "The paper's text does not print the values of this axis; they are ours."
+# What both studies cut at scale quick, and why.
+QUICK: Settings = {
+    "rounds": 200,
+    "evaluate_every": 20,
+    "data": {"train_samples": 2000, "test_samples": 1000},
+}
+QUICK_IMAGES = (
+    "2,000 training and 1,000 test images instead of 60,000 and 10,000, because a round of full-batch training costs "
+    "in proportion to them."
+)
 
 
 @dataclass(frozen=True)
-class Network:
+class ClientGrid:
     """Clients on a square grid, and what else is set there. name: in variants' names; '' for the papers' own.
 
     side: grid points along a side; settings: laid over the base, e.g. another data set and model.
@@ -31,21 +53,20 @@ class Network:
     name: str
     side: int
     clients: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
 
 
-SMALL = Network("", 18, 20)
+SMALL = ClientGrid("", 18, 20)
 
 
 @dataclass(frozen=True)
-class Catalogue:
-    """Variants by name, each declared where it is first asked for; asked for twice it is one, whose runs are shared.
+class SteeredVariants:
+    """The variants of a study, each made from who moves how; the same arguments give the same variant.
 
     dcm: settings of `dcm` that the other patterns do not have. Lengths are in grid spacings, as in the papers.
     """
 
-    dcm: Mapping[str, Any] = field(default_factory=dict)
-    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    dcm: Settings = field(default_factory=dict)
 
     def variant(
         self,
@@ -55,9 +76,9 @@ class Catalogue:
         radius: float = 3.0,
         step: float = 5.0,
         alpha: float = 0.05,
-        network: Network = SMALL,
-    ) -> str:
-        """The name of a variant. Where nobody moves, how many would and how far makes no difference.
+        network: ClientGrid = SMALL,
+    ) -> StudyVariant:
+        """A variant. Where nobody moves, how many would and how far makes no difference.
 
         pattern: one of PATTERNS; mobile: clients that move; radius: Rc; step: Rm; alpha: of the Dirichlet split.
         """
@@ -69,17 +90,17 @@ class Catalogue:
         mobility: dict[str, Any] = {"kind": pattern, "grid": network.side}
         mobility |= {"mobile": mobile, "max_step": float(step)} if moves else {}
         mobility |= self.dcm if pattern == "dcm" else {}
-        self.variants[name] = {
+        settings = {
             **network.settings,
             "clients": network.clients,
             "partition": {"alpha": alpha},
             "contacts": {"radius": float(radius)},
             "mobility": mobility,
         }
-        return name
+        return StudyVariant(name, settings)
 
-    def fully_connected(self, alpha: float = 0.05, network: Network = SMALL) -> str:
-        """The name of the variant in which everybody reaches everybody (Rc infinite); places do not matter then."""
+    def fully_connected(self, alpha: float = 0.05, network: ClientGrid = SMALL) -> StudyVariant:
+        """The variant in which everybody reaches everybody (Rc infinite); places do not matter then."""
         return self.variant(STATIC, radius=math.inf, alpha=alpha, network=network)
 
     def of(self, measure: Measure, pattern: str, **settings: Any) -> Value:
@@ -124,14 +145,37 @@ class Catalogue:
         ylabel = f"{measure.name.capitalize()} ({measure.unit})"
         return Doses(name, title, lines, AXES[key], ylabel, caption=AXIS, **drawing)
 
-    def all_but(self, items: Iterable[Item]) -> tuple[str, ...]:
-        """The variants that none of these items needs."""
-        needed = {variant for item in items for variant in item.variants}
-        return tuple(name for name in self.variants if name not in needed)
+    def figure_3(
+        self,
+        *,
+        whole: bool,
+        measure: Measure = final,
+        others: str = "",
+        settings: Settings | None = None,
+        heard: Iterable[str] = MOVING,
+    ) -> tuple[Doses, ...]:
+        """A measure over the number of mobile clients, over Rc and over Rm: of the few values or of all.
 
-
-AXES = {"mobile": "Mobile clients", "radius": "Communication radius Rc", "step": "Longest move Rm"}
-AXIS = "The paper's text does not print the values of this axis; they are ours."
+        settings: of the second and third figure, `others` says them in their titles; heard: the second's patterns.
+        """
+        axes, end = (ALL, "-all") if whole else (FEW, "")
+        drawn = (
+            ("a", "mobile", "How many move", "numbers", MOVING, None),
+            ("b", "radius", f"How far they are heard{others}", "radii", heard, settings),
+            ("c", "step", f"How far they move{others}", "steps", MOVING, settings),
+        )
+        return tuple(
+            self.doses(
+                f"figure-3{letter}{end}",
+                f"{title}: all {plural}" if whole else title,
+                key,
+                axes[key],
+                measure=measure,
+                patterns=patterns,
+                settings=fixed,
+            )
+            for letter, key, title, plural, patterns, fixed in drawn
+        )
 
 
 def shown(length: float) -> str:
@@ -144,4 +188,4 @@ def about(gains: Iterable[tuple[Value, float]]) -> Test:
 
     Of a gain that is exactly as large as said, a test of "at least as large" could never decide.
     """
-    return all_of([Beyond(value, points / 2) for value, points in gains])
+    return all_of([over(value, points / 2) for value, points in gains])

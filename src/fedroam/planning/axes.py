@@ -13,6 +13,7 @@ from typing import Any
 from fedroam.components import FAMILIES
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
+from fedroam.planning.settings import parse_value
 
 Combination = dict[str, Any]
 MOST = 100_000  # combinations of one sweep: more than anybody runs, few enough to list
@@ -107,20 +108,13 @@ def parse_over(text: str) -> tuple[str, tuple[Any, ...]]:
     try:
         found = tomllib.loads(f"values = [{values}]")["values"]
     except tomllib.TOMLDecodeError:
-        found = [_value(piece) for piece in _pieces(values)]
+        found = [parse_value(piece) for piece in _pieces(values)]
     return name, _checked(name, found, f"--over {name}", distinct=True)
 
 
 def _pieces(text: str) -> list[str]:
     """Text cut at its commas, but not within brackets or quotes."""
     return re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|\"[^\"]*\"|'[^']*'|[^,])+|(?<=,)(?=,|$)", text)
-
-
-def _value(piece: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {piece}")["value"]
-    except tomllib.TOMLDecodeError:
-        return piece.strip()
 
 
 def _checked(name: str, values: Any, where: str, *, distinct: bool) -> tuple[Any, ...]:

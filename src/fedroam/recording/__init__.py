@@ -3,6 +3,7 @@
 from fedroam.recording.environment import environment
 from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
 from fedroam.recording.inputs import file_facts, recorded_experiment, run_in, unchanged_data, unchanged_files
+from fedroam.recording.locking import take_lock
 from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
 from fedroam.recording.verify import damage
@@ -23,6 +24,7 @@ __all__ = [
     "recorded_experiment",
     "run_in",
     "runs_below",
+    "take_lock",
     "unchanged_data",
     "unchanged_files",
     "write_aside",

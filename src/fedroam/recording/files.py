@@ -8,10 +8,11 @@ import io
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pandas as pd
 
@@ -37,7 +38,7 @@ class FileFacts:
             return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def write_aside(path: Path, write: Callable[[Path], None]) -> None:
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
 
     The file aside has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in
@@ -58,26 +59,13 @@ def write_aside(path: Path, write: Callable[[Path], None]) -> None:
         raise
 
 
-def open_lock(path: Path) -> IO[str]:
-    """Open a lock file for writing, and make it where there is none; InputError where it is a link."""
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        return os.fdopen(os.open(path, flags, 0o666), "w")
-    except OSError as error:
-        if error.errno == errno.ELOOP or path.is_symlink():
-            raise InputError(
-                f"{path}: is a link; fedroam locks files of its own only: delete the link"
-            ) from None
-        raise
-
-
 def settle(folder: Path) -> None:
     """Flush to the disk which files a folder holds, so that a power failure undoes no rename in it.
 
     To be called before something is deleted, or vouched for, because a file has been renamed. Does nothing where
     there is no such folder, or where the system cannot flush folders (Windows, some network file systems).
     """
-    if not hasattr(os, "O_DIRECTORY") or not folder.is_dir():
+    if sys.platform == "win32" or not folder.is_dir():
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -91,11 +79,7 @@ def settle(folder: Path) -> None:
 
 def write_bytes(path: Path, data: bytes) -> FileFacts:
     """Write a file aside, then rename. Returns what a manifest says of it."""
-
-    def write(aside: Path) -> None:
-        aside.write_bytes(data)
-
-    write_aside(path, write)
+    write_aside(path, lambda aside: aside.write_bytes(data))
     return FileFacts.of(data)
 
 

@@ -45,10 +45,9 @@ def files_read(experiment: Experiment) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path.is_file()}
 
 
-def _parts(owner: Any, prefix: str) -> Iterator[tuple[str, Part]]:
+def _parts(owner: Experiment | Part, prefix: str) -> Iterator[tuple[str, Part]]:
     """Every part of an experiment, and of its parts, with its place, e.g. `data.`."""
-    for name in type(owner).model_fields:
-        value = getattr(owner, name)
+    for name, value in owner:
         if isinstance(value, Part):
             yield f"{prefix}{name}.", value
             yield from _parts(value, f"{prefix}{name}.")

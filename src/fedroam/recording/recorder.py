@@ -13,14 +13,10 @@ import pandas as pd
 
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
-from fedroam.recording.files import FileFacts, open_lock, settle, write_json, write_table, write_text
+from fedroam.recording.files import FileFacts, settle, write_json, write_table, write_text
+from fedroam.recording.locking import take_lock
 from fedroam.recording.pieces import Pieces
 from fedroam.recording.run import TABLES, Run, open_run, table_path, write_status
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: two writers of one folder go unnoticed there
-    fcntl = None  # type: ignore[assignment]
 
 Existing = Literal["refuse", "resume", "replace"]
 RECORDED = "recorded.rows"  # in a checkpoint: rows recorded so far, by table
@@ -89,14 +85,10 @@ class Recorder:
             self.note()
 
     def _take(self) -> None:
-        """Lock the folder: two writers would spoil each other's files. The lock dies with the process."""
-        self._lock = open_lock(self.folder / ".lock")
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._lock.close()
-                raise InputError(f"{self.folder}: another process is writing this run; wait for it") from None
+        """Lock the folder: two writers would spoil each other's files."""
+        self._lock = take_lock(self.folder / ".lock")
+        if self._lock is None:
+            raise InputError(f"{self.folder}: another process is writing this run; wait for it")
 
     def _clear(self) -> None:
         """Empty the folder. A kill in the midst of it leaves a `run.json` that says so, to be cleared on."""

@@ -1,7 +1,19 @@
-"""Study: settings, tables, figures and claims, declared before they are run, and how they are judged."""
+"""Study: settings, tables, figures and claims, declared before they are run, and how they are evaluated."""
 
-from fedroam.study.claims import Claim, all_of, equal, falls, order, over, ratio, rises, size, under
-from fedroam.study.evaluation import Judgement, judge_study
+from fedroam.study.claims import (
+    Claim,
+    all_of,
+    each_over,
+    equal,
+    falls,
+    order,
+    over,
+    ratio,
+    rises,
+    size,
+    under,
+)
+from fedroam.study.evaluation import CellResult, SearchResult, StudyResult, evaluate_study
 from fedroam.study.files import make_files
 from fedroam.study.findings import Finding
 from fedroam.study.items import Cell, Curves, Doses, Heat, OwnFigure, Search, Table, table
@@ -20,36 +32,43 @@ from fedroam.study.measures import (
     rounds_to,
     spent_to,
 )
-from fedroam.study.study import Scale, Study
-from fedroam.study.values import Measure, Quotient, Value, average, total
+from fedroam.study.study import Scale, Study, declared, declared_by
+from fedroam.study.values import Item, Measure, Quotient, StudyVariant, Value, average, total
 
 __all__ = [
     "Cell",
+    "CellResult",
     "Claim",
     "Curves",
     "Doses",
     "Finding",
     "Heat",
-    "Judgement",
+    "Item",
     "Measure",
     "OwnFigure",
     "Quotient",
     "Scale",
     "Search",
+    "SearchResult",
     "Study",
+    "StudyResult",
+    "StudyVariant",
     "Table",
     "Value",
     "all_of",
     "average",
     "best",
     "by_group",
+    "declared",
+    "declared_by",
     "degree_over_run",
+    "each_over",
     "equal",
+    "evaluate_study",
     "falls",
     "final",
     "gap_over_run",
     "group_over_run",
-    "judge_study",
     "last",
     "make_files",
     "mean_model",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import Verdict, judge
 from fedroam.analysis.variants import mean_and_error
@@ -20,8 +19,11 @@ from fedroam.study.values import Find, Reader, Value, together
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A cell with our numbers: mean and standard error over n seeds; by_seed: the number of each."""
+class CellResult:
+    """A cell with our numbers: mean and standard error over n seeds.
+
+    by_seed: the number of each seed; possible: whether the scale runs what the cell needs.
+    """
 
     cell: Cell
     mean: float
@@ -41,7 +43,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """A search with its result; None where the scale does not run what it needs."""
 
     search: Search
@@ -49,10 +51,10 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class StudyResult:
     """All that the runs of a study at a scale say so far.
 
-    verdicts: by claim, for those that the scale can judge; those of a family were corrected together, the ones whose
+    verdicts: by claim, for those that the scale can test; those of a family were corrected together, the ones whose
     runs are missing counting as undecided. findings: what the study's runs say beyond its claims.
     """
 
@@ -60,59 +62,69 @@ class Judgement:
     scale: str
     seeds: tuple[int, ...]
     reader: Reader
-    tables: dict[str, tuple[Judged, ...]]
-    searches: dict[str, Found]
+    tables: dict[str, tuple[CellResult, ...]]
+    searches: dict[str, SearchResult]
     verdicts: dict[str, Verdict]
     missing: tuple[tuple[str, int], ...]
     diverged: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
 
     def families(self) -> str:
-        """Over how many claims verdicts were corrected: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
+        """How many claims were corrected together: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
         sizes: dict[str, int] = {}
         for claim in self.study.claims:
             if claim.name in self.verdicts:
                 sizes[claim.family] = sizes.get(claim.family, 0) + 1
-        told = f"{sizes.pop('', 0)} claims"
-        return told + "".join(f" and, apart, over {n} ({family})" for family, n in sizes.items())
+        declared = f"{sizes.pop('', 0)} claims"
+        return declared + "".join(f" and, apart, over {n} ({family})" for family, n in sizes.items())
 
     def claims(self) -> list[tuple[Claim, Verdict | None]]:
-        """Each claim with its verdict; None where the scale cannot judge it."""
+        """Each claim with its verdict; None where the scale cannot test it."""
         return [(claim, self.verdicts.get(claim.name)) for claim in self.study.claims]
 
 
-def judge_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> Judgement:
-    """Judge every item of a study by the finished runs that there are. `find` gives them by variant and seed."""
+def evaluate_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> StudyResult:
+    """Evaluate every item of a study by the finished runs that there are. `find` gives them by variant and seed."""
     numbers = tuple(seeds)
     reader = Reader(find, numbers)
     variants = study.needs(scale)
     runs = {(variant, seed): find(variant, seed) for variant in variants for seed in numbers}
-    able = [claim for claim in study.claims if study.can(claim, scale)]
-    verdicts: dict[str, Verdict] = {}
-    for family in dict.fromkeys(claim.family for claim in able):
-        group = [claim for claim in able if claim.family == family]
-        found = judge([claim.test.evidence(reader) for claim in group], study.alpha)
-        verdicts |= dict(zip((claim.name for claim in group), found, strict=True))
-    here = Reader(lambda variant, seed: find(variant, seed) if variant in variants else None, numbers)
-    return Judgement(
+    # Findings ask for any variant; they know only those of this scale.
+    of_this_scale = Reader(
+        lambda variant, seed: find(variant, seed) if variant in variants else None, numbers
+    )
+    return StudyResult(
         study,
         scale,
         numbers,
         reader,
         {table.name: _cells(table, study, scale, reader) for table in study.tables},
         {search.name: _search(search, study, scale, reader) for search in study.searches},
-        verdicts,
+        _verdicts(study, scale, reader),
         tuple(key for key, run in runs.items() if run is None),
         tuple(
             f"{variant}, seed {seed}: diverged at round {run.status['diverged_at']}; it counts in every mean"
             for (variant, seed), run in runs.items()
             if run is not None and run.status.get("diverged_at") is not None
         ),
-        () if study.findings is None else tuple(study.findings(here)),
+        () if study.findings is None else tuple(study.findings(of_this_scale)),
     )
 
 
-def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[Judged, ...]:
+def _verdicts(study: Study, scale: str, reader: Reader) -> dict[str, Verdict]:
+    """A verdict on each claim that the scale can test, corrected family by family."""
+    families: dict[str, list[Claim]] = {}
+    for claim in study.claims:
+        if study.can(claim, scale):
+            families.setdefault(claim.family, []).append(claim)
+    verdicts: dict[str, Verdict] = {}
+    for group in families.values():
+        found = judge([claim.test.evidence(reader) for claim in group], study.alpha)
+        verdicts |= dict(zip((claim.name for claim in group), found, strict=True))
+    return verdicts
+
+
+def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[CellResult, ...]:
     without = set(study.scale(scale).without)
     found = []
     for cell in table.cells:
@@ -121,38 +133,17 @@ def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[Judg
         mean, error = mean_and_error(list(by_seed.values()))
         if any(math.isinf(value) for value in by_seed.values()):  # never reached, in some seed
             mean = float(np.median(list(by_seed.values())))
-        found.append(Judged(cell, mean, error, by_seed, possible))
+        found.append(CellResult(cell, mean, error, by_seed, possible))
     return tuple(found)
 
 
-def _search(search: Search, study: Study, scale: str, reader: Reader) -> Found:
+def _search(search: Search, study: Study, scale: str, reader: Reader) -> SearchResult:
     if not study.can(search, scale):
-        return Found(search, None)
+        return SearchResult(search, None)
+    keys, bound = list(search.values), search.bound
     columns = [reader(value) for value in search.values.values()]
-    bounds = [reader(search.bound)] if isinstance(search.bound, Value) else []
-    lists = together([*columns, *bounds])
-    n, keys = len(lists[0]), list(search.values)
-    values = np.array(lists[: len(keys)], dtype=np.float64).T.reshape(n, len(keys))
-    bound = np.array(lists[-1]) if bounds else float(search.bound)  # type: ignore[arg-type]
-    return Found(search, smallest_reaching(keys, values, bound, share=search.share))
-
-
-def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
-    """The numbers of a test: `+33.7 ± 3.1 points (n = 3), 95 % interval +20.2 to +47.2; one-sided t(2) = 10.8`."""
-    if evidence.n == 0 or math.isnan(evidence.estimate):
-        return f"n = {evidence.n}" + (f"; {evidence.note}" if evidence.note else "")
-    sign = "" if unit in ("%", "rounds", "times") else "+"
-
-    def text(value: float) -> str:
-        return f"{value:{sign}.{digits}f}".replace("-", "−").replace("inf", "∞")
-
-    words = text(evidence.estimate)
-    ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
-    words += f" ± {evidence.error:.{digits}f}" if math.isfinite(evidence.error) and not ratio else ""
-    words += f" {unit}".rstrip() + f" (n = {evidence.n})"
-    if math.isfinite(evidence.low):
-        words += f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
-    words += f"; {evidence.test}"
-    if math.isfinite(evidence.df):
-        words += f", t({evidence.df:.0f}) = {evidence.statistic:.2f}".replace("-", "−")
-    return words + (f"; {evidence.note}" if evidence.note else "")
+    # A bound that is one number is the same for every seed.
+    bounds = reader(bound) if isinstance(bound, Value) else dict.fromkeys(reader.seeds, float(bound))
+    *lists, limits = together([*columns, bounds])
+    values = np.array(lists, dtype=np.float64).T.reshape(len(limits), len(keys))
+    return SearchResult(search, smallest_reaching(keys, values, limits, share=search.share))

@@ -23,7 +23,7 @@ class Finding:
 
 
 # What a study has to say of its runs; a finding whose runs are missing is left out by the function.
-Tell = Callable[[Reader], Sequence[Finding]]
+Describe = Callable[[Reader], Sequence[Finding]]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class Effect:
 
     @property
     def mean(self) -> float:
-        """Over seeds."""
+        """The mean over seeds."""
         return mean_and_error(list(self.numbers))[0]
 
     @property
     def side(self) -> int:
-        """See the class."""
+        """The side of 0 on which the interval lies."""
         low, high = interval(list(self.numbers)) if self.numbers else (math.nan, math.nan)
         return 1 if low > 0 else -1 if high < 0 else 0
 

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import pandas as pd
 from matplotlib.figure import Figure as Drawing
 
-from fedroam.analysis.figures.error_bars import Response, dose_figure
-from fedroam.analysis.figures.heatmap import heat_figure
-from fedroam.analysis.figures.lines import Line, series_figure
+from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure
+from fedroam.analysis.figures.heatmap import heatmap_figure
+from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.variants import mean_and_error
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 from fedroam.study.measures import column
-from fedroam.study.values import Quotient, Reader, Value
+from fedroam.study.values import Item, Kind, Quotient, Reader, Value, needed
+
+
+class Figure(Item, Protocol):
+    """A figure, and how it is drawn from the runs it needs."""
+
+    @property
+    def caption(self) -> str:
+        """What it shows."""
+        ...
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """The figure; None where there is nothing to draw yet."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +50,7 @@ class Table:
     baselines: rows that the others must beat to be of use; below the table stands which ones do not.
     """
 
+    kind: ClassVar[Kind] = "table"
     name: str
     title: str
     cells: tuple[Cell, ...]
@@ -47,7 +61,7 @@ class Table:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants whose runs it needs."""
-        return tuple(dict.fromkeys(v for cell in self.cells for v in cell.value.variants))
+        return needed(cell.value for cell in self.cells)
 
 
 # What a paper printed in a cell: nothing, a number, or a number and its error.
@@ -85,6 +99,24 @@ def table(
     return Table(name, title, tuple(cells), source, caption, tuple(baselines))
 
 
+def one_column(
+    name: str,
+    title: str,
+    rows: Mapping[str, R],
+    head: str,
+    value: Callable[[R], Value | Quotient],
+    paper: Sequence[Printed] | None = None,
+    *,
+    source: str = "",
+    caption: str = "",
+) -> Table:
+    """A table of one column: labels with what `value(row)` needs. paper: the printed numbers, one a row."""
+    printed = None if paper is None else [(number,) for number in paper]
+    return table(
+        name, title, rows, {head: value}, lambda row, of: of(row), printed, source=source, caption=caption
+    )
+
+
 def _printed(given: Printed) -> tuple[float | None, float | None]:
     return given if isinstance(given, tuple) else (given, None)
 
@@ -93,6 +125,7 @@ def _printed(given: Printed) -> tuple[float | None, float | None]:
 class Search:
     """The smallest key whose value reaches a share of a bound, a number or a value (by seed). paper: its answer."""
 
+    kind: ClassVar[Kind] = "search"
     name: str
     title: str
     values: Mapping[float, Value]
@@ -104,36 +137,12 @@ class Search:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants whose runs it needs."""
-        values = [*self.values.values(), *([self.bound] if isinstance(self.bound, Value) else [])]
-        return tuple(dict.fromkeys(v for value in values for v in value.variants))
+        return needed([*self.values.values(), *_bounding(self.bound)])
 
 
-class Figure(Protocol):
-    """A figure: name, title and caption, the variants it needs, and how it is drawn from their runs."""
-
-    @property
-    def name(self) -> str:
-        """What it is called on the command line; its file."""
-        ...
-
-    @property
-    def title(self) -> str:
-        """Its heading."""
-        ...
-
-    @property
-    def caption(self) -> str:
-        """What it shows."""
-        ...
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """The variants whose runs it needs."""
-        ...
-
-    def draw(self, read: Reader) -> Drawing | None:
-        """The figure; None where there is nothing to draw yet."""
-        ...
+def _bounding(*bounds: Value | float | None) -> list[Value]:
+    """The bounds that are values of runs, not plain numbers."""
+    return [bound for bound in bounds if isinstance(bound, Value)]
 
 
 # A number by round: the name of a column of `rounds`, or any function of a run.
@@ -149,6 +158,7 @@ class Curves:
     against, drawn thin and grey.
     """
 
+    kind: ClassVar[Kind] = "figure"
     name: str
     title: str
     panels: Mapping[str, Mapping[str, str | tuple[str, ByRound]]]
@@ -160,7 +170,7 @@ class Curves:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """See `Figure`."""
+        """The variants of its lines."""
         return tuple(
             dict.fromkeys(self._line(line)[0] for lines in self.panels.values() for line in lines.values())
         )
@@ -169,17 +179,16 @@ class Curves:
         return (line, self.by_round) if isinstance(line, str) else line
 
     def draw(self, read: Reader) -> Drawing | None:
-        """See `Figure`."""
+        """A line for each variant, with a band over its seeds."""
         panels = []
         for title, lines in self.panels.items():
             drawn = []
             for label, line in lines.items():
                 variant, by_round = self._line(line)
-                runs = [run for seed in read.seeds if (run := read.find(variant, seed)) is not None]
-                values = tuple(self.factor * _series(run, by_round) for run in runs)
+                values = tuple(self.factor * _series(run, by_round) for run in read.runs(variant))
                 drawn.append(Line(label, values, grey=label in self.grey))
             panels.append((title, drawn))
-        return series_figure(panels, self.ylabel)
+        return lines_figure(panels, self.ylabel)
 
 
 def _series(run: Run, by_round: ByRound) -> pd.Series:
@@ -190,6 +199,7 @@ def _series(run: Run, by_round: ByRound) -> pd.Series:
 class Doses:
     """A value over a setting, with error bars: {label: {key: value}}; bound: a dashed line, share times a value."""
 
+    kind: ClassVar[Kind] = "figure"
     name: str
     title: str
     lines: Mapping[str, Mapping[Any, Value | Quotient]]
@@ -202,28 +212,27 @@ class Doses:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """See `Figure`."""
-        values = [value for line in self.lines.values() for value in line.values()]
-        values += [self.bound] if isinstance(self.bound, Value) else []
-        return tuple(dict.fromkeys(v for value in values for v in value.variants))
+        """The variants of its points and of its bound."""
+        return needed([*(v for line in self.lines.values() for v in line.values()), *_bounding(self.bound)])
 
     def draw(self, read: Reader) -> Drawing | None:
-        """See `Figure`."""
+        """A point for each value, with a bar over its seeds."""
         lines = [
-            Response(label, tuple((key, tuple(read(value).values())) for key, value in line.items()))
+            ErrorBars(label, tuple((key, tuple(read(value).values())) for key, value in line.items()))
             for label, line in self.lines.items()
         ]
         bound = self.bound
         if isinstance(bound, Value):
             bound = mean_and_error(list(read(bound).values()))[0]
         shown = None if bound is None else (self.bound_label, self.share * bound)
-        return dose_figure(lines, self.xlabel, self.ylabel, bound=shown)
+        return error_bar_figure(lines, self.xlabel, self.ylabel, bound=shown)
 
 
 @dataclass(frozen=True)
 class Heat:
     """A value over two settings: {(column, row): value}."""
 
+    kind: ClassVar[Kind] = "figure"
     name: str
     title: str
     cells: Mapping[tuple[Any, Any], Value]
@@ -234,20 +243,21 @@ class Heat:
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """See `Figure`."""
-        return tuple(dict.fromkeys(v for value in self.cells.values() for v in value.variants))
+        """The variants of its cells."""
+        return needed(self.cells.values())
 
     def draw(self, read: Reader) -> Drawing | None:
-        """See `Figure`."""
+        """A cell for each value, shaded by its mean over seeds."""
         columns, rows = (list(dict.fromkeys(key[k] for key in self.cells)) for k in (0, 1))
         values = {key: list(read(value).values()) for key, value in self.cells.items()}
-        return heat_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
+        return heatmap_figure(columns, rows, values, self.xlabel, self.ylabel, self.label)
 
 
 @dataclass(frozen=True)
 class OwnFigure:
     """Any other figure: `make({variant: [run of each seed]})` draws it, or gives None."""
 
+    kind: ClassVar[Kind] = "figure"
     name: str
     title: str
     variants: tuple[str, ...]
@@ -255,6 +265,6 @@ class OwnFigure:
     caption: str = ""
 
     def draw(self, read: Reader) -> Drawing | None:
-        """See `Figure`."""
-        found = {v: [run for s in read.seeds if (run := read.find(v, s)) is not None] for v in self.variants}
+        """The figure that `make` draws; None without any run."""
+        found = {variant: read.runs(variant) for variant in self.variants}
         return self.make(found) if any(found.values()) else None

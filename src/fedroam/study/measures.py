@@ -52,25 +52,18 @@ def neighbours_by_group(run: Run, group: str, name: str = "cumulated") -> pd.Ser
 
 
 def _after_start(series: pd.Series) -> pd.Series:
-    """Without round 0, in which nothing has been learnt."""
+    """A series without round 0, in which nothing has been learnt."""
     return series[series.index > 0]
 
 
-def _best(run: Run) -> float:
-    return 100 * float(np.nanmax(column(run)))
-
-
-def _over_run(run: Run) -> float:
-    return 100 * float(_after_start(column(run)).mean(skipna=False))
-
-
-def _mean_model(run: Run) -> float:
-    return 100 * float(column(run, "accuracy_mean_model").iloc[-1])
+def _percent(series: pd.Series) -> float:
+    """The mean of a series in percent; NaN where any of it is."""
+    return 100 * float(series.mean(skipna=False))
 
 
 def _later_half(run: Run) -> float:
     series = column(run)
-    return 100 * float(series[series.index > series.index[-1] / 2].mean(skipna=False))
+    return _percent(series[series.index > series.index[-1] / 2])
 
 
 def _smallest_b(run: Run) -> float:
@@ -82,9 +75,13 @@ def _smallest_b(run: Run) -> float:
 
 
 final = Measure("final accuracy", "%", final_accuracy)
-best = Measure("highest accuracy", "%", _best)
-over_run = Measure("accuracy averaged over the run", "%", _over_run)
-mean_model = Measure("final accuracy of the averaged model", "%", _mean_model)
+best = Measure("highest accuracy", "%", lambda run: 100 * float(np.nanmax(column(run))))
+over_run = Measure("accuracy averaged over the run", "%", lambda run: _percent(_after_start(column(run))))
+mean_model = Measure(
+    "final accuracy of the averaged model",
+    "%",
+    lambda run: 100 * float(column(run, "accuracy_mean_model").iloc[-1]),
+)
 # Steadier than the final accuracy, which swings from round to round where clients' data are unlike.
 later_half = Measure("accuracy averaged over the later half of the run", "%", _later_half)
 # B-strong connectivity (Jahani et al., Property 1): infinite where the whole run leaves somebody apart.
@@ -96,7 +93,7 @@ def last(k: int) -> Measure:
     return Measure(
         f"accuracy averaged over the last {k} evaluations",
         "%",
-        lambda run: 100 * float(column(run).iloc[-k:].mean(skipna=False)),
+        lambda run: _percent(column(run).iloc[-k:]),
     )
 
 
@@ -105,7 +102,7 @@ def group_over_run(group: str, name: str = "accuracy") -> Measure:
     return Measure(
         f"accuracy of group {group} averaged over the run",
         "%",
-        lambda run: 100 * float(_after_start(by_group(run, group, name)).mean(skipna=False)),
+        lambda run: _percent(_after_start(by_group(run, group, name))),
     )
 
 
@@ -113,8 +110,7 @@ def gap_over_run(ahead: str, behind: str) -> Measure:
     """Accuracy of one group minus that of another, averaged over the evaluated rounds after the start (points)."""
 
     def number(run: Run) -> float:
-        gap = by_group(run, ahead) - by_group(run, behind)
-        return 100 * float(_after_start(gap).mean(skipna=False))
+        return _percent(_after_start(by_group(run, ahead) - by_group(run, behind)))
 
     return Measure(f"advantage of group {ahead} over {behind}, averaged over the run", "points", number)
 

@@ -1,26 +1,36 @@
-"""A judgement as files: study.html, cells.csv, claims.csv, study.json and figures/."""
+"""A study's result as files: study.html, cells.csv, claims.csv, study.json and figures/."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
-from typing import Any
-
-import pandas as pd
 
 from fedroam.analysis.figures.drawing import inline, save
 from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
+from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.variants import flat, plain_text
 from fedroam.recording import write_json, write_text
-from fedroam.study.baselines import not_above
-from fedroam.study.claims_page import claims_html, claims_table
-from fedroam.study.evaluation import Judged, Judgement
-from fedroam.study.terminal import ours, papers, search_words
+from fedroam.study.claims import Claim
+from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.records import as_json, cells_table, claims_table
+from fedroam.study.wording import (
+    FEW,
+    MARKS,
+    NOT_HERE,
+    comparisons,
+    evidence_words,
+    in_short,
+    not_above,
+    ours,
+    papers,
+    search_words,
+    weakest,
+)
 
+_VERDICTS = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # class of a claim's box
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -54,41 +64,39 @@ _STYLE = """
 """
 
 
-def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> Path:
+def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) -> Path:
     """Write everything there is of a study into `folder`; returns the path of the HTML page.
 
     The page needs no other file and no network. states: what became of the runs of each item. Items whose runs are
     missing stand there, marked so.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    cells_table(judgement).to_csv(folder / "cells.csv", index=False)
-    claims_table(judgement).to_csv(folder / "claims.csv", index=False)
-    write_json(folder / "study.json", as_json(judgement))
-    study = judgement.study
+    cells_table(result).to_csv(folder / "cells.csv", index=False)
+    claims_table(result).to_csv(folder / "claims.csv", index=False)
+    write_json(folder / "study.json", as_json(result))
+    study = result.study
     sections = {
-        "claims": ("Claims", claims_html(judgement)),
-        "findings": ("What the runs say", _findings(judgement)),
-        "tables": ("Tables", _tables(judgement, states)),
-        "figures": ("Figures", _figures(judgement, folder, states)),
-        "readings": ("How the paper was read", _readings(judgement)),
-        "settings": ("Settings", _settings(judgement)),
+        "claims": ("Claims", _claims(result)),
+        "findings": ("What the runs say", _findings(result)),
+        "tables": ("Tables", _tables(result, states)),
+        "figures": ("Figures", _figures(result, folder, states)),
+        "readings": ("How the paper was read", _readings(result)),
+        "settings": ("Settings", _settings(result)),
     }
     shown = {key: pair for key, pair in sections.items() if pair[1]}
-    cut = [f"Cut at scale {judgement.scale}: {line}" for line in study.scale(judgement.scale).cut]
-    if judgement.missing:
+    cut = [f"Cut at scale {result.scale}: {line}" for line in study.scale(result.scale).cut]
+    if result.missing:
         cut.append(
-            f"{len(judgement.missing)} runs of this scale are missing; what needs them is judged without them."
+            f"{len(result.missing)} runs of this scale are missing; what needs them is judged without them."
         )
     css = (resources.files("fedroam.analysis.report") / "assets" / "report.css").read_text(encoding="utf-8")
     content = {
         "title": escape(f"{study.title} – fedroam study"),
         "name": escape(study.title),
-        "facts": escape(
-            f"{study.paper} Scale {judgement.scale}, {len(judgement.seeds)} seeds. {study.about}"
-        ),
+        "facts": escape(f"{study.paper} Scale {result.scale}, {len(result.seeds)} seeds. {study.about}"),
         "css": css + _STYLE,
         "links": "".join(f'<a href="#{key}">{title}</a>' for key, (title, _) in shown.items()),
-        "notes": notes_box([*cut, *judgement.diverged]),
+        "notes": notes_box([*cut, *result.diverged]),
         "sections": "".join(
             f'<section id="{key}"><h2>{title}</h2>{html}</section>' for key, (title, html) in shown.items()
         ),
@@ -98,10 +106,47 @@ def write_study(judgement: Judgement, folder: Path, states: Mapping[str, str]) -
     return path
 
 
-def _findings(judgement: Judgement) -> str:
+def _claims(result: StudyResult) -> str:
+    """Each claim with its verdict, what was tested in short, and each of many tests folded away."""
+    parts = []
+    for claim, verdict in result.claims():
+        source = "; ".join(filter(None, (claim.source, claim.family)))
+        source = f' <span class="small">({escape(source)})</span>' if source else ""
+        evidence = None if verdict is None else verdict.evidence
+        word, kind, lines = NOT_HERE, "", [f"Tested: {in_short(claim, evidence)}."]
+        if verdict is not None:
+            word, kind = f"{MARKS[verdict.word]} {verdict.word}", _VERDICTS[verdict.word]
+            word += f": {verdict.reason}"
+            which = weakest(claim, verdict.evidence)
+            lines.append(f"{which}: " * bool(which) + evidence_words(verdict.evidence, claim.test.unit))
+        tested = "".join(f'<p class="small">{escape(line)}</p>' for line in lines)
+        parts.append(
+            f'<div class="claim {kind}" id="claim-{escape(claim.name)}"><p class="said">{escape(claim.text)}{source}'
+            f'</p><p class="verdict">{escape(word)}</p>{tested}{_all_comparisons(claim, evidence)}</div>'
+        )
+    if not parts:
+        return ""
+    rule = (
+        f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
+        f"claim. Both are corrected by Holm's method over the {result.families()} judged "
+        "here. Undecided: neither. Estimates are means ± standard error over seeds; intervals are for each claim alone."
+    )
+    return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
+
+
+def _all_comparisons(claim: Claim, evidence: Evidence | None) -> str:
+    """Every one of many tests with its numbers, behind a line that unfolds them."""
+    parts = [] if evidence is None else comparisons(claim, evidence)
+    if len(parts) <= FEW:
+        return ""
+    lines = [f"{part.test.words}: {evidence_words(part.evidence, part.test.unit)}" for part in parts]
+    return f'<details><summary>All {len(parts)} comparisons</summary><ul class="small">{bullets(lines)}</ul></details>'
+
+
+def _findings(result: StudyResult) -> str:
     parts = [
         f'<h3>{escape(finding.title)}</h3><ul class="remarks">{bullets(finding.sentences)}</ul>'
-        for finding in judgement.findings
+        for finding in result.findings
     ]
     rule = (
         "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
@@ -110,21 +155,21 @@ def _findings(judgement: Judgement) -> str:
     return "".join(parts) + f'<p class="small">{escape(rule)}</p>' if parts else ""
 
 
-def _readings(judgement: Judgement) -> str:
-    readings = judgement.study.readings
+def _readings(result: StudyResult) -> str:
+    readings = result.study.readings
     return f'<ul class="remarks">{bullets(readings)}</ul>' if readings else ""
 
 
-def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
+def _tables(result: StudyResult, states: Mapping[str, str]) -> str:
     parts = []
-    for table in judgement.study.tables:
+    for table in result.study.tables:
         source = f", {table.source}" if table.source else ""
-        heads, rows = _matrix(judgement.tables[table.name], len(judgement.seeds))
+        heads, rows = _matrix(result.tables[table.name], len(result.seeds))
         parts.append(f"<h3>{escape(table.title)}</h3>{table_html(heads, rows)}")
         told = f"{states[table.name]}{source}. Mean ± standard error over seeds; below it the paper's. {table.caption}"
         parts.append(f'<p class="small">{escape(told)}</p>')
-        parts += [f"<p>{escape(line)}</p>" for line in not_above(table, judgement.tables[table.name])]
-    for name, found in judgement.searches.items():
+        parts += [f"<p>{escape(line)}</p>" for line in not_above(table, result.tables[table.name])]
+    for name, found in result.searches.items():
         parts.append(f"<h3>{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>")
         told = (
             f"{states[name]}. “Established” and “ruled out”: one-sided t tests over seeds, from the largest and from "
@@ -134,7 +179,7 @@ def _tables(judgement: Judgement, states: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-def _matrix(cells: Sequence[Judged], seeds: int) -> tuple[list[str], list[list[str]]]:
+def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
     """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
     heads = list(dict.fromkeys(each.cell.column for each in cells))
     there = {(each.cell.row, each.cell.column): each for each in cells}
@@ -155,10 +200,10 @@ def _matrix(cells: Sequence[Judged], seeds: int) -> tuple[list[str], list[list[s
     return ["", *heads], rows
 
 
-def _figures(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> str:
+def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> str:
     parts = []
-    for declared in judgement.study.figures:
-        drawn = declared.draw(judgement.reader) if judgement.study.can(declared, judgement.scale) else None
+    for declared in result.study.figures:
+        drawn = declared.draw(result.reader) if result.study.can(declared, result.scale) else None
         if drawn is None:
             parts.append(f"<p>{escape(declared.title)}: {escape(states[declared.name])}.</p>")
             continue
@@ -169,8 +214,8 @@ def _figures(judgement: Judgement, folder: Path, states: Mapping[str, str]) -> s
     return f'<div class="cards">{"".join(parts)}</div>' if parts else ""
 
 
-def _settings(judgement: Judgement) -> str:
-    study, scale = judgement.study, judgement.scale
+def _settings(result: StudyResult) -> str:
+    study, scale = result.study, result.scale
     parts = []
     for variant in study.needs(scale):
         settings = flat(study.experiment(variant, scale).settings())
@@ -180,92 +225,3 @@ def _settings(judgement: Judgement) -> str:
         parts.append(f"<details><summary>{escape(variant)}</summary><pre>{escape(text)}</pre></details>")
     notes = study.notes(scale)
     return "".join(parts) + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
-
-
-def cells_table(judgement: Judgement) -> pd.DataFrame:
-    """One row a cell: table, row, column, unit, ours, error, seeds, paper, paper_error, difference."""
-    return pd.DataFrame(
-        [
-            {
-                "table": name,
-                "row": each.cell.row,
-                "column": each.cell.column,
-                "unit": each.cell.value.unit,
-                "ours": each.mean,
-                "error": each.error,
-                "seeds": each.n,
-                "paper": each.cell.paper,
-                "paper_error": each.cell.paper_error,
-                "difference": each.distance,
-            }
-            for name, cells in judgement.tables.items()
-            for each in cells
-        ],
-    )
-
-
-def as_json(judgement: Judgement) -> dict[str, Any]:
-    """Everything as plain values; numbers that are none, or infinite, as null or as text."""
-    study = judgement.study
-    whole = {
-        "format": 1,
-        "study": study.name,
-        "title": study.title,
-        "paper": study.paper,
-        "scale": judgement.scale,
-        "seeds": list(judgement.seeds),
-        "cut": list(study.scale(judgement.scale).cut),
-        "runs": _digests(judgement),
-        "missing_runs": [list(key) for key in judgement.missing],
-        "tables": {name: [_cell(each) for each in cells] for name, cells in judgement.tables.items()},
-        "searches": {
-            name: None
-            if found.threshold is None
-            else {
-                key: getattr(found.threshold, key)
-                for key in ("keys", "first", "sure", "ruled_out", "by_seed")
-            }
-            for name, found in judgement.searches.items()
-        },
-        "claims": claims_table(judgement).to_dict("records"),
-        "findings": {finding.title: list(finding.sentences) for finding in judgement.findings},
-        "readings": list(study.readings),
-        "alpha": study.alpha,
-    }
-    plain: dict[str, Any] = _plain(whole)
-    return plain
-
-
-def _digests(judgement: Judgement) -> dict[str, dict[str, str]]:
-    """The finished runs by variant and seed: the digest names the folder of a run."""
-    find, variants = judgement.reader.find, judgement.study.needs(judgement.scale)
-    found = {variant: {seed: find(variant, seed) for seed in judgement.seeds} for variant in variants}
-    return {
-        variant: {str(seed): str(run.status["digest"]) for seed, run in runs.items() if run is not None}
-        for variant, runs in found.items()
-    }
-
-
-def _cell(judged: Judged) -> dict[str, Any]:
-    cell = judged.cell
-    return {
-        "row": cell.row,
-        "column": cell.column,
-        "value": cell.value.words,
-        "unit": cell.value.unit,
-        "mean": judged.mean,
-        "error": judged.error,
-        "by_seed": {str(seed): value for seed, value in judged.by_seed.items()},
-        "paper": cell.paper,
-        "paper_error": cell.paper_error,
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    return value

@@ -11,14 +11,40 @@ from typing import Any
 
 from fedroam.analysis.statistics.verdicts import ALPHA
 from fedroam.errors import InputError, unknown
-from fedroam.experiment import Experiment, overlay, read_settings
+from fedroam.experiment import Experiment
+from fedroam.planning import overlay, read_settings
 from fedroam.study.claims import Claim
-from fedroam.study.findings import Tell
+from fedroam.study.findings import Describe
 from fedroam.study.items import Figure, Search, Table
+from fedroam.study.values import Item, Settings, StudyVariant, needed
 
 # Settings laid over others; or a function of the scale's name that gives them.
-Changes = Mapping[str, Any] | Callable[[str], Mapping[str, Any]]
-Item = Table | Search | Figure | Claim
+Changes = Settings | Callable[[str], Settings]
+
+
+def declared(names: Iterable[str]) -> dict[str, Changes]:
+    """The settings of those variants that carry them, by name, in the order in which they are first named.
+
+    Raises InputError where two of one name have other settings.
+    """
+    found: dict[str, StudyVariant] = {}
+    for variant in names:
+        if isinstance(variant, StudyVariant):
+            first = found.setdefault(variant, variant)
+            if (first.settings, first.at) != (variant.settings, variant.at):
+                raise InputError(f"variant {variant!s}: declared twice, with other settings the second time")
+    return {name: variant.changes for name, variant in found.items()}
+
+
+def declared_by(items: Iterable[Item]) -> dict[str, Changes]:
+    """The variants that items declare by naming them, in the order of the items (see `declared`)."""
+    return declared(variant for item in items for variant in item.variants)
+
+
+def all_but(items: Iterable[Item], kept: Iterable[Item]) -> tuple[str, ...]:
+    """The variants that some of `items` needs and none of `kept`: what a scale that shows these alone leaves out."""
+    there = set(needed(kept))
+    return tuple(variant for variant in needed(items) if variant not in there)
 
 
 @dataclass(frozen=True)
@@ -30,7 +56,7 @@ class Scale:
     """
 
     seeds: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
 
@@ -43,7 +69,7 @@ class Study:
     variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of
     the claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path
     as the settings name it, what makes it: see `make_files`); readings: what was read into the paper, a sentence each;
-    findings: what the runs say beyond the claims, computed from them (see `papers.findings`). Raises InputError where
+    findings: what the runs say beyond the claims, computed from them (see `study.findings`). Raises InputError where
     a name is doubled or leads nowhere.
     """
 
@@ -51,7 +77,7 @@ class Study:
     title: str
     paper: str
     about: str
-    base: str | Mapping[str, Any]
+    base: str | Settings
     variants: Mapping[str, Changes]
     scales: Mapping[str, Scale]
     tables: tuple[Table, ...] = ()
@@ -61,20 +87,14 @@ class Study:
     alpha: float = ALPHA
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
     readings: tuple[str, ...] = ()
-    findings: Tell | None = None
+    findings: Describe | None = None
 
     def __post_init__(self) -> None:
-        for name in (self.name, *self.variants, *self.scales):
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._=,+-]*", name):
-                raise InputError(
-                    f"study {self.name}: {name!r}: allowed are letters, digits and . _ = , + - in a name"
-                )
         names = [item.name for item in self._items()]
+        for name in (self.name, *self.variants, *self.scales):
+            self._check_name(repr(name), name, r"[A-Za-z0-9._=,+-]*", "letters, digits and . _ = , + -")
         for name in names:
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
-                raise InputError(
-                    f"study {self.name}: item {name!r}: allowed are letters, digits, - and _ in a name"
-                )
+            self._check_name(f"item {name!r}", name, r"[A-Za-z0-9_-]*", "letters, digits, - and _")
             if names.count(name) > 1:
                 raise InputError(f"study {self.name}: two items are called {name!r}")
         for item in self._items():
@@ -93,6 +113,10 @@ class Study:
             for variant in scale.without:
                 if variant not in self.variants:
                     raise unknown(f"variant in scale {name} of study {self.name}", variant, self.variants)
+
+    def _check_name(self, what: str, name: str, pattern: str, allowed: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9]" + pattern, name):
+            raise InputError(f"study {self.name}: {what}: allowed are {allowed} in a name")
 
     def _items(self) -> tuple[Item, ...]:
         return (*self.tables, *self.searches, *self.figures, *self.claims)
@@ -116,9 +140,8 @@ class Study:
 
     def needs(self, scale: str, items: Iterable[Item] | None = None) -> tuple[str, ...]:
         """The variants that items need (default: all of them) and that this scale runs, in the study's order."""
-        wanted = {v for item in (self._items() if items is None else items) for v in item.variants}
-        without = self.scale(scale).without
-        return tuple(v for v in self.variants if v in wanted and v not in without)
+        wanted = set(needed(self._items() if items is None else items)) - set(self.scale(scale).without)
+        return tuple(variant for variant in self.variants if variant in wanted)
 
     def can(self, item: Item, scale: str) -> bool:
         """Whether a scale runs all that an item needs."""
@@ -132,7 +155,7 @@ class Study:
             raise InputError(f"study {self.name}, scale {scale}, variant {variant}: {error}") from None
 
     def notes(self, scale: str) -> tuple[str, ...]:
-        """What was left out where a variant changes the kind of a part (see `experiment.overlay`)."""
+        """What was left out where a variant changes the kind of a part (see `planning.overlay`)."""
         notes: list[str] = []
         for variant in self.needs(scale):
             self._settings(variant, scale, 0, notes)

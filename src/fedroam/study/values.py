@@ -1,17 +1,83 @@
-"""What a study speaks of: a measure of a run, and values made of measures of variants."""
+"""What a study speaks of: variants, a measure of a run, and values made of measures of variants."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
+from fedroam.planning import overlay
 from fedroam.recording import Run
 
+# Settings of an experiment, as in a TOML file, to be laid over others.
+Settings = Mapping[str, Any]
 # The finished run of a variant and seed, or None where there is none.
 Find = Callable[[str, int], Run | None]
+
+
+class StudyVariant(str):
+    """The name of a variant that carries its settings, so that whoever names the variant declares it, too.
+
+    settings: laid over the study's base and scale; at: further ones, laid over these at a scale, by the scale's name.
+    Two variants are equal if their names are (see `study.declared`, which refuses other settings of one name).
+    """
+
+    __slots__ = ("at", "settings")
+
+    settings: Settings
+    at: Mapping[str, Settings]
+
+    def __new__(cls, name: str, settings: Settings, at: Mapping[str, Settings] | None = None) -> Self:
+        """A name, its settings, and by a scale's name those that are laid over them there."""
+        self = super().__new__(cls, name)
+        self.settings, self.at = settings, at or {}
+        return self
+
+    def changes(self, scale: str) -> Settings:
+        """Its settings at a scale."""
+        return overlay(self.settings, self.at.get(scale, {}), [])
+
+
+class NeedsRuns(Protocol):
+    """Whatever is computed from the runs of variants."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
+        ...
+
+
+Kind = Literal["table", "search", "figure", "claim"]
+
+
+class Item(Protocol):
+    """A table, search, figure or claim of a study."""
+
+    kind: ClassVar[Kind]
+
+    @property
+    def name(self) -> str:
+        """What it is called on the command line, and its file."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """Its heading."""
+        ...
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants whose runs it needs."""
+        ...
+
+
+def needed(parts: Iterable[NeedsRuns]) -> tuple[str, ...]:
+    """The variants that any of several parts needs, each once, in order."""
+    return tuple(dict.fromkeys(variant for part in parts for variant in part.variants))
 
 
 @dataclass(frozen=True)
@@ -19,17 +85,25 @@ class Measure:
     """A number of a finished run.
 
     name: in words, e.g. "final accuracy"; unit: "%", "rounds", "J", ...; number: the function, whose result is in
-    that unit (NaN: undefined, inf: never reached); digits: how many to print after the point.
+    that unit (NaN: undefined, inf: never reached); digits: how many to print after the point. alike: a key of a run;
+    all runs of one key have the same number, which is then computed once. factors: of a product (see `product`).
     """
 
     name: str
     unit: str
     number: Callable[[Run], float]
     digits: int = 1
+    alike: Callable[[Run], Hashable] | None = None
+    factors: tuple[Measure, ...] = ()
 
     def of(self, variant: str) -> Value:
         """The measure of a variant, one number a seed."""
         return Value((Term(1.0, self, variant),))
+
+
+def product(name: str, unit: str, first: Measure, second: Measure) -> Measure:
+    """One measure of a run times another."""
+    return Measure(name, unit, lambda run: first.number(run) * second.number(run), factors=(first, second))
 
 
 @dataclass(frozen=True)
@@ -39,6 +113,10 @@ class Term:
     weight: float
     measure: Measure
     variant: str
+
+
+# The measure of a term in some seed; None where its run has not finished.
+NumberOf = Callable[[Term], float | None]
 
 
 @dataclass(frozen=True)
@@ -81,9 +159,22 @@ class Value:
         return " and ".join(units)
 
     @property
+    def measures(self) -> frozenset[str]:
+        """The names of its measures."""
+        return frozenset(term.measure.name for term in self.terms)
+
+    @property
     def digits(self) -> int:
         """How many to print after the point."""
         return max((term.measure.digits for term in self.terms), default=1)
+
+    def number(self, of: NumberOf) -> float | None:
+        """The sum, where `of` gives each term's measure; None where it lacks one."""
+        numbers = [of(term) for term in self.terms]
+        known = [number for number in numbers if number is not None]
+        if len(known) < len(numbers):
+            return None
+        return float(sum(term.weight * number for term, number in zip(self.terms, known, strict=True)))
 
     @property
     def words(self) -> str:
@@ -128,12 +219,25 @@ class Quotient:
     @property
     def variants(self) -> tuple[str, ...]:
         """The variants whose runs it needs."""
-        return tuple(dict.fromkeys([*self.first.variants, *self.second.variants]))
+        return needed([self.first, self.second])
+
+    @property
+    def measures(self) -> frozenset[str]:
+        """No names: a quotient is a measure of its own."""
+        return frozenset()
 
     @property
     def unit(self) -> str:
         """`times`."""
         return "times"
+
+    def number(self, of: NumberOf) -> float | None:
+        """The quotient, where `of` gives each term's measure; None where it lacks one."""
+        first, second = self.first.number(of), self.second.number(of)
+        if first is None or second is None:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.divide(first, second))
 
     @property
     def words(self) -> str:
@@ -147,28 +251,35 @@ class Reader:
     def __init__(self, find: Find, seeds: Iterable[int]) -> None:
         self.find = find
         self.seeds = tuple(seeds)
-        self._known: dict[tuple[Any, str, int], float | None] = {}
+        self._by_run: dict[tuple[Measure, str, int], float | None] = {}
+        self._by_key: dict[tuple[Measure, Hashable], float] = {}
 
     def __call__(self, value: Value | Quotient) -> dict[int, float]:
-        """By seed, for the seeds whose runs have all finished."""
-        if isinstance(value, Quotient):
-            first, second = self(value.first), self(value.second)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return {s: float(np.divide(first[s], second[s])) for s in first if s in second}
-        found = {}
-        for seed in self.seeds:
-            parts = [self._number(term, seed) for term in value.terms]
-            if all(part is not None for part in parts):
-                weights = [term.weight for term in value.terms]
-                found[seed] = float(sum(w * p for w, p in zip(weights, parts, strict=True) if p is not None))
-        return found
+        """A value by seed, for the seeds whose runs have all finished."""
+        found = {seed: value.number(partial(self._term, seed)) for seed in self.seeds}
+        return {seed: number for seed, number in found.items() if number is not None}
 
-    def _number(self, term: Term, seed: int) -> float | None:
+    def runs(self, variant: str) -> list[Run]:
+        """The finished runs of a variant, in the order of seeds."""
+        return [run for seed in self.seeds if (run := self.find(variant, seed)) is not None]
+
+    def measured(self, measure: Measure, run: Run) -> float:
+        """A measure of a run, or of one that is alike for it."""
+        if measure.factors:
+            return math.prod(self.measured(factor, run) for factor in measure.factors)
+        if measure.alike is None:
+            return float(measure.number(run))
+        key = (measure, measure.alike(run))
+        if key not in self._by_key:
+            self._by_key[key] = float(measure.number(run))
+        return self._by_key[key]
+
+    def _term(self, seed: int, term: Term) -> float | None:
         key = (term.measure, term.variant, seed)
-        if key not in self._known:
+        if key not in self._by_run:
             run = self.find(term.variant, seed)
-            self._known[key] = None if run is None else float(term.measure.number(run))
-        return self._known[key]
+            self._by_run[key] = None if run is None else self.measured(term.measure, run)
+        return self._by_run[key]
 
 
 def together(found: Iterable[Mapping[int, float]]) -> list[list[float]]:

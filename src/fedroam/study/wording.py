@@ -1,45 +1,147 @@
-"""How a claim was tested, in words: one test in full, many in short, with each of them to be unfolded."""
+"""What pages and terminal say of a study's results: of numbers, cells, searches and tests, in words.
+
+One test is told in full; many are told in short, with each of them to be unfolded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
-from fedroam.study.claims import Beyond, Claim, Every, Test, Within
-from fedroam.study.values import Value
+from fedroam.study.claims import Claim, Test
+from fedroam.study.evaluation import CellResult, SearchResult
+from fedroam.study.items import Table
 
 FEW = 3  # tests that are told in full
 _NAMED = 4  # of those that point the other way, how many are named
+MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+NOT_HERE = "not at this scale"
+
+
+def number(value: float, error: float, digits: int, signed: bool = False) -> str:
+    """`59.3 ± 4.5`, `never` for infinity, a dash for no number."""
+    if math.isnan(value):
+        return NONE
+    if math.isinf(value):
+        return "never"
+    text = f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+    return f"{text} ± {error:.{digits}f}" if math.isfinite(error) else text
+
+
+def ours(result: CellResult) -> str:
+    """Our number, with its error."""
+    if not result.possible:
+        return NOT_HERE
+    if not result.n:
+        return "not run yet"
+    value = result.cell.value
+    return number(result.mean, result.error, value.digits, value.unit == "points")
+
+
+def papers(result: CellResult) -> str:
+    """The paper's number, with its error if it gives one."""
+    cell = result.cell
+    if cell.paper is None:
+        return NONE
+    error = math.nan if cell.paper_error is None else cell.paper_error
+    return number(cell.paper, error, max(cell.value.digits, 1), cell.value.unit == "points")
+
+
+def search_words(result: SearchResult) -> str:
+    """The result of a search, and the paper's."""
+    said = NOT_HERE if result.threshold is None else result.threshold.words()
+    return said + ("" if result.search.paper is None else f". Paper: {result.search.paper:g}")
+
+
+def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
+    """A sentence for each column of percentages and each baseline: the rows whose mean is not above the baseline's.
+
+    Means are over the seeds that both have. Rows ahead by no more than the standard error of the difference paired by
+    seed are named too. No sentence where a column has no number of the baseline or of any other row.
+    """
+    there = {
+        (each.cell.column, each.cell.row): each for each in cells if each.cell.value.unit == "%" and each.n
+    }
+    rows = [row for row in dict.fromkeys(each.cell.row for each in cells) if row not in table.baselines]
+    sentences = []
+    for column in dict.fromkeys(column for column, _ in there):
+        for baseline in table.baselines:
+            gaps = {row: _gaps(there, column, row, baseline) for row in rows}
+            known = {row: gap for row, gap in gaps.items() if len(gap)}
+            if known:
+                sentences.append(f"{column}: {_sentence(known, baseline)}")
+    return sentences
+
+
+def _gaps(there: dict[tuple[str, str], CellResult], column: str, row: str, baseline: str) -> np.ndarray:
+    """How far a row is ahead of a baseline, one number a seed that both have."""
+    if (column, row) not in there or (column, baseline) not in there:
+        return np.zeros(0)
+    own, base = there[column, row].by_seed, there[column, baseline].by_seed
+    return np.array([own[seed] - base[seed] for seed in own if seed in base])
+
+
+def _sentence(gaps: dict[str, np.ndarray], baseline: str) -> str:
+    behind = [row for row, gap in gaps.items() if not gap.mean() > 0]
+    close = [
+        row
+        for row, gap in gaps.items()
+        if row not in behind and len(gap) > 1 and gap.mean() <= gap.std(ddof=1) / np.sqrt(len(gap))
+    ]
+    if not behind:
+        said = f"every method is above {baseline}"
+    else:
+        said = f"{len(behind)} of {len(gaps)} do not beat {baseline}, so they are of no use to their users here: "
+        said += ", ".join(behind)
+    return said + (f" (within a standard error of it: {', '.join(close)})" if close else "") + "."
+
+
+def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
+    """The numbers of a test: `+33.7 ± 3.1 points (n = 3), 95 % interval +20.2 to +47.2; one-sided t(2) = 10.8`."""
+    if evidence.n == 0 or math.isnan(evidence.estimate):
+        return f"n = {evidence.n}" + (f"; {evidence.note}" if evidence.note else "")
+    sign = "" if unit in ("%", "rounds", "times") else "+"
+
+    def text(value: float) -> str:
+        return f"{value:{sign}.{digits}f}".replace("-", "−").replace("inf", "∞")
+
+    words = text(evidence.estimate)
+    ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
+    words += f" ± {evidence.error:.{digits}f}" if math.isfinite(evidence.error) and not ratio else ""
+    words += f" {unit}".rstrip() + f" (n = {evidence.n})"
+    if math.isfinite(evidence.low):
+        words += f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
+    words += f"; {evidence.test}"
+    if math.isfinite(evidence.df):
+        words += f", t({evidence.df:.0f}) = {evidence.statistic:.2f}".replace("-", "−")
+    return words + (f"; {evidence.note}" if evidence.note else "")
 
 
 @dataclass(frozen=True)
-class Part:
+class Comparison:
     """One test of a claim and what the runs say of it."""
 
     test: Test
     evidence: Evidence
 
     @property
+    def measures(self) -> frozenset[str]:
+        """The names of the measures of a test of one value; none of another."""
+        return self.test.compared[0].measures if self.test.asked else frozenset()
+
+    @property
     def label(self) -> str:
         """What is compared, without the measure where there is only one: `fedgh,n=10 − fedavg,n=10`."""
-        names = _measures(self.test)
-        if len(names) != 1:
+        if len(self.measures) != 1:
             return self.test.words
-        name = names.pop()
-        return self._value.replace(f"{name} of ", "").replace(f"{name}, mean of", "mean of")
-
-    @property
-    def asked(self) -> str:
-        """The bound, `> 0 points`; empty for a test of another form."""
-        if isinstance(self.test, Beyond | Within):
-            return self.test.words.removeprefix(self._value).strip()
-        return ""
-
-    @property
-    def _value(self) -> str:
-        value = getattr(self.test, "value", None)
-        return "" if value is None else str(value.words)
+        (name,) = self.measures
+        value = self.test.compared[0].words
+        return value.replace(f"{name} of ", "").replace(f"{name}, mean of", "mean of")
 
     @property
     def size(self) -> str:
@@ -52,23 +154,9 @@ class Part:
         return self.evidence.n > 1 and self.evidence.estimate == self.evidence.estimate
 
 
-def parts_of(test: Test, evidence: Evidence) -> list[Part]:
+def comparisons(claim: Claim, evidence: Evidence) -> list[Comparison]:
     """The tests that a claim is made of, with what the runs say of each (see `Verdict.evidence`)."""
-    return list(_walk(test, evidence))
-
-
-def _walk(test: Test, evidence: Evidence) -> Iterator[Part]:
-    if isinstance(test, Every) and len(evidence.parts) == len(test.tests):
-        for part, found in zip(test.tests, evidence.parts, strict=True):
-            yield from _walk(part, found)
-    else:
-        yield Part(test, evidence)
-
-
-def _measures(test: Test) -> set[str]:
-    """The names of the measures of a test of one value; none of another."""
-    value = getattr(test, "value", None)
-    return {term.measure.name for term in value.terms} if isinstance(value, Value) else set()
+    return [Comparison(test, found) for test, found in claim.test.parts(evidence)]
 
 
 def in_short(claim: Claim, evidence: Evidence | None) -> str:
@@ -77,12 +165,12 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
     Of more than `FEW` tests: how many, the smallest and the largest estimate, and those that point the other way
     (an estimate on the wrong side of its bound: not yet evidence against it), the farthest first.
     """
-    parts = [] if evidence is None else parts_of(claim.test, evidence)
-    count = len(parts) or (len(claim.test.tests) if isinstance(claim.test, Every) else 1)
+    parts = [] if evidence is None else comparisons(claim, evidence)
+    count = len(parts) or max(len(claim.test.tests), 1)
     if count <= FEW:
         return claim.test.words
-    asked = {part.asked for part in parts}
-    measures = {frozenset(_measures(part.test)) for part in parts}
+    asked = {part.test.asked for part in parts}
+    measures = {part.measures for part in parts}
     said = f"{count} comparisons"
     said += f" of {next(iter(names))}" if len(measures) == 1 and len(names := measures.pop()) == 1 else ""
     said += f", each {asked.pop()}" if len(asked) == 1 and "" not in asked else ""
@@ -104,7 +192,7 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
 
 def weakest(claim: Claim, evidence: Evidence) -> str:
     """Which of several tests the shown numbers are of; empty where there is one."""
-    parts = parts_of(claim.test, evidence)
+    parts = comparisons(claim, evidence)
     for part in parts if len(parts) > 1 else []:
         found = part.evidence
         if (found.p_holds, found.estimate, found.values) == (

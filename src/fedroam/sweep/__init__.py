@@ -1,6 +1,5 @@
 """Sweeps: many runs at once, each identified by its digest, and one table over all of them."""
 
-from fedroam.planning.sweep_plan import Refused, SweepPlan, SweepRun, sweep_plan
 from fedroam.sweep.estimate import Estimate, estimate
 from fedroam.sweep.folder import Sweep, SweptRun, open_sweep
 from fedroam.sweep.progress import Event, Observer, Progress
@@ -11,13 +10,9 @@ __all__ = [
     "Event",
     "Observer",
     "Progress",
-    "Refused",
     "Sweep",
-    "SweepPlan",
-    "SweepRun",
     "SweptRun",
     "estimate",
     "open_sweep",
     "run_sweep",
-    "sweep_plan",
 ]

@@ -17,18 +17,22 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedroam.components import Part, use
 from fedroam.data import Dataset, forget, name_of, offer
 from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.learning.cpu.workers import cores
 from fedroam.sweep.limits import limit_memory, restore
-from fedroam.sweep.local import TRIES, Hear
+from fedroam.sweep.local import TRIES
+from fedroam.sweep.messages import Begun, Done, Failed, Message, RoundDone, RunTask, Stopped
 from fedroam.sweep.progress import Progress
-from fedroam.sweep.sharing import arrays_of, describe, load_all, rebuild
-from fedroam.sweep.worker import Message, one_thread, perform, reason_of
+from fedroam.sweep.sharing import DatasetFacts, arrays_of, describe, load_all, rebuild
+from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
 
 LOCAL = "local"  # the address that means: a cluster of this machine alone, for this sweep alone
 TOKEN = ".token"  # in the sweep's folder while it runs: a node that can read it sees the folder
@@ -37,42 +41,69 @@ PING = 0.5  # seconds between two questions of a task whether to stop
 _loaded: set[str] = set()  # own parts that this process has loaded, by the digest of their text
 
 
-class Board:
+class MessageBoard:
     """An actor that tasks tell how far they are, and ask whether to stop."""
 
     def __init__(self) -> None:
-        self._notes: dict[str, Message] = {}
+        self._news: dict[str, RoundDone] = {}
         self._stop = False
 
-    def note(self, digest: str, message: Message | None) -> bool:
-        """Take down a task's last word (if any); whether it is to stop."""
-        if message is not None:
-            old = self._notes.get(digest, {})
-            if message.get("accuracy") is None:
-                message = {**message, "accuracy": old.get("accuracy")}
-            self._notes[digest] = message
+    def post(self, digest: str, news: RoundDone | None) -> bool:
+        """Take down how far a task has come (if it says so); whether it is to stop."""
+        if news is not None:
+            old = self._news.get(digest)
+            if news.accuracy is None and old is not None:
+                news = RoundDone(news.round, old.accuracy)
+            self._news[digest] = news
         return self._stop
 
-    def take(self, stop: bool) -> dict[str, Message]:
-        """All words since the last call; with `stop`, all tasks are to stop."""
+    def collect(self, stop: bool) -> dict[str, RoundDone]:
+        """All news since the last call, by digest; with `stop`, all tasks are to stop."""
         self._stop = self._stop or stop
-        notes, self._notes = self._notes, {}
-        return notes
+        news, self._news = self._news, {}
+        return news
 
 
-def work_on_ray(
-    tasks: Iterable[Message],
-    hear: Hear,
+@dataclass(frozen=True)
+class NodeSetup:
+    """What every task needs besides its run.
+
+    sources: names and texts of the files of own parts; modules: names of modules that define parts; root, token: the
+    sweep's folder, and what its token file says; memory: bytes that a task may take, or None.
+    """
+
+    sources: tuple[tuple[str, str], ...]
+    modules: tuple[str, ...]
+    root: str
+    token: str
+    memory: int | None
+
+
+@dataclass(frozen=True)
+class SharedDataset:
+    """A data set in Ray's object store."""
+
+    facts: DatasetFacts
+    arrays: dict[str, np.ndarray]
+
+
+# How a run ended, and its folder's files where the node does not see the folder.
+Result = tuple[Done | Failed | Stopped, dict[str, bytes] | None]
+
+
+def run_on_ray(
+    tasks: Iterable[RunTask],
+    on_message: Callable[[RunTask, Message], None],
     stop: Callable[[], bool],
     parts: Iterable[Part],
-    setting: Mapping[str, Any],
+    setup: Setup,
     root: Path,
     address: str,
     workers: int,
     memory: float | None,
     progress: Progress,
 ) -> None:
-    """Like `local.Crew.work`, on a Ray cluster. memory: bytes for all runs in hand together.
+    """Do the tasks as `local.WorkerPool.run` does, on a Ray cluster. memory: bytes for all runs in hand together.
 
     A worker process or a node that dies is Ray's business: the task is tried again, at most `TRIES` times in all.
     """
@@ -88,33 +119,27 @@ def work_on_ray(
         stored: dict[str, Any] = {}
 
         def put(part: Part, dataset: Dataset) -> None:
-            stored[name_of(part)] = ray.put({"facts": describe(part, dataset), "arrays": arrays_of(dataset)})
+            stored[name_of(part)] = ray.put(SharedDataset(describe(part, dataset), arrays_of(dataset)))
 
         load_all(parts, put)
         token.write_text(secrets.token_hex(16))
-        common = _common(setting, root, None if memory is None else int(memory / limit))
-        board = ray.remote(Board).options(num_cpus=0, max_restarts=-1).remote()
+        node = _node_setup(setup, root, None if memory is None else int(memory / limit))
+        board = ray.remote(MessageBoard).options(num_cpus=0, max_restarts=-1).remote()
         remote = ray.remote(_task).options(num_cpus=1, max_retries=TRIES - 1)
 
-        def submit(task: Message) -> Any:
-            return remote.remote(task, common, stored.get(task["data"]), board)
+        def submit(task: RunTask) -> Any:
+            return remote.remote(task, node, stored.get(task.data), board)
 
-        _follow(ray, deque(tasks), submit, board, hear, stop, limit if workers else 2 * limit)
+        _submit_all(ray, deque(tasks), submit, board, on_message, stop, limit if workers else 2 * limit)
     finally:
         token.unlink(missing_ok=True)
         if ours:
             ray.shutdown()
 
 
-def _common(setting: Mapping[str, Any], root: Path, memory: int | None) -> dict[str, Any]:
-    """What every task needs to know besides its run."""
-    return {
-        "sources": [(Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setting["use"]],
-        "modules": list(setting["modules"]),
-        "root": str(root.resolve()),
-        "token": (root / TOKEN).read_text(),
-        "memory": memory,
-    }
+def _node_setup(setup: Setup, root: Path, memory: int | None) -> NodeSetup:
+    sources = tuple((Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setup.use)
+    return NodeSetup(sources, setup.modules, str(root.resolve()), (root / TOKEN).read_text(), memory)
 
 
 def _ray() -> Any:
@@ -137,66 +162,66 @@ def _connect(ray: Any, address: str, workers: int) -> None:
         raise InputError(f"--ray {address}: no Ray cluster there ({reason_of(error)})") from None
 
 
-def _follow(
+def _submit_all(
     ray: Any,
-    waiting: deque[Message],
-    submit: Callable[[Message], Any],
+    waiting: deque[RunTask],
+    submit: Callable[[RunTask], Any],
     board: Any,
-    hear: Hear,
+    on_message: Callable[[RunTask, Message], None],
     stop: Callable[[], bool],
     window: int,
 ) -> None:
     """Keep up to `window` tasks submitted, and pass on what is heard of them."""
-    flying: dict[Any, Message] = {}
+    submitted: dict[Any, RunTask] = {}
     begun: set[str] = set()
     stopped = False
 
-    def begin(task: Message) -> None:
-        if task["digest"] not in begun:
-            begun.add(task["digest"])
-            hear(task, {"is": "begun"})
+    def begin(task: RunTask) -> None:
+        if task.digest not in begun:
+            begun.add(task.digest)
+            on_message(task, Begun())
 
     try:
-        while waiting or flying:
+        while waiting or submitted:
             if stop() and not stopped:
                 stopped = True
                 waiting.clear()
-            while waiting and len(flying) < window:
+            while waiting and len(submitted) < window:
                 task = waiting.popleft()
-                flying[submit(task)] = task
-            if not flying:
+                submitted[submit(task)] = task
+            if not submitted:
                 break
-            ready, _ = ray.wait(list(flying), timeout=POLL)
+            ready, _ = ray.wait(list(submitted), timeout=POLL)
             with contextlib.suppress(ray.exceptions.RayError):  # the board's node died: it will be back
-                words = ray.get(board.take.remote(stopped))
-                for task in flying.values():
-                    if task["digest"] in words:
+                news: dict[str, RoundDone] = ray.get(board.collect.remote(stopped))
+                for task in submitted.values():
+                    if task.digest in news:
                         begin(task)
-                        hear(task, words[task["digest"]])
+                        on_message(task, news[task.digest])
             for reference in ready:
-                task = flying.pop(reference)
+                task = submitted.pop(reference)
                 message = _result(ray, reference, task)
-                if message["is"] == "interrupted" and task["digest"] not in begun:
+                if isinstance(message, Stopped) and task.digest not in begun:
                     continue
                 begin(task)
-                hear(task, message)
+                on_message(task, message)
     finally:
-        for reference in flying:  # only where something went wrong here
+        for reference in submitted:  # only where something went wrong here
             with contextlib.suppress(ray.exceptions.RayError):
                 ray.cancel(reference, force=True)
 
 
-def _result(ray: Any, reference: Any, task: Message) -> Message:
+def _result(ray: Any, reference: Any, task: RunTask) -> Done | Failed | Stopped:
     """How a task ended; files that it sent are put into place."""
     try:
-        message: Message = ray.get(reference)
+        result: Result = ray.get(reference)
     except ray.exceptions.WorkerCrashedError:
-        return {"is": "failed", "reason": f"its worker died, {TRIES} times"}
+        return Failed(f"its worker died, {TRIES} times")
     except ray.exceptions.RayError as error:
-        return {"is": "failed", "reason": brief(error)}
-    files = message.pop("files", None)
+        return Failed(brief(error))
+    message, files = result
     if files is not None:
-        _store(Path(task["folder"]), files)
+        _store(Path(task.folder), files)
     return message
 
 
@@ -222,19 +247,19 @@ def _store(folder: Path, files: Mapping[str, bytes]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _task(task: Message, common: Mapping[str, Any], data: Mapping[str, Any] | None, board: Any) -> Message:
+def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any) -> Result:
     """Do a run on some node, in a worker process of Ray's."""
     import ray
 
-    if ray.get(board.note.remote(task["digest"], None)):
-        return {"is": "interrupted"}
+    if ray.get(board.post.remote(task.digest, None)):
+        return Stopped(), None
     try:
         one_thread()
-        _load_parts(common["sources"], common["modules"])
+        _load_parts(node.sources, node.modules)
     except Exception as error:
-        return {"is": "failed", "reason": reason_of(error)}
+        return Failed(reason_of(error)), None
     if data is not None:
-        facts, arrays = data["facts"], data["arrays"]
+        facts, arrays = data.facts, data.arrays
         offer(facts["part"], lambda: rebuild(facts, arrays))
     asked, answer, wanted = 0.0, None, False
 
@@ -245,32 +270,33 @@ def _task(task: Message, common: Mapping[str, Any], data: Mapping[str, Any] | No
                 wanted = wanted or bool(ray.get(answer))
             answer = None
         if answer is None and time.monotonic() - asked > PING:
-            asked, answer = time.monotonic(), board.note.remote(task["digest"], None)
+            asked, answer = time.monotonic(), board.post.remote(task.digest, None)
         return wanted
 
     last: Any = None
 
-    def tell(message: Message) -> None:
+    def send(news: RoundDone) -> None:
         nonlocal last
-        last = board.note.remote(task["digest"], message)
+        last = board.post.remote(task.digest, news)
 
-    there = Path(common["root"]) / TOKEN
-    seen = there.exists() and there.read_text() == common["token"]
-    folder = Path(task["folder"]) if seen else _own_folder(common["token"], task["digest"])
-    former = limit_memory(common["memory"]) if common["memory"] is not None else None
+    there = Path(node.root) / TOKEN
+    seen = there.exists() and there.read_text() == node.token
+    folder = Path(task.folder) if seen else _own_folder(node.token, task.digest)
+    former = limit_memory(node.memory) if node.memory is not None else None
     try:
-        result = perform({**task, "folder": str(folder)}, tell, stopping, common["memory"])
+        result = do_run(replace(task, folder=str(folder)), send, stopping, node.memory)
     finally:
         restore(former)
         forget()
     if last is not None:
         with contextlib.suppress(ray.exceptions.RayError):
             ray.get(last)  # the end is not to overtake the last round
-    if not seen and result["is"] != "interrupted":
-        files = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
-        result["files"] = {str(path.relative_to(folder)): path.read_bytes() for path in files}
-        shutil.rmtree(folder, ignore_errors=True)
-    return result
+    if seen or isinstance(result, Stopped):
+        return result, None
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.name != ".lock"]
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    shutil.rmtree(folder, ignore_errors=True)
+    return result, files
 
 
 def _own_folder(token: str, digest: str) -> Path:

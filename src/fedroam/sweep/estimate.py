@@ -19,12 +19,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from fedroam.data import as_batch, forget, load_dataset
 from fedroam.experiment import Experiment
 from fedroam.learning import Layout, make_network
-from fedroam.planning.sweep_plan import SweepRun
+from fedroam.planning import SweepRun
 from fedroam.randomness import stream
-from fedroam.sweep.local import Crew, warm_up
+from fedroam.sweep.local import WorkerPool, warm_up
 from fedroam.sweep.measuring import UnitCosts
+from fedroam.sweep.messages import Failed, MeasureTask, Message
 from fedroam.sweep.sharing import offer_shared, write_shared
-from fedroam.sweep.worker import Message
+from fedroam.sweep.worker import Setup
 
 BUDGET = 2.0  # seconds of rounds that a measurement may take
 MOST = 8  # variants that are measured; the others are placed between them by their rough costs
@@ -37,21 +38,21 @@ COPIES = (
 
 
 @dataclass(frozen=True)
-class Rough:
+class RoughCost:
     """A run's cost without running it: seconds of one core (for comparison only) and bytes of its models."""
 
     seconds: float
     memory: float
 
 
-def rough_costs(runs: Mapping[str, SweepRun]) -> dict[str, Rough]:
-    """Rough costs by digest. Runs that differ in the seed alone cost the same."""
-    known: dict[str, Rough] = {}
+def rough_costs(runs: Mapping[str, SweepRun]) -> dict[str, RoughCost]:
+    """RoughCost costs by digest. Runs that differ in the seed alone cost the same."""
+    known: dict[str, RoughCost] = {}
     costs = {}
     for digest, run in runs.items():
         family = family_of(run.experiment)
         if family not in known:
-            known[family] = rough(run.experiment)
+            known[family] = rough_cost(run.experiment)
         costs[digest] = known[family]
     return costs
 
@@ -61,13 +62,13 @@ def family_of(experiment: Experiment) -> str:
     return experiment.replace(seed=0).digest
 
 
-def alike(experiment: Experiment) -> tuple[str, ...]:
-    """Groups for which `rough` errs alike, the narrowest first: all but the seed in common, or the main parts."""
+def groups_of(experiment: Experiment) -> tuple[str, ...]:
+    """Groups for which `rough_cost` errs alike, the narrowest first: all but the seed in common, or the main parts."""
     parts = (experiment.federation, experiment.model, experiment.data, experiment.mobility)
     return family_of(experiment), " ".join(part.kind for part in parts)
 
 
-def rough(experiment: Experiment) -> Rough:
+def rough_cost(experiment: Experiment) -> RoughCost:
     """From the number of rounds, steps and samples, and the operations of one forward pass.
 
     A run that cannot be judged so, because a part of it fails or is out of the ordinary, counts by its rounds.
@@ -91,9 +92,9 @@ def rough(experiment: Experiment) -> Rough:
         evaluations = math.ceil(rounds / experiment.evaluate_every) + 1
         work = rounds * sum(batches) * BACKWARD + evaluations * tested
         seconds = clients * (work * forward / SPEED + rounds * len(batches) * STEP)
-        return Rough(seconds, 4.0 * COPIES * clients * (layout.size + layout.buffer_size))
+        return RoughCost(seconds, 4.0 * COPIES * clients * (layout.size + layout.buffer_size))
     except Exception:  # whatever is wrong with this run, the run itself will say
-        return Rough(rounds * clients * STEP, 0.0)
+        return RoughCost(rounds * clients * STEP, 0.0)
 
 
 @dataclass(frozen=True)
@@ -148,21 +149,19 @@ def estimate(
             for f in chosen
         ]
 
-        def hear(task: Message, message: Message) -> None:
-            if message["is"] == "measured":
-                found[task["family"]].append(UnitCosts(**{k: v for k, v in message.items() if k != "is"}))
-            elif message["is"] == "failed":
-                failed[task["of"]] = message["reason"]
+        begun, first_ready = time.perf_counter(), 0.0
 
-        setting = {"use": list(use), "modules": list(modules), "data": str(folder / "data"), "memory": None}
-        begun = time.perf_counter()
-        first_ready = [0.0]
+        def on_message(task: MeasureTask, message: Message) -> None:
+            nonlocal first_ready
+            first_ready = first_ready or time.perf_counter() - begun
+            if isinstance(message, UnitCosts):
+                found[task.family].append(message)
+            elif isinstance(message, Failed):
+                failed[task.of] = message.reason
 
-        def hear_first(task: Message, message: Message) -> None:
-            first_ready[0] = first_ready[0] or time.perf_counter() - begun
-            hear(task, message)
-
-        Crew(workers, setting).work(tasks, hear_first, stop)
+        WorkerPool[MeasureTask](workers, Setup(tuple(use), tuple(modules), str(folder / "data"))).run(
+            tasks, on_message, stop
+        )
     ratios, memory = [], []
     by_family: dict[str, float] = {}
     for family in chosen:
@@ -174,9 +173,9 @@ def estimate(
             memory += [one.memory for one in found[family] if one.memory is not None]
     for family in ordered:
         if family not in by_family:
-            by_family[family] = _like(costs[families[family][0]].seconds, ratios)
+            by_family[family] = _in_proportion(costs[families[family][0]].seconds, ratios)
     by_run = {digest: by_family[family] for family, digests in families.items() for digest in digests}
-    total = first_ready[0] + makespan(by_run.values(), workers)
+    total = first_ready + makespan(by_run.values(), workers)
     return Estimate(total, by_run, workers, max(memory, default=None), data, len(ratios), failed)
 
 
@@ -187,19 +186,18 @@ def _copies(variants: int, workers: int) -> int:
 
 def _task(
     runs: Mapping[str, SweepRun], digests: Sequence[str], copy: int, folder: Path, budget: float
-) -> Message:
+) -> MeasureTask:
     """Measure one run of a family, another seed for each copy as far as there are."""
     digest = digests[copy % len(digests)]
     experiment = single_worker(runs[digest].experiment)
-    return {
-        "do": "measure",
-        "digest": f"{digest} {copy}",
-        "of": digest,
-        "family": family_of(experiment),
-        "toml": experiment.toml(),
-        "budget": budget,
-        "folder": str(folder),
-    }
+    return MeasureTask(
+        digest=f"{digest} {copy}",
+        of=digest,
+        family=family_of(experiment),
+        toml=experiment.toml(),
+        budget=budget,
+        folder=str(folder),
+    )
 
 
 def single_worker(experiment: Experiment) -> Experiment:
@@ -211,7 +209,7 @@ def single_worker(experiment: Experiment) -> Experiment:
     return alone if alone.digest == experiment.digest else experiment
 
 
-def _like(cost: float, ratios: Sequence[tuple[float, float]]) -> float:
+def _in_proportion(cost: float, ratios: Sequence[tuple[float, float]]) -> float:
     """Seconds of a run that was not measured: as the measured one of the nearest rough cost, in proportion."""
     if not ratios:
         return cost

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
-from fedroam.planning.sweep_plan import SweepPlan
+from fedroam.planning import SweepPlan
 from fedroam.recording import Run, open_run, read_json, write_json
 
 FILE = "sweep.json"

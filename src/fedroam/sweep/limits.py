@@ -62,7 +62,7 @@ def restore(former: tuple[int, int] | None) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, former)
 
 
-def first_to_die() -> None:
+def die_first() -> None:
     """Ask the system to end this process rather than another when memory runs out: it can be started again."""
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")

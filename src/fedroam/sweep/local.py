@@ -8,21 +8,23 @@ Here each worker has a pipe of its own.
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import os
 import signal
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from fedroam.errors import FedroamError, InputError
-from fedroam.sweep.worker import Message, serve
+from fedroam.sweep import messages
+from fedroam.sweep.worker import Setup, serve
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkServerContext, SpawnContext
 
 FORKSERVER = sys.platform.startswith("linux")
 TRIES = 3  # a task whose worker dies is tried so often in all
@@ -30,17 +32,16 @@ POLL = 0.2  # seconds between two looks at whether to stop
 GRACE = 5.0  # seconds that an idle worker gets to leave by itself
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
-# (task, message): what a worker says of its task. Besides the worker's own messages: {"is": "begun"}, and
-# {"is": "again", "reason": ...} where the worker died and another will take the task up.
-Hear = Callable[[Message, Message], None]
+T = TypeVar("T", bound=messages.Task)
 
 
-def start_context() -> BaseContext:
+def start_context() -> SpawnContext | ForkServerContext:
     """How processes are started. Never by plain fork: this process has threads, and a fork would copy their locks
     but not them. On Linux a fork server loads the libraries once for all workers."""
-    context = multiprocessing.get_context("forkserver" if FORKSERVER else "spawn")
-    if FORKSERVER:
-        context.set_forkserver_preload(["fedroam.sweep.worker"])
+    if not FORKSERVER:
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["fedroam.sweep.worker"])
     return context
 
 
@@ -55,133 +56,150 @@ def warm_up() -> None:
 
 
 @dataclass
-class _Hand:
+class WorkerHandle(Generic[T]):
     """A worker process, as its parent knows it."""
 
     process: BaseProcess
     connection: Connection
     ready: bool = False
-    task: Message | None = field(default=None)
+    task: T | None = None
 
-    def send(self, message: Message) -> None:
+    def send(self, order: messages.Message) -> None:
+        """Tell it something."""
         with contextlib.suppress(OSError):  # a dead worker is noticed when its pipe is read
-            self.connection.send_bytes(json.dumps(message).encode())
+            self.connection.send_bytes(messages.encode(order))
 
 
-class Crew:
-    """Up to `count` worker processes with the same setting (see `worker.equip`)."""
+class WorkerPool(Generic[T]):
+    """Up to `count` worker processes with the same setup."""
 
-    def __init__(self, count: int, setting: Mapping[str, Any]) -> None:
+    def __init__(self, count: int, setup: Setup) -> None:
         self.count = count
-        self.setting = dict(setting)
+        self.setup = setup
         self._context = start_context()
-        self._hands: list[_Hand] = []
-        self._deaths: dict[str, int] = {}
-        self._stillborn = 0
+        self._workers: list[WorkerHandle[T]] = []
+        self._deaths: Counter[str] = Counter()  # of the workers of a task
+        self._failed_starts = 0  # without one that succeeded between
 
-    def work(self, tasks: Iterable[Message], hear: Hear, stop: Callable[[], bool] = lambda: False) -> None:
-        """Do the tasks, each of which has a "digest", in this order; returns when all have ended.
+    def run(
+        self,
+        tasks: Iterable[T],
+        on_message: Callable[[T, messages.Message], None],
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do the tasks in this order; returns when all have ended. on_message(task, message): what is to say of each.
 
         Once `stop()` is true, no further task begins and workers leave theirs at the next safe point. A task whose
         worker dies is tried again, at most `TRIES` times in all, then said to have failed. Raises InputError where
-        workers cannot be equipped, FedroamError where they do not even start. Leaves no process behind.
+        workers cannot be set up, FedroamError where they do not even start. Leaves no process behind.
         """
         waiting = deque(tasks)
         stopped = False
         try:
-            while waiting or any(hand.task for hand in self._hands):
+            while waiting or self._busy():
                 if not stopped and stop():
                     stopped = True
                     waiting.clear()
-                    for hand in self._hands:
-                        hand.send({"do": "stop"})
-                while len(self._hands) < min(self.count, len(waiting) + self._busy()):
-                    self._hands.append(self._hire())
-                for hand in self._spoken():
-                    self._attend(hand, waiting, hear, stopped)
-                for hand in self._hands:
-                    if hand.ready and hand.task is None and waiting:
-                        hand.task = waiting.popleft()
-                        hear(hand.task, {"is": "begun"})
-                        hand.send(hand.task)
+                    for worker in self._workers:
+                        worker.send(messages.Stop())
+                while len(self._workers) < min(self.count, len(waiting) + self._busy()):
+                    self._workers.append(self._start_worker())
+                for worker in self._readable():
+                    try:
+                        message = messages.decode(worker.connection.recv_bytes())
+                    except (EOFError, OSError):
+                        self._handle_death(worker, waiting, on_message, stopped)
+                    else:
+                        self._handle_message(worker, message, on_message)
+                for worker in self._workers:
+                    if worker.ready and worker.task is None and waiting:
+                        worker.task = waiting.popleft()
+                        on_message(worker.task, messages.Begun())
+                        worker.send(worker.task)
         finally:
-            self._dismiss()
+            self._close()
 
     def _busy(self) -> int:
-        return sum(hand.task is not None for hand in self._hands)
+        return sum(worker.task is not None for worker in self._workers)
 
-    def _hire(self) -> _Hand:
+    def _start_worker(self) -> WorkerHandle[T]:
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(  # type: ignore[attr-defined]
-            target=serve, args=(theirs, self.setting), name="fedroam-worker", daemon=True
+        process = self._context.Process(
+            target=serve, args=(theirs, self.setup), name="fedroam-worker", daemon=True
         )
         with _single_threads():
             process.start()
         theirs.close()  # or the end of the worker would not end the pipe
-        return _Hand(process, ours)
+        return WorkerHandle(process, ours)
 
-    def _spoken(self) -> list[_Hand]:
+    def _readable(self) -> list[WorkerHandle[T]]:
         """The workers that have something to say, or are dead."""
-        by_pipe = {hand.connection: hand for hand in self._hands}
+        by_pipe = {worker.connection: worker for worker in self._workers}
         return [by_pipe[pipe] for pipe in wait(list(by_pipe), POLL) if isinstance(pipe, Connection)]
 
-    def _attend(self, hand: _Hand, waiting: deque[Message], hear: Hear, stopped: bool) -> None:
-        try:
-            message = json.loads(hand.connection.recv_bytes())
-        except (EOFError, OSError):
-            self._mourn(hand, waiting, hear, stopped)
-            return
-        if message["is"] == "ready":
-            hand.ready, self._stillborn = True, 0
-        elif message["is"] == "broken":
-            raise InputError(str(message["reason"]))
-        elif hand.task is not None:
-            task = hand.task
-            if message["is"] != "round":
-                hand.task = None
-            if message.get("memory"):  # it ends itself now
-                hand.ready = False
-            hear(task, message)
+    def _handle_message(
+        self,
+        worker: WorkerHandle[T],
+        message: messages.Message,
+        on_message: Callable[[T, messages.Message], None],
+    ) -> None:
+        """Note what a worker says of itself, and pass on what it says of its task."""
+        if isinstance(message, messages.Ready):
+            worker.ready, self._failed_starts = True, 0
+        elif isinstance(message, messages.Broken):
+            raise InputError(message.reason)
+        elif worker.task is not None:
+            task = worker.task
+            if not isinstance(message, messages.RoundDone):
+                worker.task = None
+            if isinstance(message, messages.Failed) and message.out_of_memory:  # it ends itself now
+                worker.ready = False
+            on_message(task, message)
 
-    def _mourn(self, hand: _Hand, waiting: deque[Message], hear: Hear, stopped: bool) -> None:
-        """A worker is dead."""
-        hand.process.join(GRACE)
-        self._hands.remove(hand)
-        hand.connection.close()
-        how = _death(hand.process.exitcode)
-        if hand.task is None:
-            if not hand.ready and hand.process.exitcode != 0:
-                self._stillborn += 1
-                if self._stillborn == TRIES:
+    def _handle_death(
+        self,
+        worker: WorkerHandle[T],
+        waiting: deque[T],
+        on_message: Callable[[T, messages.Message], None],
+        stopped: bool,
+    ) -> None:
+        """Part with a dead worker; its task is tried again, or has failed."""
+        worker.process.join(GRACE)
+        self._workers.remove(worker)
+        worker.connection.close()
+        how, task = _death(worker.process.exitcode), worker.task
+        if task is None:
+            if not worker.ready and worker.process.exitcode != 0:
+                self._failed_starts += 1
+                if self._failed_starts == TRIES:
                     raise FedroamError(
                         f"worker processes cannot start ({how}); a script that runs a sweep needs the line "
                         "if __name__ == '__main__': before it"
                     )
             return
-        task = hand.task
-        deaths = self._deaths[task["digest"]] = self._deaths.get(task["digest"], 0) + 1
+        self._deaths[task.digest] += 1
         if stopped:
-            hear(task, {"is": "interrupted"})
-        elif deaths < TRIES:
-            hear(task, {"is": "again", "reason": how})
+            on_message(task, messages.Stopped())
+        elif self._deaths[task.digest] < TRIES:
+            on_message(task, messages.Again(how))
             # What was to be replaced has been, or the worker died before: either way the ledger knows.
             waiting.appendleft(task)
         else:
-            hear(task, {"is": "failed", "reason": f"{how}, {deaths} times"})
+            on_message(task, messages.Failed(f"{how}, {TRIES} times"))
 
-    def _dismiss(self) -> None:
-        for hand in self._hands:
-            if hand.ready and hand.task is None:
-                hand.send({"do": "close"})
+    def _close(self) -> None:
+        for worker in self._workers:
+            if worker.ready and worker.task is None:
+                worker.send(messages.Close())
             else:
-                hand.process.kill()
-        for hand in self._hands:
-            hand.process.join(GRACE)
-            if hand.process.is_alive():
-                hand.process.kill()
-                hand.process.join()
-            hand.connection.close()
-        self._hands.clear()
+                worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(GRACE)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.connection.close()
+        self._workers.clear()
 
 
 def _death(code: int | None) -> str:

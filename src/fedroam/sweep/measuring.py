@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import time
-import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
 from fedroam import runner
-from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.sweep.limits import peak_memory
 
@@ -50,20 +46,6 @@ class UnitCosts:
 def _count(rounds: int, every: int) -> int:
     """How many of the rounds 1 .. rounds are multiples of `every` or the last."""
     return -(-rounds // every)
-
-
-def measure(task: Mapping[str, Any]) -> dict[str, Any]:
-    """For a worker: {"is": "measured", ...unit costs}, or failed with a reason.
-
-    task: toml (the experiment), budget (seconds that its rounds may take), folder (where to write, below it).
-    """
-    try:
-        experiment = Experiment(**tomllib.loads(task["toml"]))
-        costs = unit_costs(experiment, task["budget"], Path(task["folder"]))
-    except Exception as error:
-        told = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
-        return {"is": "failed", "reason": " ".join(told.split())[:500]}
-    return {"is": "measured", **asdict(costs)}
 
 
 def unit_costs(experiment: Experiment, budget: float, below: Path) -> UnitCosts:

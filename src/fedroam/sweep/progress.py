@@ -35,14 +35,14 @@ class Progress:
     """The state of a sweep. Runs are counted once each, by digest.
 
     total: runs of the sweep; reused: those finished before; costs: the estimated work of the runs that are to be
-    computed now, by digest, in any unit; alike: by digest, groups of runs for which the estimate errs alike, the
+    computed now, by digest, in any unit; groups: by digest, groups of runs for which the estimate errs alike, the
     narrowest first: how long a unit of work takes is learnt from the runs of the narrowest group that has begun.
     """
 
     total: int
     reused: int
     costs: Mapping[str, float]
-    alike: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     clock: Callable[[], float] = time.perf_counter
     done: int = 0
     failed: int = 0
@@ -84,7 +84,7 @@ class Progress:
         return self.costs.get(digest, 0.0) * (run.round - (run.first or 0)) / run.rounds
 
     def _groups(self, digest: str) -> tuple[str, ...]:
-        return (*self.alike.get(digest, ()), "")  # the last is of all
+        return (*self.groups.get(digest, ()), "")  # the last is of all
 
     def _add(self, sums: dict[str, tuple[float, float]], digest: str, run: Running) -> None:
         """Count a run's seconds and work for its groups; one without work says nothing of how long work takes."""

@@ -6,27 +6,24 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning.cpu.workers import cores
-from fedroam.planning.sweep_plan import SweepPlan, SweepRun, modules_of
-from fedroam.recording import Run, unchanged_files, write_text
-from fedroam.sweep.estimate import Estimate, Rough, alike, estimate, rough_costs, single_worker
+from fedroam.planning import SweepPlan, SweepRun
+from fedroam.planning.own_parts import modules_of
+from fedroam.recording import Run, take_lock, unchanged_files, write_text
+from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
-from fedroam.sweep.local import Crew, warm_up
+from fedroam.sweep.local import WorkerPool, warm_up
+from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.sharing import offer_shared, write_shared
-from fedroam.sweep.worker import Message
-
-try:
-    import fcntl
-except ImportError:  # not on Windows: two sweeps in one folder go unnoticed there
-    fcntl = None  # type: ignore[assignment]
+from fedroam.sweep.worker import Setup
 
 SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
 
@@ -67,11 +64,12 @@ def run_sweep(
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
-    with _taken(root, plan, fresh, of_any=only is not None) as ledger:
+    with _locked(root, plan, fresh, of_any=only is not None) as ledger:
         todo = unfinished(chosen, root, ledger, retry_failed)
         ledger.write()
         if todo:
-            _work(chosen, root, ledger, todo, workers, memory_gib, ray, observer, on_interrupt)
+            watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
+            _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping)
     return open_sweep(root)
 
 
@@ -97,7 +95,7 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
     return todo
 
 
-def _work(
+def _compute(
     plan: SweepPlan,
     root: Path,
     ledger: Ledger,
@@ -105,20 +103,22 @@ def _work(
     workers: int,
     memory_gib: float | None,
     ray: str | None,
-    observer: Observer | None,
-    on_interrupt: Callable[[], None] | None,
+    observer: Observer,
+    on_interrupt: Callable[[], None],
 ) -> None:
+    """Compute the runs of a plan that are to be computed (see `run_sweep`)."""
     parts = [run.experiment.data for run in todo.values()]
+    records = ledger.content["records"]
     shutil.rmtree(root / SHARED, ignore_errors=True)  # a killed sweep may have left it
     try:
-        with interrupts(on_interrupt or (lambda: None)) as interrupted:
+        with interrupts(on_interrupt) as interrupted:
             if ray is None:
                 warm_up()
                 write_shared(root / SHARED, parts)
                 offer_shared(root / SHARED)
             costs = rough_costs(todo)
             order = {digest: k for k, digest in enumerate(plan.distinct)}
-            anew = {digest for digest, record in ledger.content["records"].items() if record.get("anew")}
+            anew = {digest for digest, record in records.items() if record.get("anew")}
             # Longest first: a long run begun last would leave the other workers idle at the end.
             tasks = [
                 task_of(todo[digest], digest, root, order[digest], digest in anew)
@@ -126,27 +126,25 @@ def _work(
             ]
             progress = Progress(
                 total=len(plan.distinct),
-                reused=sum(
-                    ledger.content["records"][digest].get("state") == "done" for digest in plan.distinct
-                ),
+                reused=sum(records[digest].get("state") == "done" for digest in plan.distinct),
                 costs={digest: cost.seconds for digest, cost in costs.items()},
-                alike={digest: alike(run.experiment) for digest, run in todo.items()},
+                groups={digest: groups_of(run.experiment) for digest, run in todo.items()},
             )
-            hear = _listener(ledger, progress, observer or (lambda *_: None))
-            setting = {"use": list(plan.use), "modules": modules_of(todo.values())}
+            news = _Listener(ledger, progress, observer)
+            setup = Setup(plan.use, tuple(modules_of(run.experiment for run in todo.values())))
             if ray is not None:
-                from fedroam.sweep.cluster import work_on_ray
+                from fedroam.sweep.cluster import run_on_ray
 
                 share = None if memory_gib is None else memory_gib * GIB
-                work_on_ray(tasks, hear, interrupted, parts, setting, root, ray, workers, share, progress)
+                run_on_ray(
+                    tasks, news.on_message, interrupted, parts, setup, root, ray, workers, share, progress
+                )
             else:
-                count, budget = crew_size(workers, memory_gib, len(tasks), costs.values())
+                count, budget = pool_size(workers, memory_gib, len(tasks), costs.values())
                 progress.workers = count
-                crew = Crew(count, {**setting, "data": str(root / SHARED), "memory": budget})
-                crew.work(tasks, hear, interrupted)
-            left = sum(
-                ledger.content["records"].get(d, {}).get("state") not in ("done", "failed") for d in todo
-            )
+                pool = WorkerPool[RunTask](count, replace(setup, data=str(root / SHARED), memory=budget))
+                pool.run(tasks, news.on_message, interrupted)
+            left = sum(records.get(d, {}).get("state") not in ("done", "failed") for d in todo)
             if interrupted() and left:
                 raise Interrupted(
                     f"stopped with {left} of {len(plan.distinct)} runs unfinished; {root} holds the rest"
@@ -157,51 +155,58 @@ def _work(
         ledger.write()
 
 
-def task_of(run: SweepRun, digest: str, root: Path, order: int, anew: bool) -> Message:
+def task_of(run: SweepRun, digest: str, root: Path, order: int, anew: bool) -> RunTask:
     """What a worker is told of a run."""
     experiment = single_worker(run.experiment)
-    return {
-        "do": "run",
-        "digest": digest,
-        "toml": experiment.toml(),
-        "folder": str(run_folder(root, digest).resolve()),
-        "existing": "replace" if anew else "resume",
-        "title": run.title,
-        "order": order,
-        "rounds": experiment.rounds,
-        "seed": experiment.seed,
-        "data": name_of(experiment.data),
-    }
+    return RunTask(
+        digest=digest,
+        toml=experiment.toml(),
+        folder=str(run_folder(root, digest).resolve()),
+        existing="replace" if anew else "resume",
+        title=run.title,
+        order=order,
+        rounds=experiment.rounds,
+        seed=experiment.seed,
+        data=name_of(experiment.data),
+    )
 
 
-def _listener(ledger: Ledger, progress: Progress, observer: Observer) -> Callable[[Message, Message], None]:
+@dataclass(frozen=True)
+class _Listener:
     """Keeps the ledger and the progress up to date with what workers say."""
 
-    def hear(task: Message, message: Message) -> None:
-        digest, what = task["digest"], message["is"]
-        if what == "begun":
-            name = f"{task['title']}, seed {task['seed']}" if task["title"] else f"seed {task['seed']}"
-            observer(progress, progress.begin(digest, name, task["rounds"]))
-        elif what == "round":
-            if task["existing"] == "replace":  # it has been; from here on a new worker goes on with it
-                task["existing"] = "resume"
-                ledger.note(digest, now=True, anew=False)
-            observer(progress, progress.advance(digest, message["round"], message["accuracy"]))
-        elif what == "done":
-            facts = {k: round(message[k], 3) for k in ("seconds", "cpu_seconds")}
-            ledger.note(digest, state="done", reason="", anew=False, **facts)
-            observer(progress, progress.end(digest, "done"))
-        elif what == "failed":
-            ledger.note(digest, now=True, state="failed", reason=message["reason"], anew=False)
-            observer(progress, progress.end(digest, "failed", message["reason"]))
-        else:
-            observer(progress, progress.end(digest, what, message.get("reason", "")))
+    ledger: Ledger
+    progress: Progress
+    observer: Observer
 
-    return hear
+    def on_message(self, task: RunTask, message: Message) -> None:
+        """Note the news of a task, and tell the observer."""
+        digest, ledger, progress = task.digest, self.ledger, self.progress
+        match message:
+            case Begun():
+                name = f"{task.title}, seed {task.seed}" if task.title else f"seed {task.seed}"
+                event = progress.begin(digest, name, task.rounds)
+            case RoundDone():
+                if task.existing == "replace":  # it has been; from here on a new worker goes on with it
+                    task.existing = "resume"
+                    ledger.note(digest, now=True, anew=False)
+                event = progress.advance(digest, message.round, message.accuracy)
+            case Done(seconds, cpu_seconds):
+                took, used = round(seconds, 3), round(cpu_seconds, 3)
+                ledger.note(digest, state="done", reason="", anew=False, seconds=took, cpu_seconds=used)
+                event = progress.end(digest, "done")
+            case Failed(reason):
+                ledger.note(digest, now=True, state="failed", reason=reason, anew=False)
+                event = progress.end(digest, "failed", reason)
+            case Again(reason):
+                event = progress.end(digest, "again", reason)
+            case _:
+                event = progress.end(digest, "interrupted")
+        self.observer(progress, event)
 
 
-def crew_size(
-    workers: int, memory_gib: float | None, tasks: int, costs: Iterable[Rough]
+def pool_size(
+    workers: int, memory_gib: float | None, tasks: int, costs: Iterable[RoughCost]
 ) -> tuple[int, int | None]:
     """How many workers, and the bytes that each may take (None: unknown, so unlimited).
 
@@ -219,22 +224,19 @@ def crew_size(
 
 
 @contextlib.contextmanager
-def _taken(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> Iterator[Ledger]:
+def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> Iterator[Ledger]:
     """The sweep's folder, made if need be and locked, with its ledger; of_any: whatever sweep it holds."""
     records = check_folder(root, plan, fresh or of_any)
     try:
         (root / RUNS).mkdir(parents=True, exist_ok=True)
-        lock = (root / ".lock").open("w")
+        lock = take_lock(root / ".lock")
     except OSError as error:
         raise InputError(
             f"{root}: cannot be written ({error.strerror or error}); choose another --out"
         ) from None
+    if lock is None:
+        raise InputError(f"{root}: another process is working on this sweep; wait for it")
     with lock:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(f"{root}: another process is working on this sweep; wait for it") from None
         for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
             shutil.rmtree(left, ignore_errors=True)
         if plan.source:
@@ -295,9 +297,3 @@ def rehearse(
         rows.append((run.keys, run.experiment.seed, digest[:16], state))
     rows += [(row.keys, row.seed, "", "refused") for row in plan.refused]
     return rows, todo
-
-
-def expect(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int = 0) -> Estimate:
-    """Measure what these runs of a plan will cost with so many workers (0: one a core)."""
-    count = min(workers or cores(), len(todo))
-    return estimate(todo, count, use=plan.use, modules=modules_of(todo.values()))

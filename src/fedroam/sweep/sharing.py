@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -18,8 +18,24 @@ PARTS = ("x_train", "y_train", "x_test", "y_test")
 COLUMN = "column "  # before the name of a column among the arrays
 
 
-def describe(part: Part, dataset: Dataset) -> dict[str, Any]:
-    """All of a data set but its arrays, as JSON values."""
+class DatasetFacts(TypedDict):
+    """All of a data set but its arrays, as JSON values; part is `data.name_of` its part."""
+
+    part: str
+    name: str
+    class_names: list[str]
+    notes: list[str]
+    fingerprint: str
+
+
+class StoredDataset(DatasetFacts):
+    """The same of one whose arrays lie in files, by name."""
+
+    files: dict[str, str]
+
+
+def describe(part: Part, dataset: Dataset) -> DatasetFacts:
+    """What `rebuild` needs to know of a data set besides its arrays."""
     return {
         "part": name_of(part),
         "name": dataset.name,
@@ -35,7 +51,7 @@ def arrays_of(dataset: Dataset) -> dict[str, np.ndarray]:
     return {**{name: getattr(dataset, name) for name in PARTS}, **columns}
 
 
-def rebuild(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Dataset:
+def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:
     """The data set of `describe` and `arrays_of`; it shares the arrays' memory."""
     dataset = Dataset(
         name=facts["name"],
@@ -56,31 +72,30 @@ def load_all(parts: Iterable[Part], take: Callable[[Part, Dataset], None]) -> li
     Gives a note for each that cannot be loaded or shared: its runs will say why, or load it themselves. Raises
     InputError where not a single one can be loaded.
     """
-    notes, loaded, failure = [], 0, None
-    for name, part in {name_of(part): part for part in parts}.items():
+    distinct = {name_of(part): part for part in parts}
+    notes: list[str] = []
+    failures: list[InputError] = []
+    for name, part in distinct.items():
         try:
-            dataset = load_dataset(part)
-            loaded += 1
-            take(part, dataset)
+            take(part, load_dataset(part))  # no name for it here: it is let go before the next one is read
         except InputError as error:
-            failure = failure or error
+            failures.append(error)
             notes.append(str(error))
         except (
             ValueError,
             TypeError,
         ) as error:  # e.g. columns of Python objects, which no plain file can hold
             notes.append(f"data {name}: not shared between processes, each loads its own: {error}")
-        dataset = None  # type: ignore[assignment]  # let go before the next one is read
         forget()
-    if failure is not None and not loaded:
-        raise failure
+    if failures and len(failures) == len(distinct):
+        raise failures[0]
     return notes
 
 
 def write_shared(folder: Path, parts: Iterable[Part]) -> tuple[int, list[str]]:
     """Write the parts' data sets as .npy files into `folder`, for `offer_shared`; bytes in all, and notes."""
     total = 0
-    listing: list[dict[str, Any]] = []
+    listing: list[StoredDataset] = []
 
     def take(part: Part, dataset: Dataset) -> None:
         nonlocal total
@@ -106,12 +121,13 @@ def offer_shared(folder: Path) -> int:
     that did write into them would harm nobody but itself.
     """
     listing = read_json(folder / "data.json")
-    for facts in listing["sets"]:
+    stored: list[StoredDataset] = listing["sets"]
+    for facts in stored:
         offer(facts["part"], partial(_open, folder, facts))
     return int(listing["bytes"])
 
 
-def _open(folder: Path, facts: Mapping[str, Any]) -> Dataset:
+def _open(folder: Path, facts: StoredDataset) -> Dataset:
     return rebuild(facts, {name: _map(folder / file) for name, file in facts["files"].items()})
 
 

@@ -1,25 +1,23 @@
 """What a worker process does: one run after the other, on one core, until it is told to stop.
 
-Messages are JSON, one object each. To the worker: {"do": "run" | "measure", ...}, {"do": "stop"} (leave the present
-run after its round, with a checkpoint), {"do": "close"}. From it: {"is": "ready" | "broken" | "round" | "done" |
-"failed" | "interrupted" | "measured", ...}. A worker whose parent is gone ends at once: the pipe tells.
+It speaks with its parent through a pipe, in `messages`. A worker whose parent is gone ends at once: the pipe tells.
 """
 
 from __future__ import annotations
 
 import _thread
 import importlib
-import json
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from fedroam import runner
 from fedroam.components import use
@@ -27,79 +25,84 @@ from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
-from fedroam.sweep.limits import GIB, first_to_die, limit_memory, out_of_memory
-from fedroam.sweep.measuring import CHECKPOINT_PAUSE, measure
+from fedroam.recording import take_lock
+from fedroam.sweep import messages
+from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory
+from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
 from fedroam.sweep.sharing import offer_shared
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 PAUSE = 0.2  # seconds between two reports of a round that was not evaluated
 PATIENCE = 30.0  # seconds to wait for a run folder that a dying worker still holds
 
-Message = dict[str, Any]
+
+@dataclass(frozen=True)
+class Setup:
+    """What every worker of a sweep needs. use: files of own parts; modules: names of modules that define parts; data:
+    folder of `write_shared`, or None; memory: bytes that a worker may take, or None."""
+
+    use: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    data: str | None = None
+    memory: int | None = None
 
 
-def serve(connection: Connection, setting: Mapping[str, Any]) -> None:
-    """The life of a worker process. `setting`: see `equip`."""
-    if hasattr(os, "setpgrp"):
+def serve(connection: Connection, setup: Setup) -> None:
+    """The life of a worker process."""
+    if sys.platform != "win32":
         os.setpgrp()  # Ctrl-C goes to the parent alone, which says what is to be done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[messages.Message] = queue.SimpleQueue()
     stop = threading.Event()
     threading.Thread(target=_listen, args=(connection, inbox, stop), daemon=True).start()
 
-    def tell(message: Message) -> None:
+    def send(message: messages.Message) -> None:
         try:
-            connection.send_bytes(json.dumps(message).encode())
+            connection.send_bytes(messages.encode(message))
         except OSError:  # nobody is left to hear it
             os._exit(1)
 
     try:
-        equip(setting)
+        set_up(setup)
     except Exception as error:
-        tell({"is": "broken", "reason": reason_of(error)})
+        send(messages.Broken(reason_of(error)))
         return
-    tell({"is": "ready"})
-    while (task := inbox.get())["do"] != "close":
-        if task["do"] == "measure":
-            result = measure(task)
-        else:
-            result = perform(task, tell, stop.is_set, setting.get("memory"))
-        tell(result)
-        if result.get("memory"):  # what is left of the memory is in shreds: let a new worker go on
-            return
+    send(messages.Ready())
+    while not isinstance(order := inbox.get(), messages.Close):
+        if isinstance(order, messages.MeasureTask):
+            send(measure(order))
+        elif isinstance(order, messages.RunTask):
+            result = do_run(order, send, stop.is_set, setup.memory)
+            send(result)
+            if isinstance(result, messages.Failed) and result.out_of_memory:
+                return  # a new worker goes on
 
 
-def _listen(connection: Connection, inbox: queue.SimpleQueue[Message], stop: threading.Event) -> None:
+def _listen(
+    connection: Connection, inbox: queue.SimpleQueue[messages.Message], stop: threading.Event
+) -> None:
+    """Pass on what the parent says, `Stop` at once."""
     try:
         while True:
-            message = json.loads(connection.recv_bytes())
-            if message["do"] == "stop":
+            order = messages.decode(connection.recv_bytes())
+            if isinstance(order, messages.Stop):
                 stop.set()
             else:
-                inbox.put(message)
+                inbox.put(order)
     except (EOFError, OSError):
         os._exit(1)  # the parent is gone; run folders bear being left at any moment
 
 
-def equip(setting: Mapping[str, Any]) -> None:
-    """Make this process fit for runs: one thread, own parts known, data at hand, memory limited.
-
-    setting: use (files of own parts), modules (names of modules that define parts), data (folder of
-    `write_shared`, or None), memory (bytes this worker may take, or None).
-    """
-    first_to_die()
+def set_up(setup: Setup) -> None:
+    """Make this process fit for runs: one thread, own parts known, data at hand, memory limited."""
+    die_first()
     one_thread()
-    for file in setting["use"]:
+    for file in setup.use:
         use(file)
-    for module in setting["modules"]:
+    for module in setup.modules:
         importlib.import_module(module)
-    shared = offer_shared(Path(setting["data"])) if setting["data"] else 0
-    if setting["memory"] is not None:
-        limit_memory(int(setting["memory"]), shared)
+    shared = offer_shared(Path(setup.data)) if setup.data is not None else 0
+    if setup.memory is not None:
+        limit_memory(setup.memory, shared)
 
 
 def one_thread() -> None:
@@ -113,16 +116,13 @@ def one_thread() -> None:
     pyarrow.set_cpu_count(1)
 
 
-def perform(
-    task: Mapping[str, Any],
-    tell: Callable[[Message], None],
+def do_run(
+    task: messages.RunTask,
+    send: Callable[[messages.RoundDone], None],
     stopping: Callable[[], bool],
     memory: int | None,
-) -> Message:
-    """Do a run and say how it ended. Never raises but for what cannot be caught.
-
-    task: toml (the experiment), digest, folder, existing (see `runner.run`), title, order.
-    """
+) -> messages.Done | messages.Failed | messages.Stopped:
+    """Do a run and say how it ended. Never raises but for what cannot be caught."""
     told, asked = 0.0, False
 
     def observe(round: int, rounds: int, measurement: Measurement | None) -> None:
@@ -130,40 +130,47 @@ def perform(
         if measurement is not None or round == rounds or time.monotonic() - told > PAUSE:
             told = time.monotonic()
             accuracy = None if measurement is None else float(measurement.round_row["accuracy"].iloc[0])
-            tell({"is": "round", "round": round, "accuracy": accuracy})
+            send(messages.RoundDone(round, accuracy))
         if stopping() and not asked:
             asked = True
             _thread.interrupt_main()  # as Ctrl-C would: a checkpoint after this round
 
     wall, cpu = time.perf_counter(), time.process_time()
     try:
-        experiment = Experiment(**tomllib.loads(task["toml"]))
-        if experiment.digest != task["digest"]:
+        experiment = Experiment(**tomllib.loads(task.toml))
+        if experiment.digest != task.digest:
             raise FedroamError(
                 "the worker understands the settings differently; is it another version of fedroam?"
             )
-        folder = Path(task["folder"])
+        folder = Path(task.folder)
         _wait_for(folder)
         runner.run(
             experiment,
             folder,
-            existing=task["existing"],
-            variant=task["title"],
-            order=task["order"],
+            existing=task.existing,
+            variant=task.title,
+            order=task.order,
             observer=observe,
             checkpoint_pause=CHECKPOINT_PAUSE,
         )
     except (Interrupted, KeyboardInterrupt):
-        return {"is": "interrupted"}
+        return messages.Stopped()
     except Exception as error:
-        full = out_of_memory(error)
-        reason = reason_of(error)
+        reason, full = reason_of(error), out_of_memory(error)
         if full:
             most = "" if memory is None else f", a worker may take {memory / GIB:.3g} GiB"
             way_out = "fewer --workers" + ("" if memory is None else " or more --memory")
             reason = f"out of memory{most}: {way_out} ({reason})"
-        return {"is": "failed", "reason": reason[:500], "memory": full}
-    return {"is": "done", "seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
+        return messages.Failed(reason[:500], full)
+    return messages.Done(time.perf_counter() - wall, time.process_time() - cpu)
+
+
+def measure(task: messages.MeasureTask) -> UnitCosts | messages.Failed:
+    """What a run costs, or why it cannot be measured."""
+    try:
+        return unit_costs(Experiment(**tomllib.loads(task.toml)), task.budget, Path(task.folder))
+    except Exception as error:
+        return messages.Failed(reason_of(error)[:500])
 
 
 def reason_of(error: BaseException) -> str:
@@ -174,13 +181,7 @@ def reason_of(error: BaseException) -> str:
 
 def _wait_for(folder: Path) -> None:
     """Wait while another process writes this run: a worker whose parent was killed may take a moment to end."""
-    if fcntl is None or not (folder / ".lock").exists():
-        return
-    end = time.monotonic() + PATIENCE
-    with (folder / ".lock").open("r+") as lock:
-        while time.monotonic() < end:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except OSError:
-                time.sleep(0.1)
+    if (folder / ".lock").exists():
+        lock = take_lock(folder / ".lock", PATIENCE)
+        if lock is not None:
+            lock.close()

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 from pydantic import field_validator, model_validator
+from typing_extensions import override
 
 from fedroam.components import field, register
 from fedroam.data.sources.places import find_file, stamp
@@ -20,6 +21,8 @@ from fedroam.randomness import stream
 from fedroam.traces.log import Log, read_log
 from fedroam.traces.times import a_time, moment
 
+# A file as it is now (place, size, time of modification), and a window: begin, length, interval.
+_Key = tuple[str, int, int, str | float | None, float | None, float]
 ROUNDING = 1e-7  # share of a round's time that is forgiven, for times that are no whole numbers of seconds
 
 
@@ -119,8 +122,8 @@ class Availability(Always):
                 )
         return self
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {"file": find_file(self.file, None, "activity.file")}
 
     def rounds(self) -> float:
@@ -132,10 +135,10 @@ class Availability(Always):
         self._check_clients(clients)
         drawn = self.devices == "drawn"
         # Who is on longest does not depend on the seed, and is sorted out once for all of them.
-        return _presence(*self._key(), seed if drawn else None, clients)
+        return _presence(self._key(), seed if drawn else None, clients)
 
     def check_limits(self, clients: int, rounds: int) -> None:
-        """See `KnowsItsLimits.check_limits`."""
+        """Refuse more clients than devices, and more rounds than the window has."""
         self._check_clients(clients)
         most = self.rounds()
         if rounds > most:
@@ -145,12 +148,14 @@ class Availability(Always):
                 'with activity.after_end = "repeat"'
             )
 
+    @override
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """See `Activity.start`: who is on in interval 0."""
+        """Who is on in interval 0."""
         return {"active": self._active(seed, clients, 0)}
 
+    @override
     def step(self, state: State, seed: int, clients: int, round: int) -> dict[str, np.ndarray]:
-        """See `Activity.step`: who is on in interval `round`. Raises InputError after the log's end."""
+        """Who is on in interval `round`. Raises InputError after the log's end."""
         return {"active": self._active(seed, clients, round)}
 
     def _active(self, seed: int, clients: int, round: int) -> np.ndarray:
@@ -171,8 +176,7 @@ class Availability(Always):
     def _window(self) -> Window:
         return _window(*self._key())
 
-    def _key(self) -> tuple[str, int, int, str | float | None, float | None, float]:
-        """The file as it is now (place, size, time of modification), and the window."""
+    def _key(self) -> _Key:
         return *stamp(self.reads()["file"]), self.begin, self.length, self.interval
 
 
@@ -218,18 +222,9 @@ def _window(
 
 
 @functools.lru_cache(maxsize=4)
-def _presence(
-    path: str,
-    size: int,
-    changed: int,
-    begin: str | float | None,
-    length: float | None,
-    interval: float,
-    seed: int | None,
-    clients: int,
-) -> Presence:
-    """Of the devices that are on longest (equals as in the log's order), or of some drawn with a seed."""
-    window = _window(path, size, changed, begin, length, interval)
+def _presence(key: _Key, seed: int | None, clients: int) -> Presence:
+    """When the devices are on that are on longest (equals as in the log's order), or of some drawn with a seed."""
+    window = _window(*key)
     if seed is None:
         order = np.argsort(-window.total, kind="stable")[:clients]
     else:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 from pydantic import field_validator, model_validator
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.data.sources.places import find_file, stamp
@@ -85,8 +86,8 @@ class Replay(Part):
         """The trace's file. Raises InputError where there is none."""
         return find_file(self.file, None, "mobility.file")
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {"file": self.path()}
 
     def selection(self) -> Selection:
@@ -121,7 +122,7 @@ class Replay(Part):
         return max(slot, 0) * self.interval, (slot + 1) * self.interval
 
     def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`. The state holds `position` (m) and `present` (bool [clients])."""
+        """Where and who is there in interval 0. The state holds `position` (m) and `present` (bool [clients])."""
         self._check(world, 0)
         here, place = self.availability(world.clients, 0)
         here = here & self._reports(world, 0)
@@ -132,7 +133,7 @@ class Replay(Part):
         }
 
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`. Raises InputError after the trace's end."""
+        """The move to the places of interval `round`. Raises InputError after the trace's end."""
         self._check(world, round)
         known, place = self.availability(world.clients, round)
         here = known & self._reports(world, round)
@@ -147,20 +148,20 @@ class Replay(Part):
         return {**state, "position": position, "present": here}, paths
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`: the corners of all selected fixes."""
+        """The corners of all selected fixes."""
         return self.selection().bounds
 
     def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`: all clients are `device`."""
+        """All clients are `device`."""
         self._check(world, world.rounds)
         return np.full(world.clients, "device")
 
     def points_of_interest(self) -> np.ndarray:
-        """See `KnowsPlaces.points_of_interest`: those of the trace within the bounds of the selected fixes."""
+        """Those of the trace within the bounds of the selected fixes."""
         return points_of_interest(self._trace(), self.selection())
 
     def to_metres(self, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
-        """See `KnowsPlaces.to_metres`: projected as the trace was."""
+        """Projected as the trace was."""
         projection = self._trace().facts["projection"]
         if projection is None:
             raise InputError(

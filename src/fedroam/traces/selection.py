@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,13 +38,12 @@ class Selection:
     def most_active(self, devices: int) -> Selection:
         """The first `devices` of them, which have the most fixes."""
         end = self.first[devices]
-        return Selection(
-            self.names[:devices],
-            self.first[: devices + 1],
-            self.time[:end],
-            self.point[:end],
-            self.start,
-            self.length,
+        return replace(
+            self,
+            names=self.names[:devices],
+            first=self.first[: devices + 1],
+            time=self.time[:end],
+            point=self.point[:end],
         )
 
     def seek(self, moment: float) -> np.ndarray:

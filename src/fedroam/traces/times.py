@@ -115,10 +115,10 @@ def a_time(value: str | float | None) -> str | float | None:
 def moment(text: str) -> float:
     """Unix seconds of an ISO 8601 time; a date, or a time without zone, is UTC. Raises ValueError."""
     try:
-        given = pd.Timestamp(text)
+        given: pd.Timestamp | None = pd.Timestamp(text)
     except ValueError:
-        given = pd.NaT  # type: ignore[assignment]
-    if given is pd.NaT or not text[:4].isdigit() or text[4:5] != "-":
+        given = None
+    if given is None or pd.isna(given) or not text[:4].isdigit() or text[4:5] != "-":
         raise ValueError("allowed is a number of seconds or an ISO 8601 time such as 2010-09-17T00:00:00Z")
     given = given.tz_localize("UTC") if given.tzinfo is None else given
     return given.timestamp()

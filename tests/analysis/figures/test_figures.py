@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -13,19 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from fedroam.analysis import variants
-from fedroam.analysis.figures.accuracy import accuracy_figure
-from fedroam.analysis.figures.catalogue import all_figures, class_counts
-from fedroam.analysis.figures.client_accuracy import final_accuracies, spread_figure
-from fedroam.analysis.figures.consensus import consensus_figure
-from fedroam.analysis.figures.curves import power
-from fedroam.analysis.figures.degree import degree_figure
-from fedroam.analysis.figures.drawing import inline, save, short
-from fedroam.analysis.figures.energy import energy_per_round_figure, per_round
-from fedroam.analysis.figures.isolated import isolated_figure
-from fedroam.analysis.figures.loss import loss_figure
-from fedroam.analysis.figures.mean_model import mean_model_figure
+from fedroam.analysis.figures.catalogue import all_figures, class_counts, draw_figure
+from fedroam.analysis.figures.client_accuracy import final_accuracies
+from fedroam.analysis.figures.costs import energy_per_round_figure, per_round
+from fedroam.analysis.figures.drawing import inline, log_tick, save, short
 from fedroam.analysis.figures.places import places_figure
-from fedroam.analysis.figures.traffic import energy_figure, traffic_figure
 from support.made_runs import made_run
 
 
@@ -45,18 +36,18 @@ def legend_texts(figure: Figure) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("make", "label"),
+    ("name", "label"),
     [
-        (accuracy_figure, "Clients' test accuracy (%)"),
-        (mean_model_figure, "Averaged model's accuracy (%)"),
-        (loss_figure, "Clients' test loss (nats)"),
-        (consensus_figure, "Consensus distance Σ‖x − x̄‖²"),
-        (degree_figure, "Mean degree (contacts per client)"),
-        (isolated_figure, "Clients without contact (% of all)"),
+        ("accuracy", "Clients' test accuracy (%)"),
+        ("mean_model", "Averaged model's accuracy (%)"),
+        ("loss", "Clients' test loss (nats)"),
+        ("consensus", "Consensus distance Σ‖x − x̄‖²"),
+        ("degree", "Mean degree (contacts per client)"),
+        ("isolated", "Clients without contact (% of all)"),
     ],
 )
-def test_curves_have_labels_units_and_legend(groups: list, make: Callable, label: str) -> None:
-    figure = make(groups)
+def test_curves_have_labels_units_and_legend(groups: list, name: str, label: str) -> None:
+    figure = draw_figure(name, groups)
     (ax,) = figure.axes
     assert ax.get_xlabel() == "Communication round"
     assert ax.get_ylabel() == label
@@ -64,7 +55,7 @@ def test_curves_have_labels_units_and_legend(groups: list, make: Callable, label
 
 
 def test_accuracy_lines_and_bands_are_the_numbers(groups: list) -> None:
-    (ax,) = accuracy_figure(groups).axes
+    (ax,) = draw_figure("accuracy", groups).axes
     assert ax.lines[0].get_xdata().tolist() == [0, 10, 20]
     assert ax.lines[0].get_ydata() == pytest.approx([10, 40, 50])  # finals 0.4, 0.5, 0.6
     band = ax.collections[0].get_paths()[0].vertices
@@ -73,18 +64,20 @@ def test_accuracy_lines_and_bands_are_the_numbers(groups: list) -> None:
 
 
 def test_isolated_is_a_share_of_the_clients(groups: list) -> None:
-    assert isolated_figure(groups).axes[0].lines[0].get_ydata() == pytest.approx([25, 25, 25])  # 1 of 4
+    assert draw_figure("isolated", groups).axes[0].lines[0].get_ydata() == pytest.approx(
+        [25, 25, 25]
+    )  # 1 of 4
 
 
 def test_seeds_are_said_for_each_where_they_differ(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, "a", s, [0.1, 0.2]) for s in (0, 1)] + [made_run(tmp_path, "b", 0, [0.1, 0.3])]
-    figure = accuracy_figure(variants(runs))
+    figure = draw_figure("accuracy", variants(runs))
     assert legend_texts(figure) == ["a (n = 2)", "b (n = 1)", "mean, band: ± standard error over seeds"]
     assert len(figure.axes[0].collections) == 1  # one seed has no band
 
 
 def test_one_seed_has_no_band(tmp_path: Path) -> None:
-    figure = accuracy_figure(variants([made_run(tmp_path, "a", 0, [0.1, 0.2])]))
+    figure = draw_figure("accuracy", variants([made_run(tmp_path, "a", 0, [0.1, 0.2])]))
     assert legend_texts(figure) == ["a", "one seed each, no error band"]
     assert not figure.axes[0].collections
 
@@ -92,24 +85,28 @@ def test_one_seed_has_no_band(tmp_path: Path) -> None:
 def test_consensus_is_logarithmic_over_a_wide_range_only(tmp_path: Path) -> None:
     wide = made_run(tmp_path, "wide", 0, [0.1] * 3, consensus=[0.0, 1.0, 100.0])
     near = made_run(tmp_path, "near", 0, [0.1] * 3, consensus=[1.0, 2.0, 3.0])
-    (ax,) = (figure := consensus_figure(variants([wide]))).axes
+    (ax,) = (figure := draw_figure("consensus", variants([wide]))).axes
     assert ax.get_yscale() == "log"
     assert "zeros not drawn" in legend_texts(figure)[-1]
     figure.canvas.draw()
     assert {"1", "10", "100"} <= {label.get_text() for label in ax.get_yticklabels()}
-    assert [power(v) for v in (1e-5, 0.01, 1000, 2e4, 1e12)] == ["10⁻⁵", "0.01", "1000", "2·10⁴", "10¹²"]
+    assert [log_tick(v) for v in (1e-5, 0.01, 1000, 2e4, 1e12)] == ["10⁻⁵", "0.01", "1000", "2·10⁴", "10¹²"]
     assert np.isnan(ax.lines[0].get_ydata()[0])
-    assert consensus_figure(variants([near])).axes[0].get_yscale() == "linear"
+    assert draw_figure("consensus", variants([near])).axes[0].get_yscale() == "linear"
 
 
 def test_numbers_that_are_none_leave_gaps(tmp_path: Path) -> None:
     nan = float("nan")
     gap = variants([made_run(tmp_path, "gap", 0, [0.1, nan, 0.5])])
-    assert np.isnan(accuracy_figure(gap).axes[0].lines[0].get_ydata()).tolist() == [False, True, False]
+    assert np.isnan(draw_figure("accuracy", gap).axes[0].lines[0].get_ydata()).tolist() == [
+        False,
+        True,
+        False,
+    ]
     none = variants([made_run(tmp_path, "none", 0, [nan, nan])])
-    assert accuracy_figure(none) is None
-    assert spread_figure(none) is None
-    assert traffic_figure(none) is None
+    assert draw_figure("accuracy", none) is None
+    assert draw_figure("spread", none) is None
+    assert draw_figure("traffic", none) is None
 
 
 def test_spread_pools_the_clients_of_all_seeds(groups: list) -> None:
@@ -117,7 +114,7 @@ def test_spread_pools_the_clients_of_all_seeds(groups: list) -> None:
     assert sorted(values) == pytest.approx(
         [f + d for f in (0.4, 0.5, 0.6) for d in (-0.015, -0.005, 0.005, 0.015)]
     )
-    figure = spread_figure(groups)
+    figure = draw_figure("spread", groups)
     (ax,) = figure.axes
     assert ax.get_xlabel() == "Test accuracy of each client at the end (%)"
     assert [label.get_text() for label in ax.get_yticklabels()] == [
@@ -133,11 +130,11 @@ def test_spread_pools_the_clients_of_all_seeds(groups: list) -> None:
 
 
 def test_traffic_has_a_unit_that_fits(groups: list, tmp_path: Path) -> None:
-    (ax,) = traffic_figure(groups).axes
+    (ax,) = draw_figure("traffic", groups).axes
     assert ax.get_xlabel() == "Sent by all clients since the start (MB)"
     assert ax.lines[0].get_xdata() == pytest.approx([0, 1, 2])
     silent = variants([made_run(tmp_path, "silent", 0, [0.1, 0.2], sent=0)])
-    assert traffic_figure(silent) is None
+    assert draw_figure("traffic", silent) is None
 
 
 @pytest.fixture
@@ -159,12 +156,12 @@ def charged(tmp_path: Path) -> list:
 
 
 def test_accuracy_against_energy(charged: list, groups: list) -> None:
-    (ax,) = energy_figure(charged).axes
+    (ax,) = draw_figure("energy", charged).axes
     assert ax.get_xlabel() == "Spent by all clients since the start (kJ)"
     assert ax.lines[0].get_xdata() == pytest.approx([0, 0.5, 2.0005])
     assert ax.lines[1].get_ydata() == pytest.approx([10, 60, 70])
-    assert energy_figure(groups) is None  # runs without an account
-    mixed = energy_figure([groups[0], charged[1]])
+    assert draw_figure("energy", groups) is None  # runs without an account
+    mixed = draw_figure("energy", [groups[0], charged[1]])
     assert mixed.axes[0].lines[1].get_xdata() == pytest.approx([0, 0.9, 9])
 
 
@@ -211,7 +208,7 @@ def test_class_counts_by_hand(tmp_path: Path) -> None:
 
 def test_equal_figures_give_equal_files_and_leave_no_trace(groups: list, tmp_path: Path) -> None:
     before = dict(matplotlib.rcParams)
-    files = [save(accuracy_figure(groups), tmp_path / name, "accuracy") for name in ("one", "two")]
+    files = [save(draw_figure("accuracy", groups), tmp_path / name, "accuracy") for name in ("one", "two")]
     for one, two in zip(*files, strict=True):
         assert one.read_bytes() == two.read_bytes()
     assert b"Date" not in files[0][1].read_bytes()
@@ -246,7 +243,7 @@ def test_short() -> None:
 def test_many_variants_leave_room_for_the_curves(tmp_path: Path) -> None:
     names = [f"variant-{k}-with-quite-a-long-name" for k in range(12)]
     runs = [made_run(tmp_path, name, 0, [0.1, 0.2]) for name in names]
-    figure = accuracy_figure(variants(runs))
+    figure = draw_figure("accuracy", variants(runs))
     figure.canvas.draw()
     (ax,) = figure.axes
     box, legend = ax.get_window_extent(), figure.legends[0].get_window_extent()

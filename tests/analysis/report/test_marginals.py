@@ -9,11 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedroam.analysis.figures.error_bars import Response, dose_figure
-from fedroam.analysis.figures.heatmap import heat_figure
-from fedroam.analysis.figures.lines import Line, series_figure
-from fedroam.analysis.report.marginals import Point, by_table, final_accuracy, group, reaching, sweep_figures
+from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure
+from fedroam.analysis.figures.heatmap import heatmap_figure
+from fedroam.analysis.figures.lines import Line, lines_figure
+from fedroam.analysis.report.marginals import (
+    SweepPoint,
+    final_accuracy,
+    marginal,
+    marginal_table,
+    reaching,
+    sweep_figures,
+)
 from fedroam.analysis.report.report import write_report
+from fedroam.analysis.variants import mean_by_round
 from fedroam.errors import InputError
 from fedroam.recording import Run
 from support.made_runs import made_run
@@ -28,7 +36,7 @@ def accuracy(kind: str, mobile: int, seed: int) -> float:
 
 
 @pytest.fixture
-def points(tmp_path: Path) -> list[Point]:
+def points(tmp_path: Path) -> list[SweepPoint]:
     found = []
     for kind in KINDS:
         for mobile in MOBILE:
@@ -37,16 +45,18 @@ def points(tmp_path: Path) -> list[Point]:
                 run = made_run(
                     tmp_path / f"{kind}{mobile}", kind, seed, [0.1, final / 2, final], movement=False
                 )
-                found.append(Point({"mobility.kind": kind, "mobility.mobile": mobile}, seed, run))
+                found.append(SweepPoint({"mobility.kind": kind, "mobility.mobile": mobile}, seed, run))
     return found
 
 
-def test_differences_are_paired_by_seed_after_averaging_over_the_other_settings(points: list[Point]) -> None:
-    grouped = group(points, ["mobility.kind"], final_accuracy)
-    assert grouped.pooled == "mobility.mobile = 1, 3, 5"
-    assert grouped.groups[("static",)] == pytest.approx({0: 50.0, 1: 60.0, 2: 70.0})
-    assert grouped.groups[("random",)] == pytest.approx({0: 56.0, 1: 66.5, 2: 77.0})
-    first, second = by_table(grouped).to_dict("records")
+def test_differences_are_paired_by_seed_after_averaging_over_the_other_settings(
+    points: list[SweepPoint],
+) -> None:
+    found = marginal(points, ["mobility.kind"], final_accuracy)
+    assert found.pooled == "mobility.mobile = 1, 3, 5"
+    assert found.groups[("static",)] == pytest.approx({0: 50.0, 1: 60.0, 2: 70.0})
+    assert found.groups[("random",)] == pytest.approx({0: 56.0, 1: 66.5, 2: 77.0})
+    first, second = marginal_table(found).to_dict("records")
     assert (first["mean"], first["error"]) == (pytest.approx(60), pytest.approx(10 / math.sqrt(3)))
     assert math.isnan(first["difference"])
     assert second["difference"] == pytest.approx(6.5)  # 6, 6.5, 7: the seeds' luck of 10 has gone
@@ -56,30 +66,28 @@ def test_differences_are_paired_by_seed_after_averaging_over_the_other_settings(
     assert second["p"] < 0.01
 
 
-def test_a_seed_with_a_missing_run_is_left_out_and_numbers_follow_settings(points: list[Point]) -> None:
-    points[0] = Point(points[0].keys, points[0].seed, None)  # static, 1 moving, seed 0
-    grouped = group(points, ["mobility.kind"], final_accuracy)
-    assert set(grouped.groups[("static",)]) == {1, 2}
-    assert by_table(grouped)["n"].tolist() == [0, 2]
+def test_a_seed_with_a_missing_run_is_left_out_and_numbers_follow_settings(points: list[SweepPoint]) -> None:
+    points[0] = SweepPoint(points[0].keys, points[0].seed, None)  # static, 1 moving, seed 0
+    found = marginal(points, ["mobility.kind"], final_accuracy)
+    assert set(found.groups[("static",)]) == {1, 2}
+    assert marginal_table(found)["n"].tolist() == [0, 2]
     with pytest.raises(
         InputError, match=r"unknown varied setting 'mobility.kin'.*did you mean 'mobility.kind'"
     ):
-        group(points, ["mobility.kin"], final_accuracy)
+        marginal(points, ["mobility.kin"], final_accuracy)
 
 
-def test_reaching_needs_one_setting_of_numbers(points: list[Point]) -> None:
+def test_reaching_needs_one_setting_of_numbers(points: list[SweepPoint]) -> None:
     random = [p for p in points if p.keys["mobility.kind"] == "random"]
-    found = reaching(group(random, ["mobility.mobile"], lambda run: final_accuracy(run)), 64.0)
+    found = reaching(marginal(random, ["mobility.mobile"], lambda run: final_accuracy(run)), 64.0)
     assert found.by_seed == (None, 3, 1)
     assert found.first == 3  # means 62.5, 66.5, 70.5
     with pytest.raises(InputError, match="values are numbers"):
-        reaching(group(points, ["mobility.kind"], final_accuracy), 64.0)
+        reaching(marginal(points, ["mobility.kind"], final_accuracy), 64.0)
 
 
-def test_figures_show_the_numbers(points: list[Point]) -> None:
-    drawn = {
-        each.name: each for each in sweep_figures(points, final_accuracy, "Final accuracy (%)", bound=64)
-    }
+def test_figures_show_the_numbers(points: list[SweepPoint]) -> None:
+    drawn = {each.name: each for each in sweep_figures(points)}
     assert list(drawn) == ["sweep-curves", "dose-mobility_mobile", "heat-mobility_kind-mobility_mobile"]
     panels = [ax for ax in drawn["sweep-curves"].figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in panels] == [f"mobility.mobile = {m}" for m in MOBILE]
@@ -91,8 +99,11 @@ def test_figures_show_the_numbers(points: list[Point]) -> None:
     assert texts[:2] == ["60.0\n±5.8", "62.5\n±6.1"]
 
 
-def test_report_of_a_sweep_has_its_tables_and_escapes_them(tmp_path: Path, points: list[Point]) -> None:
-    odd = [Point({**p.keys, "mobility.kind": f"<b>{p.keys['mobility.kind']}"}, p.seed, p.run) for p in points]
+def test_report_of_a_sweep_has_its_tables_and_escapes_them(tmp_path: Path, points: list[SweepPoint]) -> None:
+    odd = [
+        SweepPoint({**p.keys, "mobility.kind": f"<b>{p.keys['mobility.kind']}"}, p.seed, p.run)
+        for p in points
+    ]
     runs: list[Run] = [p.run for p in points if p.run is not None and p.keys["mobility.mobile"] == 1]
     page = write_report(runs, tmp_path / "report", swept=odd).read_text(encoding="utf-8")
     assert '<section id="sweep">' in page
@@ -103,14 +114,14 @@ def test_report_of_a_sweep_has_its_tables_and_escapes_them(tmp_path: Path, point
 
 
 def test_figures_without_numbers_are_none() -> None:
-    assert dose_figure([Response("a", ((1, ()), (2, (math.nan,))))], "x", "y") is None
-    assert heat_figure([1], [2], {(1, 2): []}, "x", "y", "z") is None
-    assert series_figure([("", [Line("a", ())])], "y") is None
+    assert error_bar_figure([ErrorBars("a", ((1, ()), (2, (math.nan,))))], "x", "y") is None
+    assert heatmap_figure([1], [2], {(1, 2): []}, "x", "y", "z") is None
+    assert lines_figure([("", [Line("a", ())])], "y") is None
 
 
 def test_keys_that_are_no_numbers_stand_side_by_side() -> None:
-    figure = dose_figure(
-        [Response("a", ((5.0, (1.0, 2.0)), (math.inf, (3.0, 4.0))))], "Rm", "y", bound=("b", 2.0)
+    figure = error_bar_figure(
+        [ErrorBars("a", ((5.0, (1.0, 2.0)), (math.inf, (3.0, 4.0))))], "Rm", "y", bound=("b", 2.0)
     )
     assert figure is not None
     ax = figure.axes[0]
@@ -121,7 +132,7 @@ def test_keys_that_are_no_numbers_stand_side_by_side() -> None:
 def test_one_legend_names_the_lines_of_all_panels() -> None:
     values = (pd.Series([1.0, 2.0], index=[0, 10]),)
     panels = [("p", [Line("a", values), Line("b", values)]), ("q", [Line("a", values), Line("c", values)])]
-    figure = series_figure(panels, "y")
+    figure = lines_figure(panels, "y")
     assert figure is not None
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b", "c"]
     colours = {line.get_label(): line.get_color() for ax in figure.axes for line in ax.get_lines()}
@@ -131,7 +142,7 @@ def test_one_legend_names_the_lines_of_all_panels() -> None:
 def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
     values = (pd.Series([1.0, 2.0], index=[0, 10]), pd.Series([2.0, 3.0], index=[0, 10]))
     lines = [Line("held", values, grey=True), *(Line(label, values) for label in "abcd")]
-    figure = series_figure([("p", lines), ("q", lines[:2])], "y")
+    figure = lines_figure([("p", lines), ("q", lines[:2])], "y")
     assert figure is not None
     grey, *others = figure.axes[0].get_lines()
     assert grey.get_label() == "held"
@@ -144,14 +155,14 @@ def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert sorted(texts) == ["a", "b", "c", "d", "held"]
     many = (pd.Series(range(100), dtype=float),)
-    figure = series_figure([("", [Line("a", many), Line("held", many, grey=True)])], "y")
+    figure = lines_figure([("", [Line("a", many), Line("held", many, grey=True)])], "y")
     assert figure is not None
     assert figure.axes[0].get_lines()[0].get_marker() in ("", "None")  # too many points to mark each
 
 
 def test_lines_are_means_over_the_rounds_that_all_seeds_have() -> None:
     one, two = pd.Series([1.0, 2.0, 9.0], index=[0, 10, 20]), pd.Series([3.0, 4.0], index=[0, 10])
-    table = Line("a", (one, two)).table()
+    table = mean_by_round((one, two))
     assert table["round"].tolist() == [0, 10]
     assert table["mean"].tolist() == [2.0, 3.0]
     assert np.allclose(table["error"], 1.0)

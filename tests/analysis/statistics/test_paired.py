@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from fedroam.analysis.statistics.paired import (
@@ -15,6 +13,7 @@ from fedroam.analysis.statistics.paired import (
     below,
     every,
     interval,
+    interval_of,
     page,
     ratio_above,
     slope_weights,
@@ -22,7 +21,7 @@ from fedroam.analysis.statistics.paired import (
     within,
 )
 from fedroam.analysis.statistics.threshold import smallest_reaching
-from fedroam.analysis.statistics.verdicts import holm, judge, needed, power, seeds_needed
+from fedroam.analysis.statistics.verdicts import holm, judge
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
@@ -132,79 +131,6 @@ def test_every_part_must_hold_and_one_may_refuse() -> None:
     assert judge([every([good, open_])])[0].seeds == judge([open_])[0].seeds
 
 
-def test_holm_by_hand() -> None:
-    # Sorted .005 .01 .03 .04, times 4 3 2 1: .02 .03 .06 .06 (kept from falling).
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([]) == []
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-    with pytest.raises(InputError):
-        holm([1.2])
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.3))
-def test_holm_rejects_what_the_step_down_procedure_rejects(p: list[float], alpha: float) -> None:
-    rejected: set[int] = set()
-    order = sorted(range(len(p)), key=lambda k: p[k])
-    for step, k in enumerate(order):  # the procedure as the paper words it
-        if p[k] * (len(p) - step) > alpha:
-            break
-        rejected.add(k)
-    assert {k for k, adjusted in enumerate(holm(p)) if adjusted <= alpha} == rejected
-
-
-def test_three_way_verdict_after_correction() -> None:
-    strong, weak, against = (
-        above([3.0, 3.1, 2.9, 3.0]),
-        above([2.0, 0.6, 1.0, 0.3]),
-        above([-3.0, -3.1, -2.8]),
-    )
-    assert weak.p_holds < 0.05  # alone it would hold
-    verdicts = judge([strong, weak, against])
-    assert [v.word for v in verdicts] == ["holds", "undecided", "does not hold"]
-    assert judge([weak])[0].word == "holds"
-    assert f"about {verdicts[1].seeds} seeds" in verdicts[1].reason
-    assert verdicts[1].seeds is not None
-    assert verdicts[1].seeds > 4
-
-
-def test_seeds_needed_agree_with_a_printed_table_and_with_trials() -> None:
-    # One-sample t test, one-sided 5 %, power 80 %, effect of one and of half a standard deviation: 8 and 27.
-    assert seeds_needed(1.0, 1.0, 0.05) == 8
-    assert seeds_needed(0.5, 1.0, 0.05) == 27
-    assert seeds_needed(0.01, 1.0, 0.05) is None
-    assert seeds_needed(0.0, 1.0, 0.05) is None
-    draws = stream(1, "power").normal(1.0, 1.0, (4000, 8))
-    p = stats.ttest_1samp(draws, 0, axis=1, alternative="greater").pvalue
-    assert (p < 0.05).mean() == pytest.approx(power(1.0, 1.0, 8, 0.05), abs=0.02)
-
-
-def test_seeds_that_are_said_to_decide_do_so_when_there_are_as_many() -> None:
-    pattern = np.array([2.0, 0.2, 1.5, -0.3])
-    found = above(pattern)
-    seeds = needed(found, 0.01, 0.01)
-    assert seeds is not None
-    repeated = np.resize(pattern, seeds)
-    assert above(repeated).p_holds < 0.01
-    assert judge([above([0.001, -1.0, 1.0])])[0].reason.startswith("more than 1000 seeds")
-
-
-def test_smallest_reaching_by_hand() -> None:
-    keys = [5, 1, 3, 2]  # any order
-    values = np.array([[99, 10, 91, 60], [98, 14, 93, 64], [97, 12, 92, 95]], dtype=float)
-    found = smallest_reaching(keys, values, 100.0, share=0.9)
-    assert found.keys == (1, 2, 3, 5)
-    assert found.first == 3  # means 12, 73, 92, 98 against 90
-    assert found.sure == 3  # 3 and 5 are beyond doubt, t(2) = 2 / (1 / sqrt 3) = 3.46, p = .037
-    assert found.ruled_out == 1  # 73 ± 11 is not
-    assert found.by_seed == (3, 3, 2)
-    assert "reached on average from 3 on" in found.words()
-    never = smallest_reaching([1, 2], np.array([[1.0, 2.0], [1.5, 2.5]]), [10.0, 11.0])
-    assert (never.first, never.sure, never.by_seed) == (None, None, (None, None))
-    assert never.ruled_out == 2
-    with pytest.raises(InputError, match="share"):
-        smallest_reaching([1], np.ones((2, 1)), 1.0, share=2)
-
-
 @pytest.mark.slow
 def test_intervals_cover_and_tests_keep_their_size() -> None:
     """Simulated seeds of known effect: coverage, size, Holm's error rate, the threshold's confidence."""
@@ -240,3 +166,12 @@ def test_intervals_cover_and_tests_keep_their_size() -> None:
         missed += found.ruled_out is not None and found.ruled_out >= 3
     assert too_small / 600 <= 0.05
     assert missed / 600 <= 0.05 + 4 * math.sqrt(0.05 * 0.95 / 600)
+
+
+def test_interval_against_the_table_of_student() -> None:
+    low, high = interval_of(0.25, 0.05, 3)  # t(0.975; 2) = 4.3027
+    assert (low, high) == (
+        pytest.approx(0.25 - 4.3027 * 0.05, abs=1e-5),
+        pytest.approx(0.25 + 4.3027 * 0.05, abs=1e-5),
+    )
+    assert math.isnan(interval_of(0.25, math.nan, 1)[0])

@@ -32,7 +32,7 @@ def test_personal_models_are_held_to_the_servers(engine: str) -> None:
         ]
         assert given.traffic.total == done.traffic.total == len(active) * 4 * game.layout.size
         close(game.server, server)
-        judged = game.judged()
+        judged = game.evaluation_models()
         assert list(judged) == ["personal", "global"]
         close(judged["personal"].models.parameters, torch.stack(personal))
         close(judged["global"].models.parameters[0], server)

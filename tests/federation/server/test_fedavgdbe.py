@@ -75,7 +75,7 @@ def test_memory_and_mean_regularisation(engine: str, start_pass: str, carried: b
         game.step(active)
         close(torch.from_numpy(game.state["mean"]), target)
         close(game.server, server[F:])
-        judged = game.judged()["own"].models
+        judged = game.evaluation_models()["own"].models
         close(judged.parameters[:, :F], torch.stack(memory))
         close(judged.parameters[:, F:], server[F:].expand(2, -1))
         close(judged.buffers[active], torch.stack([running[i] for i in active]))

@@ -130,7 +130,7 @@ def test_without_validation_samples_it_is_refused() -> None:
 def test_a_client_without_validation_samples_keeps_its_model() -> None:
     game = server()
     object.__setattr__(
-        game.setting, "validation", (game.setting.validation[0][:0], *game.setting.validation[1:])
+        game.context, "validation", (game.context.validation[0][:0], *game.context.validation[1:])
     )
     for _ in range(2):
         game.step()

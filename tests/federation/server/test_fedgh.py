@@ -58,14 +58,14 @@ def test_the_head_travels_down_and_class_means_up() -> None:
     given, done = game.step([0, 2])
     assert given.traffic.receiver.tolist() == [0, 2]
     assert given.traffic.bytes.tolist() == [4 * (3 * 10 + 10)] * 2
-    held = (game.setting.class_counts > 0).sum(1)
+    held = (game.context.class_counts > 0).sum(1)
     assert done.traffic.sender.tolist() == [0, 2]
     assert done.traffic.bytes.tolist() == [4 * (3 + 1) * held[0], 4 * (3 + 1) * held[2]]
 
 
 def test_judged_with_the_servers_head_and_with_the_own_one() -> None:
     game = Server(SETTINGS, equal=False).play()
-    head, judged = game.layout.columns("head"), game.judged()
+    head, judged = game.layout.columns("head"), game.evaluation_models()
     assert list(judged) == ["global_head", "own_head"]
     for how in judged.values():
         assert how.row.tolist() == [0, 1]
@@ -102,7 +102,9 @@ def test_running_statistics_of_the_extractor_stay_with_the_client() -> None:
     assert not torch.equal(kept[0], kept[1])
     game.step([1])
     assert torch.equal(game.models.buffers[0], kept[0])
-    assert np.array_equal(game.judged()["global_head"].models.buffers.numpy(), game.models.buffers.numpy())
+    assert np.array_equal(
+        game.evaluation_models()["global_head"].models.buffers.numpy(), game.models.buffers.numpy()
+    )
     game.learner.close()
 
 

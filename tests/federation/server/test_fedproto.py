@@ -43,7 +43,7 @@ def test_three_rounds_by_hand(engine: str, weights: str) -> None:
     half_known = False
     for active in ([0], [0, 2], [1, 2]):
         for i in active:
-            mine = set(np.flatnonzero(game.setting.class_counts[i]).tolist())
+            mine = set(np.flatnonzero(game.context.class_counts[i]).tolist())
             half_known |= bool(mine & set(prototypes)) and bool(mine - set(prototypes))
         rows = {i: game.models.parameters[i].clone() for i in active}
         rows = {i: descend(game.layout, row, drawn_to(game, i, prototypes)) for i, row in rows.items()}
@@ -53,7 +53,7 @@ def test_three_rounds_by_hand(engine: str, weights: str) -> None:
         pairs = means(game, rows)
         for c in range(CLASSES):
             holders = [i for i in active if (i, c) in pairs]
-            counts = [1 if weights == "clients" else int(game.setting.class_counts[i, c]) for i in holders]
+            counts = [1 if weights == "clients" else int(game.context.class_counts[i, c]) for i in holders]
             if holders:
                 total = sum(n * pairs[i, c] for i, n in zip(holders, counts, strict=True))
                 prototypes[c] = torch.as_tensor(total / sum(counts))
@@ -68,11 +68,11 @@ def test_a_prototype_that_nobody_active_holds_stays() -> None:
     game = Server(PART, sizes=(12, 5))
     game.step()
     before = game.state["prototypes"].copy()
-    lost = (game.setting.class_counts[0] > 0) & (game.setting.class_counts[1] == 0)
-    shared = game.setting.class_counts[1] > 0
+    lost = (game.context.class_counts[0] > 0) & (game.context.class_counts[1] == 0)
+    shared = game.context.class_counts[1] > 0
     assert lost.any()
     game.step([1])
-    assert (game.state["known"] == (game.setting.class_counts.sum(0) > 0)).all()
+    assert (game.state["known"] == (game.context.class_counts.sum(0) > 0)).all()
     assert np.array_equal(game.state["prototypes"][lost], before[lost])
     assert (game.state["prototypes"][shared] != before[shared]).any(1).all()
     game.learner.close()
@@ -131,18 +131,18 @@ def test_the_head_answers_in_training_and_without_prototypes() -> None:
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
 def test_judged_by_prototypes_and_by_the_own_head(engine: str, candidates: str) -> None:
     game = Server({**PART, "candidates": candidates}, sizes=(30, 4), engine=engine, equal=False)
-    before = game.judged()
+    before = game.evaluation_models()
     assert torch.equal(before["prototypes"].models.buffers, before["own_head"].models.buffers)
     for _ in range(3):
         game.step()
-    judged, task = game.judged(), game.problem.task
+    judged, task = game.evaluation_models(), game.problem.task
     assert list(judged) == ["prototypes", "own_head"]
     found = {
         name: game.learner.evaluate(how.models, how.row.tolist(), task.x, task.y).correct
         for name, how in judged.items()
     }
     everything = np.flatnonzero(game.state["known"])
-    held = [np.flatnonzero(counts) for counts in game.setting.class_counts]
+    held = [np.flatnonzero(counts) for counts in game.context.class_counts]
     assert len(held[1]) < len(everything), "nothing is left out"
     for i in (0, 1):
         known = everything if candidates == "known" else held[i]
@@ -157,7 +157,7 @@ def test_judged_by_prototypes_and_by_the_own_head(engine: str, candidates: str) 
 
 def test_only_prototypes_travel() -> None:
     game = Server(PART, sizes=(12, 5, 9))
-    held = game.setting.class_counts > 0
+    held = game.context.class_counts > 0
     each = 4 * (3 + 1)
     given, done = game.step([0, 1])
     assert given.traffic.total == 0

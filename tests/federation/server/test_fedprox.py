@@ -36,5 +36,5 @@ def test_the_pull_shortens_the_way() -> None:
 
 def test_judged_with_the_servers_model() -> None:
     game = Server("fedprox").play([[1]])
-    assert list(game.judged()) == ["global"]
-    close(game.judged()["global"].models.parameters[0], game.server)
+    assert list(game.evaluation_models()) == ["global"]
+    close(game.evaluation_models()["global"].models.parameters[0], game.server)

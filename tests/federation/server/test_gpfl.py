@@ -74,7 +74,7 @@ def test_guidance_by_hand(engine: str) -> None:
         close(game.models.parameters[:, head], torch.stack(heads))
         sent = 4 * (12 * F + F + CLASSES * F + 2 * (F * F + 3 * F))
         assert given.traffic.total == done.traffic.total == len(active) * sent
-    judged = game.judged()["own"].models
+    judged = game.evaluation_models()["own"].models
     embedding = server[: CLASSES * F].view(CLASSES, F)
     for i in (0, 1):
         close(judged.parameters[i], torch.cat([server, heads[i]]))

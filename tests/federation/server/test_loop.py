@@ -11,8 +11,9 @@ import torch
 from fedroam.experiment import Experiment
 from fedroam.federation.server import weighted_mean
 from fedroam.learning import Job
+from fedroam.measurement import evaluate
 from fedroam.scene import prepare
-from fedroam.simulation import begin, measured, play_round
+from fedroam.simulation import begin, play_round
 from support.tiny import play, tiny
 
 STEPS = {"kind": "sgd", "lr": 0.1, "batch_size": 8, "steps": 3}
@@ -82,7 +83,7 @@ def test_the_majority_is_always_answered() -> None:
     scene = prepare(experiment)
     state = begin(scene)
     state, done = play_round(scene, state)
-    found = measured(scene, state, done, 0.0).client_rows
+    found = evaluate(scene, state, done, 0.0).client_rows
     for i, (train, test) in enumerate(zip(scene.split.train, scene.split.test, strict=True)):
         y = scene.dataset.y_train
         favourite = np.bincount(y[train], minlength=10).argmax()
@@ -105,8 +106,10 @@ def test_measures_are_of_all_answers_together(kind: str) -> None:
         served(kind, evaluate_on="own", test_share=0.4, partition={"kind": "dirichlet", "alpha": 0.3})
     )
     state, done = play_round(scene, begin(scene))
-    found = measured(scene, state, done, 0.0)
-    how = next(iter(scene.federation.judged(state.models, state.federation, scene.setting).values()))
+    found = evaluate(scene, state, done, 0.0)
+    how = next(
+        iter(scene.parts.federation.evaluation_models(state.models, state.federation, scene.context).values())
+    )
     asked, answers, network = [], [], scene.task.network().eval()
     for i, own in enumerate(scene.split.test):
         row = int(how.row[i])

@@ -102,7 +102,9 @@ def test_engines_agree(kind: str, network: str) -> None:
     )
     torch.testing.assert_close(slow.server, fast.server, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(slow.models.parameters, fast.models.parameters, rtol=1e-3, atol=1e-4)
-    for (name, one), other in zip(slow.judged().items(), fast.judged().values(), strict=True):
+    for (name, one), other in zip(
+        slow.evaluation_models().items(), fast.evaluation_models().values(), strict=True
+    ):
         torch.testing.assert_close(one.models.parameters, other.models.parameters, rtol=1e-3, atol=1e-4)
         np.testing.assert_array_equal(one.row, other.row, err_msg=name)
 
@@ -117,7 +119,7 @@ def test_clients_may_be_renumbered(kind: str) -> None:
     moved = [None if active is None else [int(there[i]) for i in active] for active in rounds]
     other = Server(gentle(kind), (12, 20, 7, 9), order=order).play(moved)
     close(other.server, one.server)
-    for (name, a), b in zip(one.judged().items(), other.judged().values(), strict=True):
+    for (name, a), b in zip(one.evaluation_models().items(), other.evaluation_models().values(), strict=True):
         for row in range(4):
             found = b.models.parameters[b.row[there[row]]]
             close(found, a.models.parameters[a.row[row]])
@@ -173,7 +175,7 @@ def test_running_statistics_are_shared_as_far_as_a_method_says() -> None:
         return Network(nn.Sequential(nn.Linear(12, 3), nn.BatchNorm1d(3)), nn.Linear(3, 10))
 
     game = Server(FedPer(), (20, 33, 7), network=normed).play([None, [0, 2]])
-    judged, extractor = game.judged()["own"].models, game.layout.columns("extractor")
+    judged, extractor = game.evaluation_models()["own"].models, game.layout.columns("extractor")
     for i in range(3):
         assert torch.equal(judged.buffers[i], torch.from_numpy(game.state["global_buffers"]))
         assert torch.equal(judged.parameters[i, extractor], game.server)

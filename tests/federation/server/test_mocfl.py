@@ -173,7 +173,7 @@ def test_with_its_own_head_and_no_neighbours_each_client_learns_alone(engine: st
     alone = server({**PART, "neighbours": 0, "head": "own"}, engine).play(ROUNDS)
     base = server("local", engine).play(ROUNDS)
     assert torch.equal(alone.models.parameters, base.models.parameters)
-    judged = alone.part.judged(alone.models, alone.state, alone.setting)
+    judged = alone.part.evaluation_models(alone.models, alone.state, alone.context)
     assert list(judged) == ["own_head"]
     assert judged["own_head"].models is alone.models
     fresh = server({**PART, "neighbours": 0, "head": "own"}, engine)
@@ -190,7 +190,7 @@ def test_what_travels() -> None:
     assert done.traffic.bytes.tolist() == [4 * (12 * 3 + 3) + 4]
     own.learner.close()
     game = server({**PART, "neighbours": 1})
-    extractor, head, held = 4 * (12 * 3 + 3), 4 * (3 * 10 + 10), (game.setting.class_counts > 0).sum(1)
+    extractor, head, held = 4 * (12 * 3 + 3), 4 * (3 * 10 + 10), (game.context.class_counts > 0).sum(1)
     pairs = held * 4 * (3 + 1)
     given, done = game.step([0, 1])
     assert given.traffic.bytes.tolist() == [head, head]

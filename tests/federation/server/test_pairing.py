@@ -12,6 +12,7 @@ import torch
 from federation.server.test_methods import FedPer
 from fedroam.components import kinds
 from fedroam.experiment import Experiment
+from fedroam.federation import Round
 from fedroam.federation.server import ServerLoop
 from fedroam.federation.server.loop import GLOBAL
 from fedroam.learning import Models
@@ -60,7 +61,7 @@ def seen(kind: str, start_models: str) -> Seen:
     """Three rounds of a method, from outside."""
     scene = prepare(churning(kind, start_models=start_models))
     layout, split, state = scene.task.layout, scene.split, begin(scene)
-    shared = getattr(scene.federation, "shared")(layout)  # noqa: B009
+    shared = getattr(scene.parts.federation, "shared")(layout)  # noqa: B009
     entries = [entry for entry in layout.parameters if entry.name.startswith(("extractor", "head"))]
     server = torch.full((layout.size,), torch.nan)
     if GLOBAL in state.federation:
@@ -76,8 +77,8 @@ def seen(kind: str, start_models: str) -> Seen:
     for t in (1, 2, 3):
         found.active.append(np.flatnonzero(state.meeting.paths.present).tolist())
         rows = Models(layout, state.models.parameters.clone(), state.models.buffers.clone(), None)
-        given = scene.federation.distribute(
-            rows, dict(state.federation), scene.setting, state.meeting, t, scene.learner
+        given = scene.parts.federation.distribute(
+            Round(t, rows, dict(state.federation), scene.context, state.meeting, scene.learner)
         )
         batches: dict[int, list[list[int]]] = {}
         for job in given.jobs:

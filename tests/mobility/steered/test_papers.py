@@ -9,9 +9,10 @@ import pytest
 from scipy import stats
 
 from fedroam.mobility import World
-from fedroam.mobility.steered.grid import DAM, DCM, fly
-from fedroam.mobility.steered.grid_coverage import Atlas, class_mix
+from fedroam.mobility.steered.coverage import CoverageMap, class_mix
+from fedroam.mobility.steered.grid import DAM, DCM
 from fedroam.randomness import stream
+from support.steering import centres, grid_terrain, row
 
 GRID, REACH = 5, 1.5
 # Two mobile clients, then five static ones; samples of three classes.
@@ -36,20 +37,17 @@ def probabilities(points: np.ndarray, here: np.ndarray, m: int) -> np.ndarray:
 
 def test_class_mixes_on_a_5x5_grid_by_hand() -> None:
     """Client 0 holds 2 of class 0; at (1, 1) it hears 5 of class 1 and 1 of class 0, at (5, 5) 9 and 3 of 2 and 0."""
-    chart = Atlas.of(PLACES[2:], COUNTS[2:], REACH, GRID)
-    everybody = np.ones(5, dtype=bool)
-    mixes = class_mix(chart.sums(everybody) + COUNTS[0])
+    coverage = CoverageMap.of_grid(PLACES[2:], COUNTS[2:], REACH, GRID)
+    mixes = class_mix(coverage.covers @ COUNTS[2:] + COUNTS[0])
     for point, wanted in (
         ((1, 1), [3 / 8, 5 / 8, 0]),
         ((5, 5), [5 / 14, 0, 9 / 14]),
         ((3, 3), [1 / 4, 0, 3 / 4]),
     ):
-        row = chart.row(np.array(point, dtype=np.float64))
-        assert row is not None
-        np.testing.assert_allclose(mixes[row], wanted, rtol=0, atol=1e-12)
-    for point, got in zip(chart.points, mixes, strict=True):
+        np.testing.assert_allclose(mixes[row(coverage, point)], wanted, rtol=0, atol=1e-12)
+    for point, got in zip(coverage.points, mixes, strict=True):
         np.testing.assert_allclose(got, mix(point, 0), rtol=0, atol=1e-12)
-    assert chart.row(np.array([5.0, 1.0])) is None  # nobody is heard there
+    assert row(coverage, (5, 1)) is None  # nobody is heard there
 
 
 def flown(part: DAM | DCM, rounds: int) -> list[np.ndarray]:
@@ -88,13 +86,13 @@ def test_flights_of_dam_go_where_the_probabilities_say() -> None:
 @pytest.mark.parametrize("ties", ["coverage", "random"])
 def test_flights_of_dcm_go_to_centres_as_the_probabilities_say(ties: str) -> None:
     part = DCM(grid=GRID, mobile=2, ties=ties)
-    centres = part.clusters(World(1, len(PLACES), COUNTS, REACH))
-    assert len(centres) == 3  # two clients in each of two corners, and one in a third
+    found_at = centres(part, World(1, len(PLACES), COUNTS, REACH))
+    assert len(found_at) == 3  # two clients in each of two corners, and one in a third
     for corner in (PLACES[2:4], PLACES[4:6], PLACES[6:]):
-        assert any(all(math.dist(c, place) <= REACH for place in corner) for c in centres)
+        assert any(all(math.dist(c, place) <= REACH for place in corner) for c in found_at)
     found = flown(part, 1500)
     for m in (0, 1):
-        fits(found[m], centres, probabilities(centres, PLACES[m], m))
+        fits(found[m], found_at, probabilities(found_at, PLACES[m], m))
 
 
 @pytest.mark.usefixtures("placed")
@@ -123,6 +121,7 @@ def test_a_longer_flight_ends_at_the_feasible_point_nearest_to_its_destination()
 
 def test_ties_of_a_step_are_broken_evenly() -> None:
     draws = stream(0, "test ties").random(4000)
-    ends = [tuple(fly(np.array([1.0, 1.0]), np.array([18.0, 18.0]), 5.0, 18, "nearest", u)) for u in draws]
+    terrain = grid_terrain(PLACES[2:], COUNTS[2:], REACH, 18, max_step=5.0)
+    ends = [tuple(terrain.fly(np.array([1.0, 1.0]), np.array([18.0, 18.0]), u)) for u in draws]
     assert set(ends) == {(4, 5), (5, 4)}
     assert stats.binomtest(ends.count((4, 5)), 4000).pvalue > 1e-4

@@ -33,7 +33,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedroam.analysis.connectivity.spectral import Weights, deviations
+from fedroam.analysis.connectivity.spectral import MixingMatrix, deviations
 
 C = 4.0  # Corollary 1
 _NORMS = 40_000  # matrix norms that a bound from products may cost
@@ -75,23 +75,23 @@ def descent(
     smoothness: float,
     variance: float,
     clients: int,
-    way: float,
+    start: float,
     consensus: float,
     delta: float = 0.0,
-    unsure: float = 0.0,
+    uncertainty: float = 0.0,
 ) -> float:
     """The bound on the mean of f(xbar(t)) - f* over T + 1 rounds, from Lemma 2.
 
-    way: ||xbar(0) - x||^2 / (T + 1); variance: mean over clients of sigma_i^2; consensus: (a bound on) the mean over
-    rounds of the consensus distance; delta: f(x) - f*; unsure: f* - inf f, at most, where f* is only the lowest value
-    that is known. Infinite unless eta < 1 / (2 L), strictly.
+    start: ||xbar(0) - x||^2 / (T + 1); variance: mean over clients of sigma_i^2; consensus: (a bound on) the mean over
+    rounds of the consensus distance; delta: f(x) - f*; uncertainty: f* - inf f, at most, where f* is only the lowest
+    value that is known. Infinite unless eta < 1 / (2 L), strictly.
     """
     rest = 1 - 2 * smoothness * eta
-    if not rest > 0 or not math.isfinite(way + consensus):
+    if not rest > 0 or not math.isfinite(start + consensus):
         return math.inf
-    spread = smoothness * eta / clients * (2 * smoothness * eta + 1) * consensus
-    late = delta + 2 * smoothness * eta * (delta + unsure) / rest
-    return (way + eta**2 * variance / clients + spread) / (2 * eta * rest) + late
+    apart = smoothness * eta / clients * (2 * smoothness * eta + 1) * consensus
+    late = delta + 2 * smoothness * eta * (delta + uncertainty) / rest
+    return (start + eta**2 * variance / clients + apart) / (2 * eta * rest) + late
 
 
 def theorem_1(
@@ -102,17 +102,17 @@ def theorem_1(
     tau: float,
     clients: int,
     window: int,
-    way: float,
+    start: float,
 ) -> float:
     """Theorem 1: `descent` with Lemma 3 for the consensus distance, (L eta^3 / N) (2 L eta + 1) A0.
 
     Arguments as there. Infinite where p is not above 0, or eta not below 1 / (2 L): at equality it is 1 / 0.
     """
-    return descent(eta, smoothness, variance, clients, way, lemma_3(p, eta, tau, clients, window))
+    return descent(eta, smoothness, variance, clients, start, lemma_3(p, eta, tau, clients, window))
 
 
 def product_bound(
-    weights: Sequence[Weights], gradients: np.ndarray, eta: float, start: float = 0.0
+    weights: Sequence[MixingMatrix], gradients: np.ndarray, eta: float, start: float = 0.0
 ) -> np.ndarray:
     """The bound on the consensus distance ||X(t) - J X(t)||_F^2 from measured products, float64 [rounds + 1].
 
@@ -125,18 +125,14 @@ def product_bound(
     bound[0] = first
     matrices = [one.toarray() for one in weights]
     single = _stacked(matrices)
-    exact = set(_spread(rounds))
+    # All rounds, or evenly spread ones whose number of products is bearable.
+    step = max(1, math.ceil(rounds * (rounds + 1) / 2 / _NORMS))
+    exact = set(range(rounds, 0, -step))
     for t in range(1, rounds + 1):
         bound[t] = single[t - 1] * (bound[t - 1] + eta * gradients[t - 1])
         if t in exact and t > 1:
             bound[t] = min(bound[t], _from_products(matrices[:t], gradients[:t], eta, first))
     return np.asarray(bound**2)
-
-
-def _spread(rounds: int) -> list[int]:
-    """The rounds whose products are computed: all, or evenly spread ones whose number of products is bearable."""
-    step = max(1, math.ceil(rounds * (rounds + 1) / 2 / _NORMS))
-    return list(range(rounds, 0, -step))
 
 
 def _from_products(matrices: list[np.ndarray], gradients: np.ndarray, eta: float, first: float) -> float:

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.analysis.connectivity.trajectory import Trajectory
-from fedroam.analysis.figures.curves import power
-from fedroam.analysis.figures.drawing import COLOURS, INK, MUTED, style
+from fedroam.analysis.figures.drawing import COLOURS, INK, MUTED, empty_figure, log_ticks, round_ticks, style
 
-_MEASURED, _TIGHT, _WINDOW, _PRINTED = (
-    "measured",
-    "from measured products",
-    "p of a window: not proven",
-    "as printed",
-)
+_WINDOW = "p of a window: not proven"
 
 
 def convergence_figure(trajectory: Trajectory) -> Figure:
@@ -26,8 +17,7 @@ def convergence_figure(trajectory: Trajectory) -> Figure:
     windows of B rounds with Corollary 1. Bounds that are infinite are named in the panel, not drawn.
     """
     with style():
-        figure = Figure(figsize=(11.2, 3.9), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
-        FigureCanvasAgg(figure)
+        figure = empty_figure((11.2, 3.9))
         left, middle, right = figure.subplots(1, 3)
         rounds = np.arange(len(trajectory.values))
         _panel(
@@ -69,19 +59,16 @@ def _panel(
     infinite = []
     proven = printed[-1] == window[-1]  # every round is connected: B = 1, and the two readings are one
     for label, values, colour, dash in (
-        (_MEASURED, measured, INK, "-"),
-        (_TIGHT, tight, COLOURS[0], "-"),
+        ("measured", measured, INK, "-"),
+        ("from measured products", tight, COLOURS[0], "-"),
         (_WINDOW, window, COLOURS[1], (0, (5, 2))),
-        (_PRINTED, printed, COLOURS[2], (0, (1.5, 1.5))),
+        ("as printed", printed, COLOURS[2], (0, (1.5, 1.5))),
     ):
-        shown = np.where(np.isfinite(values) & (values > 0), values, np.nan)
-        if label == _WINDOW and proven:
-            shown = np.full(len(x), np.nan)
-        name_of = (
-            f"_{label}" if label == _WINDOW and proven else label
-        )  # matplotlib's way to leave it out of a legend
-        ax.plot(x, shown, label=name_of, color=colour, linestyle=dash, linewidth=1.8)
-        if np.isinf(values[-1]) and not (label == _WINDOW and proven):
+        hidden = label == _WINDOW and proven
+        shown = np.where(np.isfinite(values) & (values > 0) & (not hidden), values, np.nan)
+        named = f"_{label}" if hidden else label  # matplotlib's way to leave it out of a legend
+        ax.plot(x, shown, label=named, color=colour, linestyle=dash, linewidth=1.8)
+        if np.isinf(values[-1]) and not hidden:
             infinite.append(label)
     ax.set_yscale("log")
     if infinite:
@@ -89,9 +76,8 @@ def _panel(
         ax.text(0.98, 0.97, text, transform=ax.transAxes, ha="right", va="top", color=MUTED, fontsize=9)
         low, high = ax.get_ylim()
         ax.set_ylim(low, high * (high / low) ** (0.09 * len(infinite)))  # room for the words
-    ax.yaxis.set_major_formatter(FuncFormatter(power))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+    log_ticks(ax.yaxis)
+    round_ticks(ax, 6)
     ax.margins(x=0.01)
     ax.set_xlabel("Communication round" if name == "Lemma 3" else "Rounds T + 1")
 
@@ -121,8 +107,7 @@ def _products(ax: Axes, trajectory: Trajectory) -> None:
     ax.set_yscale("log")
     low, high = ax.get_ylim()
     ax.set_ylim(low, high * 3)
-    ax.yaxis.set_major_formatter(FuncFormatter(power))
-    ax.yaxis.set_minor_formatter(NullFormatter())
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+    log_ticks(ax.yaxis)
+    round_ticks(ax, 6)
     ax.set_xlabel(f"Round at the end of a window (B = {b})" if b else "Whole run (no B)")
     ax.set_ylabel("‖product − 11ᵀ/N‖² of a window")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -25,14 +25,15 @@ from fedroam.components import build
 from fedroam.contacts import Contacts, degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.federation.decentralized import Decentralized
 from fedroam.mixing import Facts, Mixing
-from fedroam.mobility import Paths, World
+from fedroam.mobility import World
 from fedroam.recording import Run
 from fedroam.scene import deal, movement
 
 
 @dataclass(frozen=True)
-class Meetings:
+class ContactSequence:
     """The contact graphs in which models are exchanged, and the weights of the exchanges, one a round (1, 2, ...).
 
     graphs: bool CSR [clients, clients], symmetric; weights: float64 CSR, rows summing to 1, or None where they
@@ -45,7 +46,7 @@ class Meetings:
 
     @cached_property
     def latest(self) -> np.ndarray:
-        """See `latest_starts`."""
+        """For each round the latest one from which on the graphs together connect all, as `latest_starts` gives it."""
         return latest_starts(self.graphs, self.clients)
 
     @cached_property
@@ -56,47 +57,43 @@ class Meetings:
             dtype=np.int64,
         )
 
-    def first(self, rounds: int) -> Meetings:
+    def first(self, rounds: int) -> ContactSequence:
         """The same, cut after `rounds` rounds."""
-        return Meetings(
+        return ContactSequence(
             self.clients, self.graphs[:rounds], None if self.weights is None else self.weights[:rounds]
         )
 
     def smallest_window(self, *, sliding: bool = False, keep_last: bool = False) -> SmallestWindow:
-        """The smallest B for B-strong connectivity; see `smallest_window` of `windows`."""
+        """The smallest B for B-strong connectivity; the options are those of `connected_windows`."""
         return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)
 
 
-def simulate(experiment: Experiment, rounds: int | None = None) -> Meetings:
-    """The meetings of an experiment's first rounds (default: all of them), without any training.
+def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequence:
+    """The contacts of an experiment's first rounds (default: all of them), without any training.
 
     Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
-    dealt out, because steered clients fly by them and weights may depend on them. Raises InputError where the
-    federation is not decentralized: there clients do not mix with those they meet.
+    dealt out, because steered clients fly by them and weights may depend on them. Clients that are not active are
+    away. Raises InputError where the federation is not decentralized: there clients do not mix with those they meet.
     """
-    _decentralized(experiment.federation.kind)
+    federation = experiment.federation
+    _require_decentralized(federation.kind)
     dataset, split = deal(experiment)
     contacts, mixing = cast(Contacts, experiment.contacts), cast(Mixing, experiment.mixing)
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
     world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
     graphs, weights = [], []
-    for paths in _paths(experiment, world):
+    mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
+    for before, after in itertools.pairwise(movement(experiment, world)):
+        paths = before if mix_first else after
         graph = contacts.meet(paths)
         graphs.append(graph)
         weights.append(mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
-    return Meetings(experiment.clients, tuple(graphs), tuple(weights))
+    return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
 
 
-def _paths(experiment: Experiment, world: World) -> Iterator[Paths]:
-    """The paths at whose end models are exchanged, round by round; clients that are not active are away."""
-    mix_first = getattr(experiment.federation, "order", "move_then_mix") == "mix_then_move"
-    for before, after in itertools.pairwise(movement(experiment, world)):
-        yield before if mix_first else after
-
-
-def recorded(run: Run) -> Meetings:
-    """The meetings of a run, from its folder.
+def recorded(run: Run) -> ContactSequence:
+    """The contacts of a run, from its folder.
 
     Weights are None for a rule that needs to know how fast clients were, which a folder does not tell. Raises
     InputError where the run did not keep every round's contacts, or where its federation is not decentralized.
@@ -107,7 +104,7 @@ def recorded(run: Run) -> Meetings:
             f"{run.folder}: keeps the contacts of {settings.get('record_movement')} rounds; connectivity needs "
             'record_movement = "all"'
         )
-    _decentralized(str(settings["federation"]["kind"]))
+    _require_decentralized(str(settings["federation"]["kind"]))
     clients, rounds = int(settings["clients"]), int(run.status["round"])
     if rounds == 0:
         raise InputError(f"{run.folder}: has not finished any round yet")
@@ -117,15 +114,15 @@ def recorded(run: Run) -> Meetings:
     pairs = met[["i", "j"]].to_numpy(np.int64)
     graphs = tuple(graph_of(pairs[a:b], clients) for a, b in itertools.pairwise(edges))
     if settings["mixing"]["kind"] not in ("plain", "metropolis", "data_size"):
-        return Meetings(clients, graphs, None)
+        return ContactSequence(clients, graphs, None)
     mixing = cast(Mixing, build("mixing", settings["mixing"]))
     train = run.partition[run.partition["part"] == "train"]
     samples = np.bincount(train["client"], weights=train["samples"], minlength=clients).astype(np.int64)
     facts = Facts(samples=samples, speed=np.zeros(clients))
-    return Meetings(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
+    return ContactSequence(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
 
 
-def _decentralized(kind: str) -> None:
+def _require_decentralized(kind: str) -> None:
     if kind != "decentralized":
         raise InputError(
             f"federation.kind = {kind!r}: connectivity is that of clients who mix with whom they meet; allowed is "
@@ -133,47 +130,48 @@ def _decentralized(kind: str) -> None:
         )
 
 
-def round_table(meetings: Meetings) -> pd.DataFrame:
+def round_table(sequence: ContactSequence) -> pd.DataFrame:
     """One row a round: round, degree_mean, degree_min, degree_max, isolated (clients without contact), components,
     and, where weights are known, p and gap (spectral gap).
     """
-    degree = np.stack([degrees(graph) for graph in meetings.graphs])
-    columns: dict[str, Any] = {
-        "round": np.arange(1, len(degree) + 1),
-        "degree_mean": degree.mean(axis=1),
-        "degree_min": degree.min(axis=1),
-        "degree_max": degree.max(axis=1),
-        "isolated": (degree == 0).sum(axis=1),
-        "components": meetings.components,
-    }
-    if meetings.weights is not None:
-        columns["p"] = mixing_parameters(meetings.weights)
-        columns["gap"] = spectral_gaps(meetings.weights)
-    return pd.DataFrame(columns)
+    degree = np.stack([degrees(graph) for graph in sequence.graphs])
+    table = pd.DataFrame(
+        {
+            "round": np.arange(1, len(degree) + 1),
+            "degree_mean": degree.mean(axis=1),
+            "degree_min": degree.min(axis=1),
+            "degree_max": degree.max(axis=1),
+            "isolated": (degree == 0).sum(axis=1),
+            "components": sequence.components,
+        }
+    )
+    if sequence.weights is not None:
+        table["p"], table["gap"] = mixing_parameters(sequence.weights), spectral_gaps(sequence.weights)
+    return table
 
 
-def window_table(meetings: Meetings, lengths: Iterable[int], *, keep_last: bool = False) -> pd.DataFrame:
+def window_table(
+    sequence: ContactSequence, lengths: Iterable[int], *, keep_last: bool = False
+) -> pd.DataFrame:
     """One row a window length: length (rounds), windows, connected (share of them that connects everybody), and p
     of their products: p_min, p_mean (NaN where weights are not known).
     """
     rows = []
     for length in lengths:
-        connected = connected_windows(meetings.latest, length, keep_last=keep_last)
-        p = (
-            np.full(1, np.nan)
-            if meetings.weights is None
-            else window_parameters(meetings.weights, length, keep_last=keep_last)
-        )
+        connected = connected_windows(sequence.latest, length, keep_last=keep_last)
+        p = np.full(1, np.nan)
+        if sequence.weights is not None:
+            p = window_parameters(sequence.weights, length, keep_last=keep_last)
         rows.append((length, len(connected), connected.mean(), p.min(), p.mean()))
     return pd.DataFrame(rows, columns=["length", "windows", "connected", "p_min", "p_mean"])
 
 
-def contact_table(meetings: Meetings) -> pd.DataFrame:
+def contact_table(sequence: ContactSequence) -> pd.DataFrame:
     """Every pair of clients that ever meets, and the first round in which it does: i, j, round."""
-    return pd.DataFrame(first_contacts(meetings.graphs), columns=["i", "j", "round"])
+    return pd.DataFrame(first_contacts(sequence.graphs), columns=["i", "j", "round"])
 
 
-def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = False) -> dict[str, Any]:
+def summary(sequence: ContactSequence, *, sliding: bool = False, keep_last: bool = False) -> dict[str, float]:
     """A run in one row.
 
     rounds; degree (mean); components (mean); connected (share of rounds whose graph is); p_mean over rounds; b: the
@@ -181,12 +179,12 @@ def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = Fals
     which everybody is linked through those met so far (NaN: never); met: share of all pairs that ever meet; first:
     median round of their first meeting, over all pairs (infinite where most never meet).
     """
-    table, smallest = round_table(meetings), meetings.smallest_window(sliding=sliding, keep_last=keep_last)
-    pairs, when = meetings.clients * (meetings.clients - 1) // 2, contact_table(meetings)["round"].to_numpy()
+    table, smallest = round_table(sequence), sequence.smallest_window(sliding=sliding, keep_last=keep_last)
+    pairs, when = sequence.clients * (sequence.clients - 1) // 2, contact_table(sequence)["round"].to_numpy()
     every = np.append(when.astype(np.float64), np.full(pairs - len(when), np.inf))
-    linked = np.flatnonzero(meetings.latest >= 0)
+    linked = np.flatnonzero(sequence.latest >= 0)
     return {
-        "rounds": len(meetings.graphs),
+        "rounds": len(sequence.graphs),
         "degree": table["degree_mean"].mean(),
         "components": table["components"].mean(),
         "connected": (table["components"] == 1).mean(),
@@ -199,7 +197,7 @@ def summary(meetings: Meetings, *, sliding: bool = False, keep_last: bool = Fals
     }
 
 
-def pattern_table(rows: Sequence[dict[str, Any]], by: Sequence[str]) -> pd.DataFrame:
+def pattern_table(rows: Sequence[Mapping[str, object]], by: Sequence[str]) -> pd.DataFrame:
     """Summaries of several worlds, grouped `by` columns (a pattern, a number of mobile clients), in order.
 
     seeds; b_min, b_median, b_max over the seeds that have a B at all; without: how many have none; and the means

@@ -17,9 +17,11 @@ from scipy import optimize
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import logsumexp, softmax
 
-from fedroam.analysis.connectivity.separability import LARGEST, curved, parted
+from fedroam.analysis.connectivity.separability import MOST_PARAMETERS, has_minimiser, separated_in_part
 
 _WORK = 3e11  # samples x inputs x classes x evaluations that the search for a minimum may cost
+_TOLERANCE = 1e-9  # of the gradient's norm at a minimum
+_UNSURE = 1e-7  # a norm above which a search has stopped early
 _minimise: Any = optimize.minimize  # typed too narrowly for a function that gives its gradient as well
 
 
@@ -32,8 +34,8 @@ class Optimum:
     sample into its class: then f falls to 0 along their direction for ever; nor where they do so with some samples
     and leave the others as they are: then f falls for ever, towards a larger number. The point is merely one on the
     way then, and `infimum`, unless it is 0, the value there. Up to 2,000 parameters a minimiser is proven where it is
-    said to exist; beyond, only the plainest reasons against one are looked for (see `separation`).
-    unsure: by how much inf f may at most lie below `infimum`; 0 unless the solver had to stop early.
+    said to exist; beyond, only the plainest reasons against one are looked for (`separability`).
+    uncertainty: by how much inf f may at most lie below `infimum`; 0 unless the solver had to stop early.
     """
 
     point: np.ndarray
@@ -41,7 +43,7 @@ class Optimum:
     infimum: float
     gradient: float
     attained: bool
-    unsure: float = 0.0
+    uncertainty: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class SoftmaxProblem:
     @cached_property
     def samples(self) -> tuple[np.ndarray, ...]:
         """The samples of each client in float64, with the constant 1 that carries the bias."""
-        return tuple(_with_one(x) for x in self.features)
+        return tuple(np.column_stack([x.astype(np.float64), np.ones(len(x))]) for x in self.features)
 
     @property
     def parameters(self) -> int:
@@ -74,8 +76,7 @@ class SoftmaxProblem:
     def client(
         self, i: int, parameters: np.ndarray, batch: np.ndarray | None = None
     ) -> tuple[float, np.ndarray]:
-        """f_i and its gradient [parameters] at `parameters`, or those of a batch (positions in the client's own
-        samples)."""
+        """f_i and its gradient [parameters] at `parameters`; batch: positions in the client's own samples (all)."""
         value, gradient, _ = self._client(i, parameters, batch)
         return value, gradient
 
@@ -122,13 +123,13 @@ class SoftmaxProblem:
         lengths = [np.sort(np.linalg.norm(a, axis=1))[-batch_size:] for a in self.samples]
         return np.sqrt(2) * np.array([own.mean() if len(own) else 0.0 for own in lengths])
 
-    def optimum(self, start: np.ndarray, *, tolerance: float = 1e-9) -> Optimum:
+    def optimum(self, start: np.ndarray) -> Optimum:
         """The minimum of f, from `start` by L-BFGS, finished by a trust-region Newton method (conjugate gradients).
 
         Where minimisers are many (all classes' parameters may be shifted together, a pixel may always be 0), this
-        is the one nearest to `start`: no gradient points along those directions. tolerance: the gradient's norm.
-        Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above 1e-7,
-        `unsure` says what is not known (a cross-entropy is never below 0).
+        is the one nearest to `start`: no gradient points along those directions. The gradient's norm is to
+        be 1e-9. Large problems are given a few hundred evaluations (a minute or two); where the gradient is then above
+        1e-7, `uncertainty` says what is not known (a cross-entropy is never below 0).
         """
         budget = int(_WORK / max(1, sum(x.size for x in self.features) * self.classes))
         separated: list[np.ndarray] = []
@@ -146,10 +147,10 @@ class SoftmaxProblem:
         options = {
             "maxiter": min(5000, max(20, budget)),
             "ftol": 0.0,
-            "gtol": tolerance / np.sqrt(len(start)),
+            "gtol": _TOLERANCE / np.sqrt(len(start)),
         }
         point = _minimise(both, start, jac=True, method="L-BFGS-B", callback=stop, options=options).x
-        if not separated and budget > 5000 and np.linalg.norm(self.gradient(point)) > tolerance:
+        if not separated and budget > 5000 and np.linalg.norm(self.gradient(point)) > _TOLERANCE:
             point = _minimise(
                 both,
                 point,
@@ -157,21 +158,21 @@ class SoftmaxProblem:
                 hessp=self._curvature,
                 method="trust-ncg",
                 callback=stop,
-                options={"gtol": tolerance, "maxiter": 300},
+                options={"gtol": _TOLERANCE, "maxiter": 300},
             ).x
             if not separated:
-                point = self._newton(point, tolerance)
+                point = self._newton(point)
         if separated:
             point = separated[-1]
         value, gradient, _ = self._mean(point)
         norm = float(np.linalg.norm(gradient))
         if separated:
             return Optimum(point, value, 0.0, norm, attained=False)
-        unsure = value if norm > max(tolerance, 1e-7) else 0.0
-        return Optimum(point, value, value, norm, self._attained(point, norm), unsure)
+        uncertainty = value if norm > _UNSURE else 0.0
+        return Optimum(point, value, value, norm, self._attained(point, norm), uncertainty)
 
-    def _newton(self, point: np.ndarray, tolerance: float) -> np.ndarray:
-        """The point after Newton steps, judged by the gradient alone, until its norm is `tolerance` or falls no more.
+    def _newton(self, point: np.ndarray) -> np.ndarray:
+        """The point after Newton steps, judged by the gradient alone, until its norm is 1e-9 or falls no more.
 
         So close to the minimum the value changes by less than its rounding error, so that methods which compare
         values stop at a gradient of about 1e-8, some processors' arithmetic a little before others'.
@@ -179,7 +180,7 @@ class SoftmaxProblem:
         gradient = self._mean(point)[1]
         for _ in range(20):
             norm = np.linalg.norm(gradient)
-            if norm <= tolerance:
+            if norm <= _TOLERANCE:
                 break
             hessian = LinearOperator(
                 (len(point),) * 2, matvec=partial(self._curvature, point), dtype=np.float64
@@ -193,20 +194,20 @@ class SoftmaxProblem:
         return point
 
     def _attained(self, point: np.ndarray, gradient: float) -> bool:
-        """Whether f has a minimiser, seen from a point close to its minimum; see `Optimum`."""
+        """Whether f has a minimiser, seen from a point close to its minimum, as far as `Optimum` tells."""
         if self.weight_decay:
             return True
-        if parted(self.samples, self.labels, self.classes):
+        if separated_in_part(self.samples, self.labels, self.classes):
             return False
-        return len(point) > LARGEST or curved(self.samples, self._matrix(point), gradient)
+        return len(point) > MOST_PARAMETERS or has_minimiser(self.samples, self._matrix(point), gradient)
 
-    def near(self, start: np.ndarray, pull: float) -> np.ndarray:
+    def proximal(self, start: np.ndarray, pull: float) -> np.ndarray:
         """The minimiser of f(x) + pull ||x - start||^2: there is always exactly one; pull > 0."""
 
         def both(parameters: np.ndarray) -> tuple[float, np.ndarray]:
             value, gradient, _ = self._mean(parameters)
-            way = parameters - start
-            return value + pull * float(way @ way), gradient + 2 * pull * way
+            offset = parameters - start
+            return value + pull * float(offset @ offset), gradient + 2 * pull * offset
 
         options = {"maxiter": 500, "ftol": 1e-13, "gtol": 1e-9}
         return np.asarray(_minimise(both, start, jac=True, method="L-BFGS-B", options=options).x)
@@ -246,12 +247,8 @@ class SoftmaxProblem:
 
     def _curvature(self, parameters: np.ndarray, direction: np.ndarray) -> np.ndarray:
         """The Hessian of f times a direction."""
-        theta, step, total = (
-            self._matrix(parameters),
-            self._matrix(direction),
-            np.zeros((self.classes, self.features[0].shape[1] + 1)),
-        )
-        holding = 0
+        theta, step = self._matrix(parameters), self._matrix(direction)
+        total, holding = np.zeros_like(theta), 0
         for a in self.samples:
             if len(a):
                 holding += 1
@@ -267,16 +264,13 @@ class SoftmaxProblem:
         return float(0.5 * np.linalg.eigvalsh(small)[-1] / len(a) + self.weight_decay)
 
 
-def _with_one(x: np.ndarray) -> np.ndarray:
-    """Samples in float64, with the constant 1 that carries the bias."""
-    return np.column_stack([x.astype(np.float64), np.ones(len(x))])
-
-
 def _vector(matrix: np.ndarray) -> np.ndarray:
     """The parameters in the order of a row: weights, then biases."""
     return np.concatenate([matrix[:, :-1].ravel(), matrix[:, -1]])
 
 
-def stacked(problem: SoftmaxProblem, models: np.ndarray, batches: Sequence[np.ndarray | None]) -> np.ndarray:
+def client_gradients(
+    problem: SoftmaxProblem, models: np.ndarray, batches: Sequence[np.ndarray | None]
+) -> np.ndarray:
     """The gradient of each client at its own model, on its own batch: float64 [clients, parameters]."""
     return np.stack([problem.client(i, models[i], batch)[1] for i, batch in enumerate(batches)])

@@ -6,21 +6,29 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from fedroam.analysis.connectivity.contact_statistics import Meetings
+from fedroam.analysis.connectivity.contact_statistics import ContactSequence
 from fedroam.analysis.connectivity.windows import connected_windows
-from fedroam.analysis.figures.curves import draw, power
-from fedroam.analysis.figures.drawing import MUTED, colour_of, legend, new_figure, seeds_title, short, style
+from fedroam.analysis.figures.drawing import (
+    MUTED,
+    colour_of,
+    draw_line,
+    jitter,
+    legend,
+    log_ticks,
+    new_figure,
+    seeds_title,
+    short,
+    style,
+)
 
 _LENGTHS = 60  # window lengths that are drawn
-_GOLDEN = 0.6180339887  # multiples of it, modulo 1, spread dots evenly and without a draw
 
 
-def windows_figure(groups: Mapping[str, Sequence[Meetings]]) -> Figure:
+def windows_figure(groups: Mapping[str, Sequence[ContactSequence]]) -> Figure:
     """Share of the aligned windows of B rounds whose graphs, taken together, connect everybody, against B.
 
-    groups: meetings of each world, by variant; lines are means over worlds, bands standard errors.
+    groups: contacts of each world, by variant; lines are means over worlds, bands standard errors.
     """
     with style():
         figure, ax = new_figure()
@@ -32,10 +40,9 @@ def windows_figure(groups: Mapping[str, Sequence[Meetings]]) -> Figure:
             )
             n = len(worlds)
             error = shares.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(len(lengths), np.nan)
-            draw(ax, k, short(label), lengths.astype(np.float64), 100 * shares.mean(axis=0), 100 * error)
+            draw_line(ax, k, short(label), lengths.astype(np.float64), 100 * shares.mean(axis=0), 100 * error)
         ax.set_xscale("log")
-        ax.xaxis.set_major_formatter(FuncFormatter(power))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+        log_ticks(ax.xaxis)
         ax.set_ylim(-3, 103)
         ax.set_xlabel("Length B of a window (rounds)")
         ax.set_ylabel("Windows that connect everybody (%)")
@@ -55,8 +62,8 @@ def smallest_figure(found: Mapping[str, Sequence[float]], rounds: int) -> Figure
             every = np.asarray(values, dtype=np.float64)
             known, missing = np.sort(every[np.isfinite(every)]), int((~np.isfinite(every)).sum())
             for x, marker in ((known, "o"), (np.full(missing, edge), "x")):
-                offset = (np.arange(len(x)) * _GOLDEN % 1 - 0.5) * 0.5
-                ax.scatter(x, k + offset, s=18, marker=marker, color=colour_of(k), alpha=0.75, zorder=3)
+                y = k + jitter(len(x), 0.5)
+                ax.scatter(x, y, s=18, marker=marker, color=colour_of(k), alpha=0.75, zorder=3)
             if len(known):
                 ax.plot([np.median(known)] * 2, [k - 0.34, k + 0.34], color=colour_of(k), linewidth=2.4)
         if any(not np.isfinite(value) for values in found.values() for value in values):
@@ -64,8 +71,7 @@ def smallest_figure(found: Mapping[str, Sequence[float]], rounds: int) -> Figure
             ax.text(edge, -0.62, "none", ha="center", va="bottom", color=MUTED, fontsize=9)
         ax.set_xscale("log")
         ax.set_xlim(0.9, edge * 1.3)
-        ax.xaxis.set_major_formatter(FuncFormatter(power))
-        ax.xaxis.set_minor_formatter(NullFormatter())
+        log_ticks(ax.xaxis)
         ax.set_yticks(range(len(found)), [short(label) for label in found])
         ax.set_ylim(len(found) - 0.4, -0.6)
         ax.grid(visible=False, axis="y")

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import softmax
 
-LARGEST = 2000  # parameters up to which `curved` is asked
+MOST_PARAMETERS = 2000  # up to which `has_minimiser` is asked
 _RANK = 1e-10
 
 
-def parted(samples: Sequence[np.ndarray], labels: Sequence[np.ndarray], classes: int) -> bool:
+def separated_in_part(samples: Sequence[np.ndarray], labels: Sequence[np.ndarray], classes: int) -> bool:
     """Whether one feature alone, or an absent class, separates samples in part: then there is no minimiser.
 
     samples: float64 [samples, features] of each client, a constant feature (for the bias) among them; labels: int64
@@ -37,7 +37,7 @@ def parted(samples: Sequence[np.ndarray], labels: Sequence[np.ndarray], classes:
     return bool(((at_low | at_high).any(axis=0) & (low < high)).any())
 
 
-def curved(samples: Sequence[np.ndarray], theta: np.ndarray, gradient: float) -> bool:
+def has_minimiser(samples: Sequence[np.ndarray], theta: np.ndarray, gradient: float) -> bool:
     """Whether f is curved enough at `theta` (float64 [classes, features]) to be sure that a minimiser exists.
 
     gradient: the norm of f's gradient there. Let D be a direction of unit length along which f falls for ever. Each

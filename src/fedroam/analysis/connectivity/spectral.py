@@ -30,19 +30,18 @@ DENSE = 256  # clients; up to here matrices are dense, beyond it eigen-solvers s
 _BYTES = 64e6  # of dense matrices held at a time
 _EXACT = 1e-12
 
-Weights = sparse.csr_array
+MixingMatrix = sparse.csr_array  # float64 [clients, clients], rows summing to 1
 
 
-def doubly_stochastic(weights: Weights, tolerance: float = _EXACT) -> bool:
-    """Whether rows and columns sum to 1 (to `tolerance`) and no weight is negative."""
+def doubly_stochastic(weights: MixingMatrix) -> bool:
+    """Whether rows and columns sum to 1 (to 1e-12) and no weight is negative."""
+    sums = [weights.sum(axis=axis) for axis in (0, 1)]
     return bool(
-        (weights.data >= 0).all()
-        and np.abs(weights.sum(axis=0) - 1).max(initial=0.0) <= tolerance
-        and np.abs(weights.sum(axis=1) - 1).max(initial=0.0) <= tolerance
+        (weights.data >= 0).all() and all(np.abs(each - 1).max(initial=0.0) <= _EXACT for each in sums)
     )
 
 
-def mixing_parameter(chain: Sequence[Weights], *, dense: bool | None = None) -> float:
+def mixing_parameter(chain: Sequence[MixingMatrix], *, dense: bool | None = None) -> float:
     """p of the product W_last ... W_first of the rounds in `chain` (one round: a chain of one).
 
     weights: float64 CSR [clients, clients], rows summing to 1. dense: whether to form matrices (default: up to
@@ -56,19 +55,18 @@ def mixing_parameter(chain: Sequence[Weights], *, dense: bool | None = None) -> 
             product = weights @ product
         return float(_parameters(product[None])[0])
     if not connects(chain) and all(doubly_stochastic(weights) for weights in chain):
-        return (
-            0.0  # known without computing: what is constant on each group stays as it is, and nothing grows
-        )
-    p = 1 - _largest(_squared(chain))
+        # Known without computing: what is constant on each group stays as it is, and nothing grows.
+        return 0.0
+    p = 1 - _largest(_gram(chain))
     return 0.0 if abs(p) < _EXACT else p
 
 
-def mixing_parameters(weights: Sequence[Weights]) -> np.ndarray:
+def mixing_parameters(weights: Sequence[MixingMatrix]) -> np.ndarray:
     """p of each round by itself, float64 [rounds]."""
     return _each(weights, _parameters, lambda one: mixing_parameter([one]))
 
 
-def window_parameters(weights: Sequence[Weights], length: int, *, keep_last: bool = False) -> np.ndarray:
+def window_parameters(weights: Sequence[MixingMatrix], length: int, *, keep_last: bool = False) -> np.ndarray:
     """p of the product of each aligned window of `length` rounds, float64 [windows]."""
     ends = range(length, len(weights) + 1, length)
     chains = [weights[end - length : end] for end in ends]
@@ -77,7 +75,7 @@ def window_parameters(weights: Sequence[Weights], length: int, *, keep_last: boo
     return np.array([mixing_parameter(chain) for chain in chains])
 
 
-def spectral_gap(weights: Weights, *, dense: bool | None = None) -> float:
+def spectral_gap(weights: MixingMatrix, *, dense: bool | None = None) -> float:
     """1 - |lambda_2|, the second largest modulus of W's eigenvalues (its eigenvalue 1 of the vector 1 left out).
 
     Where W is symmetric it is 1 - sqrt(1 - p).
@@ -86,24 +84,16 @@ def spectral_gap(weights: Weights, *, dense: bool | None = None) -> float:
     if not connects([weights]):
         return 0.0  # every group has an eigenvalue 1 of its own
     if clients <= DENSE if dense is None else dense:
-        return float(1 - np.abs(np.linalg.eigvals(_centred(weights.toarray()))).max())
+        return float(_gaps(weights.toarray()[None])[0])
     operator = LinearOperator(
         (clients, clients), matvec=lambda x: weights @ (np.ravel(x) - np.mean(x)), dtype=np.float64
     )
     return 1 - _largest(operator, symmetric=abs(weights - weights.T).max() <= _EXACT)
 
 
-def spectral_gaps(weights: Sequence[Weights]) -> np.ndarray:
+def spectral_gaps(weights: Sequence[MixingMatrix]) -> np.ndarray:
     """The spectral gap of each round, float64 [rounds]."""
-
-    def dense(some: np.ndarray) -> np.ndarray:
-        if np.abs(some - some.transpose(0, 2, 1)).max() <= _EXACT:
-            gaps = 1 - _norms(some)
-        else:
-            gaps = 1 - np.abs(np.linalg.eigvals(_centred(some))).max(axis=1)
-        return np.where(np.abs(gaps) < _EXACT, 0.0, gaps)
-
-    return _each(weights, dense, spectral_gap)
+    return _each(weights, _gaps, spectral_gap)
 
 
 def deviations(product: np.ndarray) -> np.ndarray:
@@ -115,16 +105,16 @@ def deviations(product: np.ndarray) -> np.ndarray:
     return _norms(np.swapaxes(product, -1, -2))
 
 
-def connects(chain: Sequence[Weights]) -> bool:
+def connects(chain: Sequence[MixingMatrix]) -> bool:
     """Whether the exchanges of a chain, taken together, leave no group of clients apart."""
     union = sum((abs(weights) for weights in chain[1:]), abs(chain[0]))
     return bool(connected_components(union, directed=False, return_labels=False) == 1)
 
 
 def _each(
-    weights: Sequence[Weights],
+    weights: Sequence[MixingMatrix],
     dense: Callable[[np.ndarray], np.ndarray],
-    single: Callable[[Weights], float],
+    single: Callable[[MixingMatrix], float],
 ) -> np.ndarray:
     """A number for each round: by stacks of dense matrices, or one by one where they are large.
 
@@ -141,9 +131,11 @@ def _each(
     return np.asarray(values[np.cumsum(fresh) - 1])
 
 
-def _equal(one: Weights, other: Weights) -> bool:
-    return len(one.data) == len(other.data) and all(
-        np.array_equal(getattr(one, part), getattr(other, part)) for part in ("indptr", "indices", "data")
+def _equal(one: MixingMatrix, other: MixingMatrix) -> bool:
+    return (
+        np.array_equal(one.indptr, other.indptr)
+        and np.array_equal(one.indices, other.indices)
+        and np.array_equal(one.data, other.data)
     )
 
 
@@ -151,6 +143,15 @@ def _parameters(some: np.ndarray) -> np.ndarray:
     """p of a stack of matrices."""
     p = 1 - _norms(some) ** 2
     return np.where(np.abs(p) < _EXACT, 0.0, p)
+
+
+def _gaps(some: np.ndarray) -> np.ndarray:
+    """The spectral gaps of a stack of matrices."""
+    if np.abs(some - some.transpose(0, 2, 1)).max() <= _EXACT:
+        gaps = 1 - _norms(some)
+    else:
+        gaps = 1 - np.abs(np.linalg.eigvals(_centred(some))).max(axis=1)
+    return np.where(np.abs(gaps) < _EXACT, 0.0, gaps)
 
 
 def _centred(matrix: np.ndarray) -> np.ndarray:
@@ -163,7 +164,7 @@ def _norms(some: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.norm(_centred(some), ord=2, axis=(-2, -1)))
 
 
-def _squared(chain: Sequence[Weights]) -> LinearOperator:
+def _gram(chain: Sequence[MixingMatrix]) -> LinearOperator:
     """(I - J) P^T P (I - J) for the product P of a chain, as an operator on vectors."""
     clients = chain[0].shape[0]
     turned = [weights.T.tocsr() for weights in chain]
@@ -182,7 +183,8 @@ def _squared(chain: Sequence[Weights]) -> LinearOperator:
 def _largest(operator: LinearOperator, *, symmetric: bool = True) -> float:
     """The largest modulus of an operator's eigenvalues."""
     clients = operator.shape[0]
-    start = _start(clients)
+    start = stream(0, "start vector").standard_normal(clients)  # fixed, so that the answer is repeatable
+    start -= start.mean()
     if np.linalg.norm(operator @ start) <= 1e-14 * np.linalg.norm(start):
         return 0.0  # everybody hears everybody: nothing is left after one exchange, and ARPACK refuses that
     solve = eigsh if symmetric else eigs
@@ -196,9 +198,3 @@ def _largest(operator: LinearOperator, *, symmetric: bool = True) -> float:
             continue
     matrix = operator @ np.eye(clients)
     return float(np.abs(np.linalg.eigvalsh(matrix) if symmetric else np.linalg.eigvals(matrix)).max())
-
-
-def _start(clients: int) -> np.ndarray:
-    """Where an iterative solver starts: fixed, so that its answer is repeatable."""
-    start = stream(0, "start vector").standard_normal(clients)
-    return np.asarray(start - start.mean())

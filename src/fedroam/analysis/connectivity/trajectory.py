@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from fedroam.analysis.connectivity.bounds import corollary_1, descent, lemma_3, product_bound, theorem_1
-from fedroam.analysis.connectivity.contact_statistics import Meetings
+from fedroam.analysis.connectivity.contact_statistics import ContactSequence
 from fedroam.analysis.connectivity.convex import Optimum, SoftmaxProblem
-from fedroam.analysis.connectivity.spectral import Weights, mixing_parameters, window_parameters
+from fedroam.analysis.connectivity.spectral import MixingMatrix, mixing_parameters, window_parameters
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Trajectory:
 
     eta: float
     problem: SoftmaxProblem
-    graphs: Meetings
+    contacts: ContactSequence
     consensus: np.ndarray
     values: np.ndarray
     gradients: np.ndarray
@@ -37,15 +37,15 @@ class Trajectory:
     first: np.ndarray
 
     @property
-    def weights(self) -> tuple[Weights, ...]:
+    def weights(self) -> tuple[MixingMatrix, ...]:
         """W(t) of each round."""
-        assert self.graphs.weights is not None
-        return self.graphs.weights
+        assert self.contacts.weights is not None
+        return self.contacts.weights
 
     @property
     def clients(self) -> int:
         """N."""
-        return self.graphs.clients
+        return self.contacts.clients
 
     @cached_property
     def optimum(self) -> Optimum:
@@ -65,7 +65,7 @@ class Trajectory:
     @cached_property
     def window(self) -> int | None:
         """The smallest B (None: none)."""
-        return self.graphs.smallest_window().length
+        return self.contacts.smallest_window().length
 
     @cached_property
     def window_p(self) -> float:
@@ -87,11 +87,15 @@ class Trajectory:
         """Corollary 1's bound on `products`."""
         return corollary_1(self.clients, self.window or len(self.weights))
 
+    def _p_and_b(self, window: bool) -> tuple[float, int]:
+        """p and B as the bounds as printed take them; window: p read as that of a window of B rounds."""
+        if window:
+            return self.window_p, self.window or 1
+        return self.p, 1 if self.p > 0 else self.window or 1
+
     def consensus_bound(self, *, window: bool = False) -> float:
         """Lemma 3; window: with p read as that of a window of B rounds, which is not proven."""
-        p, b = (
-            (self.window_p, self.window or 1) if window else (self.p, 1 if self.p > 0 else self.window or 1)
-        )
+        p, b = self._p_and_b(window)
         return lemma_3(p, self.eta, float(self.tau.sum()), self.clients, b)
 
     @cached_property
@@ -105,26 +109,19 @@ class Trajectory:
         return _running(self.values - self.optimum.infimum)
 
     def gap_bound(self, *, window: bool = False) -> np.ndarray:
-        """Theorem 1 for each T, float64 [T + 1]; infinite as well where f has no minimiser. window: see above."""
-        p, b = (
-            (self.window_p, self.window or 1) if window else (self.p, 1 if self.p > 0 else self.window or 1)
-        )
-        way = self.first - self.optimum.point
-        square = float(way @ way) if self.optimum.attained else math.inf
-        every = (
-            theorem_1(
-                p,
-                self.eta,
-                self.largest,
-                float(self.sigma.mean()),
-                float(self.tau.sum()),
-                self.clients,
-                b,
-                square / (t + 1),
-            )
-            for t in range(len(self.values))
-        )
-        return np.fromiter(every, np.float64)
+        """Theorem 1 for each T, float64 [T + 1]; infinite as well where f has no minimiser.
+
+        window: with p read as that of a window of B rounds, which is not proven.
+        """
+        p, b = self._p_and_b(window)
+        facts = self.eta, self.largest, float(self.sigma.mean()), float(self.tau.sum()), self.clients
+        start = self._from_start(self.optimum.point) if self.optimum.attained else math.inf
+        return np.array([theorem_1(p, *facts, b, start / (t + 1)) for t in range(len(self.values))])
+
+    def _from_start(self, point: np.ndarray) -> float:
+        """||xbar(0) - x||^2."""
+        offset = self.first - point
+        return float(offset @ offset)
 
     @cached_property
     def tight_gap(self) -> np.ndarray:
@@ -133,26 +130,14 @@ class Trajectory:
         Its comparison point is the best one for the whole run, the minimiser of f(x) + ||x - xbar(0)||^2 /
         (2 eta (T + 1)), or the minimiser of f where that is better.
         """
-        spread, rounds = _running(self.tight_consensus), len(self.values)
-        points = [self.problem.near(self.first, 1 / (2 * self.eta * rounds)), self.optimum.point]
+        consensus, rounds = _running(self.tight_consensus), len(self.values)
+        facts = self.eta, self.largest, float(self.sigma.mean()), self.clients
         best = np.full(rounds, np.inf)
-        for point in points:
-            way, delta = self.first - point, self.problem.value(point) - self.optimum.infimum
-            square, variance = float(way @ way), float(self.sigma.mean())
-            every = (
-                descent(
-                    self.eta,
-                    self.largest,
-                    variance,
-                    self.clients,
-                    square / (t + 1),
-                    float(spread[t]),
-                    delta,
-                    self.optimum.unsure,
-                )
-                for t in range(rounds)
-            )
-            best = np.minimum(best, np.fromiter(every, np.float64))
+        for point in (self.problem.proximal(self.first, 1 / (2 * self.eta * rounds)), self.optimum.point):
+            start, delta = self._from_start(point), self.problem.value(point) - self.optimum.infimum
+            rest = delta, self.optimum.uncertainty
+            every = [descent(*facts, start / (t + 1), float(c), *rest) for t, c in enumerate(consensus)]
+            best = np.minimum(best, every)
         return best
 
     def lines(self) -> list[tuple[str, float, str]]:
@@ -160,20 +145,17 @@ class Trajectory:
 
         Values at the end of the run; a consensus distance as the largest of the run, which Lemma 3 bounds.
         """
-        disconnected = int((self.graphs.components > 1).sum())
-        reason = (
-            f"{disconnected} of {len(self.weights)} rounds are disconnected, so p = 0" if disconnected else ""
-        )
-        unproven = "not proven: p is that of a window of B rounds" if disconnected else "the same: B = 1"
+        disconnected = int((self.contacts.components > 1).sum())
+        reason, unproven = "", "the same: B = 1"
+        if disconnected:
+            reason = f"{disconnected} of {len(self.weights)} rounds are disconnected, so p = 0"
+            unproven = "not proven: p is that of a window of B rounds"
         step = "" if self.eta < 0.5 / self.largest else "eta is not below 1 / (2 L): Theorem 1 does not apply"
         minimum = ""
         if not self.optimum.attained:
-            minimum = "no minimiser: the samples can be separated" + (
-                ", f falls to 0 for ever"
-                if self.optimum.infimum == 0
-                else " in part, f falls towards it for ever"
-            )
-        if self.optimum.unsure:
+            way = ", f falls to 0" if self.optimum.infimum == 0 else " in part, f falls towards it"
+            minimum = f"no minimiser: the samples can be separated{way} for ever"
+        if self.optimum.uncertainty:
             minimum = (
                 f"the lowest value found: the search stopped at a gradient of {self.optimum.gradient:.1g}"
             )

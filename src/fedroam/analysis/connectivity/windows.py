@@ -62,7 +62,7 @@ def latest_starts(graphs: Sequence[sparse.csr_array], clients: int) -> np.ndarra
 def connected_windows(
     latest: np.ndarray, length: int, *, sliding: bool = False, keep_last: bool = False
 ) -> np.ndarray:
-    """Whether each window of `length` rounds connects everybody, bool [windows]; latest: see `latest_starts`.
+    """Whether each window of `length` rounds connects everybody, bool [windows]; latest: what `latest_starts` gives.
 
     Windows are aligned, [k B, (k + 1) B - 1] (Jahani et al., Property 1), or start in every round (sliding). The
     incomplete last one of the aligned windows is left out, or kept as it is (keep_last). Raises InputError for a
@@ -99,7 +99,5 @@ def first_contacts(graphs: Sequence[sparse.csr_array]) -> np.ndarray:
         return np.zeros((0, 3), dtype=np.int64)
     when = np.repeat(np.arange(1, len(found) + 1), [len(pairs) for pairs in found])
     table = np.column_stack([np.concatenate(found), when])
-    _, first = np.unique(
-        table[:, :2], axis=0, return_index=True
-    )  # the first of equal rows, which is the earliest
+    _, first = np.unique(table[:, :2], axis=0, return_index=True)  # of equal rows the earliest
     return table[first]

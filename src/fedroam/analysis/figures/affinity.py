@@ -11,7 +11,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import rankdata
 
-from fedroam.analysis.figures.drawing import GRID, INK, PAPER, new_figure, style
+from fedroam.analysis.figures.drawing import GRID, bare_field, colour_bar, empty_figure, style
 
 _PANELS = 3  # rounds shown, beside the class mixes
 _TICKS = 20  # clients; with more, the axes carry no numbers
@@ -52,68 +52,63 @@ def agreement(affinity: np.ndarray, similarity: np.ndarray) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def rounds_shown(matrices: pd.DataFrame, name: str = "affinity") -> list[int]:
-    """Up to three recorded rounds with an entry off the diagonal: the first, the middle one and the last."""
-    own = matrices[(matrices["name"] == name) & (matrices["i"] != matrices["j"])]
+def rounds_shown(matrices: pd.DataFrame) -> list[int]:
+    """Up to three rounds whose affinities have an entry off the diagonal: the first, the middle one and the last."""
+    own = matrices[(matrices["name"] == "affinity") & (matrices["i"] != matrices["j"])]
     there = np.unique(own["round"].to_numpy())
     if not len(there):
         return []
     return [int(there[k]) for k in dict.fromkeys(np.linspace(0, len(there) - 1, _PANELS).round().astype(int))]
 
 
-def affinity_figure(matrices: pd.DataFrame, counts: np.ndarray, name: str = "affinity") -> Figure | None:
-    """Heat maps of a recorded matrix of affinities at up to three rounds, and of the class mixes' similarity.
+def affinity_figure(matrices: pd.DataFrame, counts: np.ndarray) -> Figure | None:
+    """Heat maps of the recorded affinities at up to three rounds, and of the class mixes' similarity.
 
     matrices: as `Run.matrices`. counts: training samples, whole numbers [clients, classes]. Clients are in the same
     order everywhere: neighbours have similar class mixes. The diagonal and pairs that were never weighed are grey.
     Each round has its own scale; ρ is `agreement`. None where no round has an entry off the diagonal.
     """
-    rounds = rounds_shown(matrices, name)
+    rounds = rounds_shown(matrices)
     if not rounds:
         return None
     similarity = class_similarity(counts)
     order = _order(similarity)
     with style():
-        figure, _ = new_figure((6.6, 6.2) if len(rounds) > 1 else (6.6, 3.5))
-        figure.clear()
+        figure = empty_figure((6.6, 6.2) if len(rounds) > 1 else (6.6, 3.5))
         axes = figure.subplots(2 if len(rounds) > 1 else 1, 2, squeeze=False).ravel()
         for ax in axes[len(rounds) + 1 :]:
             ax.set_visible(False)
         for ax, round in zip(axes, rounds, strict=False):
-            found = matrix_of(matrices, name, round, len(counts))
+            found = matrix_of(matrices, "affinity", round, len(counts))
             shown = np.where((found == 0) | np.eye(len(found), dtype=bool), np.nan, found)
             limit = float(np.nanpercentile(np.abs(shown), _OUTLIERS)) or 1.0
             alike = agreement(found, similarity)
             known = f", ρ = {alike:.2f}" if np.isfinite(alike) else ""
-            _heat(figure, ax, shown[np.ix_(order, order)], order, "RdBu", (-limit, limit))
+            _draw_field(figure, ax, shown[np.ix_(order, order)], order, "RdBu", (-limit, limit))
             ax.set_xlabel("client whose model is weighed")
             ax.set_ylabel("client that weighs")
             ax.set_title(f"Affinity, round {round}{known}", fontsize=10)
         last = axes[len(rounds)]
-        _heat(figure, last, similarity[np.ix_(order, order)], order, "viridis", (0.0, 1.0))
+        _draw_field(figure, last, similarity[np.ix_(order, order)], order, "viridis", (0.0, 1.0))
         last.set_xlabel("client")
         last.set_ylabel("client")
         last.set_title("Cosine of class counts", fontsize=10)
     return figure
 
 
-def _heat(
+def _draw_field(
     figure: Figure, ax: Axes, values: np.ndarray, order: np.ndarray, colours: str, limits: tuple[float, float]
 ) -> None:
-    """One panel."""
+    """Draw one panel."""
     image = ax.imshow(values, cmap=matplotlib.colormaps[colours], vmin=limits[0], vmax=limits[1])
-    ax.grid(visible=False)
-    ax.tick_params(length=0, labelsize=7)
-    few = len(order) <= _TICKS
-    ax.set_xticks(range(len(order)) if few else [], [str(i) for i in order] if few else [])
-    ax.set_yticks(range(len(order)) if few else [], [str(i) for i in order] if few else [])
+    bare_field(ax)
+    ax.tick_params(labelsize=7)
+    names = [str(i) for i in order] if len(order) <= _TICKS else []
+    ax.set_xticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), names)
     ax.set_facecolor(GRID)
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    bar = figure.colorbar(image, ax=ax, pad=0.02, shrink=0.85, extend="both" if limits[0] < 0 else "neither")
-    bar.outline.set_edgecolor(PAPER)
+    bar = colour_bar(figure, image, ax, shrink=0.85, extend="both" if limits[0] < 0 else "neither")
     bar.ax.tick_params(labelsize=7)
-    bar.ax.yaxis.label.set_color(INK)
 
 
 def _order(similarity: np.ndarray) -> np.ndarray:

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedroam.analysis.evaluated_model import judges, model_words
-from fedroam.analysis.figures.accuracy import accuracy_figure
+from fedroam.analysis.evaluated_model import describe_models, evaluated_models
 from fedroam.analysis.figures.affinity import affinity_figure
-from fedroam.analysis.figures.client_accuracy import spread_figure
-from fedroam.analysis.figures.consensus import consensus_figure
-from fedroam.analysis.figures.degree import degree_figure
-from fedroam.analysis.figures.energy import energy_per_round_figure
+from fedroam.analysis.figures.client_accuracy import client_accuracy_figure
+from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
 from fedroam.analysis.figures.holdings import holdings_figure
-from fedroam.analysis.figures.isolated import isolated_figure
-from fedroam.analysis.figures.loss import loss_figure
-from fedroam.analysis.figures.mean_model import mean_model_figure
+from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure
-from fedroam.analysis.figures.traffic import energy_figure, traffic_figure
-from fedroam.analysis.formatting import percent
+from fedroam.analysis.formatting import BYTES, JOULES, percent
 from fedroam.analysis.variants import Variant
 from fedroam.recording import Run
 
@@ -30,7 +25,7 @@ _HOLDINGS = 4  # charts of who holds what; more variants with other data are nam
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReportFigure:
     """A figure with its file name, heading and caption; part is the section of the report it belongs to."""
 
     name: str
@@ -40,113 +35,169 @@ class Drawn:
     part: str = "curves"
 
 
-# name, heading, caption, maker
-_OVER_ROUNDS: tuple[tuple[str, str, str, Callable[[Sequence[Variant]], Figure | None]], ...] = (
-    (
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure that compares variants: its file name, heading and caption, and what is drawn.
+
+    That is a column of `rounds` over rounds, with its label and unit, its scale and whether it may be logarithmic (see
+    `column_figure`); or whatever `make` draws. In captions {model} stands for the model that clients are judged by,
+    {mean_model} for what the accuracy of the averaged model is.
+    """
+
+    name: str
+    title: str
+    caption: str
+    column: str = ""
+    label: str = ""
+    scale: float = 1.0
+    log: bool = False
+    make: Callable[[Sequence[Variant]], Figure | None] | None = None
+
+    def draw(self, compared: Sequence[Variant]) -> Figure | None:
+        """The figure; None without numbers."""
+        if self.make is not None:
+            return self.make(compared)
+        return column_figure(compared, self.column, self.label, scale=self.scale, log=self.log)
+
+
+def isolated_figure(compared: Sequence[Variant]) -> Figure | None:
+    """Clients that are present and met nobody, mean over seeds, over rounds; None without numbers.
+
+    As a share of all clients, %, where every variant has the same number of clients; else as a number.
+    """
+    clients = {int(run.settings["clients"]) for variant in compared for run in variant.runs}
+    unit, scale = ("% of all", 100 / clients.pop()) if len(clients) == 1 else ("number", 1.0)
+    return column_figure(compared, "isolated", f"Clients without contact ({unit})", scale=scale)
+
+
+SPECS = (
+    FigureSpec(
         "accuracy",
         "Accuracy",
         "Share of test samples classified correctly, mean over clients. Judged: {model}.",
-        accuracy_figure,
+        column="accuracy",
+        label="Clients' test accuracy (%)",
+        scale=100,
     ),
-    (
+    FigureSpec(
         "mean_model",
         "Accuracy of the averaged model",
         "{mean_model}",
-        mean_model_figure,
+        column="accuracy_mean_model",
+        label="Averaged model's accuracy (%)",
+        scale=100,
     ),
-    ("loss", "Test loss", "Mean over clients. Judged: {model}.", loss_figure),
-    (
+    FigureSpec(
+        "loss",
+        "Test loss",
+        "Mean over clients. Judged: {model}.",
+        column="loss",
+        label="Clients' test loss (nats)",
+        log=True,
+    ),
+    FigureSpec(  # Jahani et al., Lemma 3
         "consensus",
         "Consensus distance",
         "How far the models are apart: sum over clients of the squared distance of parameters to their mean "
         "(no unit).",
-        consensus_figure,
+        column="consensus_distance",
+        label="Consensus distance Σ‖x − x̄‖²",
+        log=True,
     ),
-    (
+    FigureSpec(
         "degree",
         "Contacts",
         "Clients in contact with a client when models are exchanged, mean over clients, at evaluated rounds.",
-        degree_figure,
+        column="degree_mean",
+        label="Mean degree (contacts per client)",
     ),
-    (
+    FigureSpec(
         "isolated",
         "Without contact",
         "Clients that are present and meet nobody when models are exchanged, at evaluated rounds.",
-        isolated_figure,
+        make=isolated_figure,
     ),
-    (
+    FigureSpec(
         "spread",
         "Spread over clients",
         "Test accuracy of every client in the last recorded round, all seeds together. Judged: {model}.",
-        spread_figure,
+        make=client_accuracy_figure,
     ),
-    (
+    FigureSpec(
         "traffic",
         "Accuracy against bytes",
         "What an accuracy costs: bytes sent by all clients since the start.",
-        traffic_figure,
+        make=partial(cost_figure, column="bytes", label="Sent by all clients since the start", units=BYTES),
     ),
-    (
+    FigureSpec(
         "energy",
         "Accuracy against energy",
         "What an accuracy costs: joules of all clients since the start, for sending, receiving and training.",
-        energy_figure,
+        make=partial(
+            cost_figure, column="energy", label="Spent by all clients since the start", units=JOULES
+        ),
     ),
-    (
+    FigureSpec(
         "energy_per_round",
         "Energy by round",
         "Joules of all clients a round; between two evaluations their mean. Wasted is what went into updates that "
         "will never be aggregated, in the round in which they were lost.",
-        energy_per_round_figure,
+        make=energy_per_round_figure,
     ),
 )
 
 
-def _mean_model(names: Mapping[str, str]) -> str:
+def draw_figure(name: str, compared: Sequence[Variant]) -> Figure | None:
+    """One of `SPECS` by its file name; None without numbers."""
+    return next(spec for spec in SPECS if spec.name == name).draw(compared)
+
+
+def _mean_model(models: Mapping[str, str]) -> str:
     """What the figure of the averaged model shows, given which models clients are judged by."""
-    if set(names.values()) <= {"own"}:
+    if set(models.values()) <= {"own"}:
         return "The average of all clients' parameters, judged as one model. No client holds it."
     return (
         "The one model that stands for all: the global one, or else the average of all clients' parameters."
     )
 
 
-def all_figures(groups: Sequence[Variant]) -> Iterator[Drawn]:
+def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """Every figure that the runs have numbers for, in the order of the report; made when asked for."""
-    names = judges(groups)
-    words = {"{model}": model_words(names), "{mean_model}": _mean_model(names)}
-    for name, title, caption, make in _OVER_ROUNDS:
-        figure = make(groups)
+    models = evaluated_models(compared)
+    for spec in SPECS:
+        figure = spec.draw(compared)
         if figure is not None:
-            for place, text in words.items():
-                caption = caption.replace(place, text)
-            yield Drawn(name, title, caption, figure)
-    yield from _affinities(groups)
-    yield from _holdings(groups)
-    known = [(group.label, group.judged[0]) for group in groups if group.judged]
-    label, run = max(
-        known, key=lambda pair: len(set(pair[1].world["groups"]))
-    )  # the first that has most to tell
+            caption = spec.caption.replace("{model}", describe_models(models))
+            caption = caption.replace("{mean_model}", _mean_model(models))
+            yield ReportFigure(spec.name, spec.title, caption, figure)
+    yield from _affinities(compared)
+    yield from _holdings(compared)
+    # The first that has most to tell.
+    label, run = max(_firsts(compared), key=lambda first: len(set(first[1].world["groups"])))
     caption = f"Where clients of {label}, seed {run.status['seed']}, are at the start, by group; numbers are clients."
-    yield Drawn("places", "Start places", caption, places_figure(run), part="data")
+    yield ReportFigure("places", "Start places", caption, places_figure(run), part="data")
 
 
-def _affinities(groups: Sequence[Variant]) -> Iterator[Drawn]:
+def _firsts(compared: Sequence[Variant]) -> list[tuple[str, Run]]:
+    """Each variant's label and the first of its runs that count."""
+    return [(variant.label, variant.included[0]) for variant in compared if variant.included]
+
+
+def _affinities(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """Heat maps of each variant's first run that recorded affinities."""
     drawn = 0
-    for group in groups:
-        for run in group.judged[:1]:
-            figure = affinity_figure(run.matrices, class_counts(run)[0]) if drawn < _AFFINITIES else None
-            if figure is None:
-                continue
-            drawn += 1
-            caption = (
-                f"How useful each client of {group.label}, seed {run.status['seed']}, has found each other one's model "
-                "(summed weights, no unit; grey: never weighed), and how alike their class mixes are. Neighbours on "
-                "the axes have similar mixes. ρ: rank correlation of the two within a client's row, mean over clients."
-            )
-            name = "affinity" if drawn == 1 else f"affinity_{drawn}"
-            yield Drawn(name, "Affinity between clients", caption, figure)
+    for label, run in _firsts(compared):
+        figure = affinity_figure(run.matrices, class_counts(run)[0]) if drawn < _AFFINITIES else None
+        if figure is None:
+            continue
+        drawn += 1
+        caption = (
+            f"How useful each client of {label}, seed {run.status['seed']}, has found each other one's model (summed "
+            "weights, no unit; grey: never weighed), and how alike their class mixes are. Neighbours on the axes have "
+            "similar mixes. ρ: rank correlation of the two within a client's row, mean over clients."
+        )
+        name = "affinity" if drawn == 1 else f"affinity_{drawn}"
+        yield ReportFigure(name, "Affinity between clients", caption, figure)
 
 
 def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:
@@ -155,25 +206,18 @@ def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:
     train = run.partition[run.partition["part"] == "train"]
     counts = np.zeros((int(run.settings["clients"]), len(names)), dtype=np.int64)
     column = {name: k for k, name in enumerate(names)}
-    np.add.at(
-        counts,
-        (
-            train["client"].to_numpy(),
-            np.array([column[str(name)] for name in train["class"]], dtype=np.int64),
-        ),
-        train["samples"].to_numpy(),
-    )
+    classes = np.array([column[str(name)] for name in train["class"]], dtype=np.int64)
+    np.add.at(counts, (train["client"].to_numpy(), classes), train["samples"].to_numpy())
     return counts, names
 
 
-def _holdings(groups: Sequence[Variant]) -> Iterator[Drawn]:
+def _holdings(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """A chart for each different split of the data among the variants' first runs."""
     found: dict[bytes, tuple[list[str], Run]] = {}
-    for group in groups:
-        if group.judged:
-            counts, names = class_counts(group.judged[0])
-            key = repr((counts.shape, names)).encode() + counts.tobytes()
-            found.setdefault(key, ([], group.judged[0]))[0].append(group.label)
+    for label, run in _firsts(compared):
+        counts, names = class_counts(run)
+        key = repr((counts.shape, names)).encode() + counts.tobytes()
+        found.setdefault(key, ([], run))[0].append(label)
     for k, (labels, run) in enumerate(list(found.values())[:_HOLDINGS]):
         counts, names = class_counts(run)
         who = "all variants" if len(found) == 1 else ", ".join(labels)
@@ -186,6 +230,6 @@ def _holdings(groups: Sequence[Variant]) -> Iterator[Drawn]:
         if len(found) > _HOLDINGS and k == _HOLDINGS - 1:
             caption += f" {len(found) - _HOLDINGS} other splits are not drawn."
         name = "holdings" if k == 0 else f"holdings_{k + 1}"
-        yield Drawn(
+        yield ReportFigure(
             name, "Samples by client and class", caption, holdings_figure(counts, names, ""), part="data"
         )

@@ -8,69 +8,59 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, new_figure, short, style
+from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, jitter, new_figure, short, style
 from fedroam.analysis.variants import Variant
 
 _DOTS = 600  # clients a variant; more are not drawn one by one
-_GOLDEN = 0.6180339887  # multiples of it, modulo 1, spread dots evenly and without a draw
 
 
-def spread_figure(groups: Sequence[Variant]) -> Figure | None:
+def client_accuracy_figure(compared: Sequence[Variant]) -> Figure | None:
     """Accuracy of every client in the last recorded round, all seeds together, one row a variant.
 
     Dots are clients; the bar spans the quartiles, the stroke is the median. None without numbers.
     """
-    found = [final_accuracies(group) * 100 for group in groups]
+    found = [final_accuracies(variant) * 100 for variant in compared]
     if not any(len(values) for values in found):
         return None
     with style():
-        figure, ax = new_figure((5.8, min(1.5 + 0.62 * len(groups), 9.0)))
+        figure, ax = new_figure((5.8, min(1.5 + 0.62 * len(compared), 9.0)))
         for k, values in enumerate(found):
             if not len(values):
                 continue
             low, median, high = np.percentile(values, [25, 50, 75])
             if len(values) <= _DOTS:
-                offset = (np.arange(len(values)) * _GOLDEN % 1 - 0.5) * 0.62
-                ax.scatter(np.sort(values), k + offset, s=13, color=colour_of(k), alpha=0.55, linewidth=0)
+                rows = k + jitter(len(values), 0.62)
+                ax.scatter(np.sort(values), rows, s=13, color=colour_of(k), alpha=0.55, linewidth=0)
             ax.plot([values.min(), values.max()], [k, k], color=MUTED, linewidth=1, zorder=3)
             ax.plot([low, high], [k, k], color=INK, linewidth=4, solid_capstyle="butt", zorder=4)
             ax.plot([median] * 2, [k - 0.3, k + 0.3], color=INK, linewidth=2.2, zorder=5)
-        labels = [f"{short(g.label, 28)}\n{_who(g, len(v))}" for g, v in zip(groups, found, strict=True)]
-        ax.set_yticks(range(len(groups)), labels)
-        ax.set_ylim(len(groups) - 0.45, -0.55)
+        labels = [f"{short(v.label, 28)}\n{_who(v, len(x))}" for v, x in zip(compared, found, strict=True)]
+        ax.set_yticks(range(len(compared)), labels)
+        ax.set_ylim(len(compared) - 0.45, -0.55)
         ax.grid(visible=False, axis="y")
         ax.set_xlabel("Test accuracy of each client at the end (%)")
         handles = [
             Line2D([], [], marker="o", linestyle="", markersize=4, color=MUTED, label="client"),
             Line2D([], [], color=INK, linewidth=4, label="quartiles"),
-            Line2D(
-                [],
-                [],
-                marker="|",
-                linestyle="",
-                markersize=11,
-                markeredgewidth=2.2,
-                color=INK,
-                label="median",
-            ),
+            Line2D([], [], marker="|", ls="", markersize=11, markeredgewidth=2.2, color=INK, label="median"),
             Line2D([], [], color=MUTED, linewidth=1, label="lowest to highest"),
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=4, handlelength=1.4, columnspacing=1.2)
     return figure
 
 
-def _who(group: Variant, found: int) -> str:
+def _who(variant: Variant, found: int) -> str:
     """How many clients a row shows."""
-    runs = len(group.judged)
+    runs = len(variant.included)
     if runs > 1 and found % runs == 0:
         return f"{found // runs} clients × {runs} seeds"
     return f"{found} clients"
 
 
-def final_accuracies(group: Variant) -> np.ndarray:
-    """Accuracies (shares) of all clients of all judged runs in the last round recorded; those without are left out."""
+def final_accuracies(variant: Variant) -> np.ndarray:
+    """Accuracies (shares) of all clients in the last round of each run that counts; those without are left out."""
     parts = [np.zeros(0)]
-    for run in group.judged:
+    for run in variant.included:
         clients = run.clients
         parts.append(clients.loc[clients["round"] == clients["round"].max(), "accuracy"].to_numpy(np.float64))
     values = np.concatenate(parts)

@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 # Okabe and Ito, "Color universal design" (2008): told apart with any kind of colour vision. Yellow is left out, it
 # is too faint for a line; past six, the line's dashes tell variants apart.
@@ -22,6 +27,8 @@ DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
 SIZE = (5.8, 3.6)  # inches; in a report two stand side by side on a laptop
+FEW = 30  # points of a line; up to here each is marked
+_GOLDEN = 0.6180339887  # multiples of it, modulo 1, spread dots evenly and without a draw
 
 _STYLE: Any = {
     "font.family": ["DejaVu Sans"],
@@ -55,11 +62,78 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.rc_context(_STYLE)
 
 
-def new_figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
-    """An empty figure with one pair of axes; call it within `style`."""
+def empty_figure(size: tuple[float, float]) -> Figure:
+    """A figure without axes, for several panels; call it within `style`. size: inches."""
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
     FigureCanvasAgg(figure)
+    return figure
+
+
+def new_figure(size: tuple[float, float] = SIZE) -> tuple[Figure, Axes]:
+    """An empty figure with one pair of axes; call it within `style`. size: inches."""
+    figure = empty_figure(size)
     return figure, figure.add_subplot()
+
+
+def draw_line(
+    ax: Axes, k: int, label: str, x: np.ndarray, y: np.ndarray, error: np.ndarray, floor: float | None = None
+) -> None:
+    """Draw the k-th variant's line and band; floor: on a logarithmic axis, where a band that reaches zero is cut."""
+    marker = "o" if len(x) <= FEW else None
+    ax.plot(
+        x,
+        y,
+        color=colour_of(k),
+        linestyle=dash_of(k),
+        linewidth=1.8,
+        marker=marker,
+        markersize=3.2,
+        label=label,
+    )
+    lower = y - error if floor is None else np.maximum(y - error, floor / 2)
+    if np.isfinite(error).any():
+        ax.fill_between(x, lower, y + error, color=colour_of(k), alpha=0.2, linewidth=0)
+
+
+def jitter(dots: int, width: float) -> np.ndarray:
+    """Offsets that keep dots of one row apart, float64 [dots], evenly over `width` around 0."""
+    return (np.arange(dots) * _GOLDEN % 1 - 0.5) * width
+
+
+def round_ticks(ax: Axes, most: int) -> None:
+    """Whole numbers of rounds along the x axis, at most about so many."""
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=most, steps=[1, 2, 5, 10]))
+
+
+def log_ticks(axis: Axis) -> None:
+    """Readable numbers along a logarithmic axis, none between the powers."""
+    axis.set_major_formatter(FuncFormatter(log_tick))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def log_tick(value: float, _: object = None) -> str:
+    """A tick of a logarithmic axis: 0.01 to 1000 as they are, others as a power of ten."""
+    if 0.01 <= value <= 1000:
+        return f"{value:g}"
+    mantissa, _, exponent = f"{value:.0e}".partition("e")
+    text = f"10{str(int(exponent)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return text if mantissa == "1" else f"{mantissa}·{text}"
+
+
+def bare_field(ax: Axes) -> None:
+    """Take grid, ticks and frame from axes that a field of colours fills."""
+    ax.grid(visible=False)
+    ax.tick_params(length=0)
+    for spine in ax.spines.values():
+        spine.set_visible(False)
+
+
+def colour_bar(figure: Figure, image: ScalarMappable, ax: Axes, **options: Any) -> Colorbar:
+    """What the colours of a field mean, beside it; options as of `Figure.colorbar`."""
+    bar = figure.colorbar(image, ax=ax, pad=0.02, **options)
+    bar.outline.set_edgecolor(PAPER)
+    bar.ax.yaxis.label.set_color(INK)
+    return bar
 
 
 def short(text: str, limit: int = 27) -> str:
@@ -128,9 +202,9 @@ def dash_of(k: int) -> Any:
     return DASHES[k // len(COLOURS) % len(DASHES)]
 
 
-def seeds_title(numbers: Sequence[int]) -> str:
-    """What lines and bands mean, for a legend: n is said once where all variants have as many seeds."""
+def seeds_title(numbers: Sequence[int], mark: str = "band") -> str:
+    """What lines and bands (or bars) mean, for a legend: n is said once where all variants have as many seeds."""
     if max(numbers, default=0) <= 1:
-        return "one seed each, no error band"
-    what = "mean, band: ± standard error over seeds"
+        return f"one seed each, no error {mark}"
+    what = f"mean, {mark}: ± standard error over seeds"
     return f"{what} (n = {numbers[0]})" if len(set(numbers)) == 1 else what

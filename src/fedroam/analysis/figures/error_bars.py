@@ -1,4 +1,4 @@
-"""Dose and response: a number over the values of one setting, with error bars."""
+"""A number over the values of one setting, with error bars."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from fedroam.analysis.figures.drawing import (
     dash_of,
     legend,
     new_figure,
+    seeds_title,
     short,
     style,
 )
@@ -27,19 +28,15 @@ _MANY = 8  # keys; up to here each has a tick of its own
 
 
 @dataclass(frozen=True)
-class Response:
-    """A label and, for each key, the values of its seeds."""
+class ErrorBars:
+    """One line with error bars: its label and, for each key, the values of its seeds."""
 
     label: str
     points: tuple[tuple[Any, tuple[float, ...]], ...]
 
 
-def dose_figure(
-    lines: Sequence[Response],
-    xlabel: str,
-    ylabel: str,
-    *,
-    bound: tuple[str, float] | None = None,
+def error_bar_figure(
+    lines: Sequence[ErrorBars], xlabel: str, ylabel: str, *, bound: tuple[str, float] | None = None
 ) -> Figure | None:
     """Mean over seeds against the key, error bars: ± standard error; bound: a dashed line with its name.
 
@@ -79,7 +76,7 @@ def dose_figure(
             ax.set_xticks([float(key) for key in keys], [f"{key:g}" for key in keys])
         ax.set_xlabel(xlabel)
         ax.set_ylabel(ylabel)
-        legend(figure, ax, _title(numbers))
+        legend(figure, ax, seeds_title(numbers, "bars"))
     return figure
 
 
@@ -98,10 +95,3 @@ def _apart(keys: Sequence[float]) -> bool:
     """Whether neighbouring keys are far enough apart for a tick each."""
     span = max(keys) - min(keys)
     return span > 0 and min(b - a for a, b in itertools.pairwise(keys)) > 0.045 * span
-
-
-def _title(numbers: Sequence[int]) -> str:
-    if max(numbers, default=0) <= 1:
-        return "one seed each, no error bars"
-    what = "mean, bars: ± standard error over seeds"
-    return f"{what} (n = {numbers[0]})" if len(set(numbers)) == 1 else what

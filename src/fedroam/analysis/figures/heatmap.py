@@ -10,21 +10,20 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedroam.analysis.figures.drawing import INK, PAPER, new_figure, short, style
+from fedroam.analysis.figures.drawing import bare_field, colour_bar, new_figure, short, style
 from fedroam.analysis.figures.error_bars import key_text
 from fedroam.analysis.variants import mean_and_error
 
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green, blue, as in ITU-R BT.709
 
 
-def heat_figure(
+def heatmap_figure(
     columns: Sequence[Any],
     rows: Sequence[Any],
     values: Mapping[tuple[Any, Any], Sequence[float]],
     xlabel: str,
     ylabel: str,
     label: str,
-    digits: int = 1,
 ) -> Figure | None:
     """Mean over seeds for each (column, row), as a colour and as a number with its standard error.
 
@@ -33,9 +32,8 @@ def heat_figure(
     means = np.full((len(rows), len(columns)), np.nan)
     errors = np.full_like(means, np.nan)
     for (x, y), seeds in values.items():
-        means[rows.index(y), columns.index(x)], errors[rows.index(y), columns.index(x)] = mean_and_error(
-            seeds
-        )
+        cell = rows.index(y), columns.index(x)
+        means[cell], errors[cell] = mean_and_error(seeds)
     if not np.isfinite(means).any():
         return None
     with style():
@@ -48,20 +46,15 @@ def heat_figure(
                 continue
             red, green, blue, _ = colours(image.norm(means[i, j]))
             dark = np.dot(_LUMINANCE, (red, green, blue)) < 0.45
-            text = f"{means[i, j]:.{digits}f}"
+            text = f"{means[i, j]:.1f}"
             if math.isfinite(errors[i, j]):
-                text += f"\n±{errors[i, j]:.{digits}f}"
+                text += f"\n±{errors[i, j]:.1f}"
             # Fixed colours: the field behind them does not follow the page's theme.
             ax.text(j, i, text, ha="center", va="center", fontsize=8, color="#fefefe" if dark else "#010101")
         ax.set_xticks(range(len(columns)), [short(key_text(key), 14) for key in columns])
         ax.set_yticks(range(len(rows)), [short(key_text(key), 18) for key in rows])
-        ax.tick_params(length=0)
-        ax.grid(visible=False)
-        for spine in ax.spines.values():
-            spine.set_visible(False)
+        bare_field(ax)
         ax.set_xlabel(xlabel)
         ax.set_ylabel(ylabel)
-        bar = figure.colorbar(image, ax=ax, label=label, pad=0.02)
-        bar.outline.set_edgecolor(PAPER)
-        bar.ax.yaxis.label.set_color(INK)
+        colour_bar(figure, image, ax, label=label)
     return figure

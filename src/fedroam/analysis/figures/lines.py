@@ -1,4 +1,4 @@
-"""Lines over rounds from any function of a run, in one panel or in several (small multiples)."""
+"""Lines over rounds: of a column of `rounds` for each variant, or of any numbers of runs in several panels."""
 
 from __future__ import annotations
 
@@ -8,16 +8,67 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import MaxNLocator
 
-from fedroam.analysis.figures.curves import FEW, draw
-from fedroam.analysis.figures.drawing import DASHES, MARKERS, MUTED, legend, seeds_title, short, style
-from fedroam.analysis.variants import mean_and_error
+from fedroam.analysis.figures.drawing import (
+    DASHES,
+    FEW,
+    MARKERS,
+    MUTED,
+    SIZE,
+    draw_line,
+    empty_figure,
+    legend,
+    log_ticks,
+    new_figure,
+    round_ticks,
+    seeds_title,
+    short,
+    style,
+)
+from fedroam.analysis.variants import Variant, mean_by_round, over_seeds
 
 _MOST_COLUMNS = 3
+
+
+def column_figure(
+    compared: Sequence[Variant], column: str, label: str, *, scale: float = 1.0, log: bool = False
+) -> Figure | None:
+    """A column of `rounds` over rounds: mean over seeds and, as a band, its standard error.
+
+    label: the y axis with its unit; scale: factor from the column to that unit; log: logarithmic where the values
+    span more than a factor of 30 (zeros are then not drawn). None where there is no number to draw.
+    """
+    found = [over_seeds(variant, column) for variant in compared]
+    means = np.concatenate([table["mean"].to_numpy(np.float64) for table in found])
+    means = means[np.isfinite(means)]
+    if not len(means):
+        return None
+    positive = means[means > 0]
+    log = log and len(positive) > 0 and positive.max() > 30 * positive.min()
+    floor = positive.min() * scale if log else None
+    seeds = [int(table["n"].iloc[0]) for table in found if len(table)]
+    with style():
+        figure, ax = new_figure()
+        for k, (variant, table) in enumerate(zip(compared, found, strict=True)):
+            name = short(variant.label)
+            if not len(table):
+                name += " (nothing recorded)"
+            elif len(set(seeds)) > 1:
+                name += f" (n = {table['n'].iloc[0]})"
+            x = table["round"].to_numpy(np.float64)
+            y, error = (table[part].to_numpy(np.float64) * scale for part in ("mean", "error"))
+            draw_line(ax, k, name, x, np.where(y > 0, y, np.nan) if log else y, error, floor)
+        if log:
+            ax.set_yscale("log")
+            log_ticks(ax.yaxis)
+        ax.set_xlabel("Communication round")
+        ax.set_ylabel(label)
+        round_ticks(ax, 8)
+        ax.margins(x=0.01)
+        zeros = "; zeros not drawn" if log and len(positive) < len(means) else ""
+        legend(figure, ax, seeds_title(seeds) + zeros)
+    return figure
 
 
 @dataclass(frozen=True)
@@ -31,27 +82,14 @@ class Line:
     seeds: tuple[pd.Series, ...]
     grey: bool = False
 
-    def table(self) -> pd.DataFrame:
-        """round, mean, error over the rounds that every seed has."""
-        if not self.seeds:
-            return pd.DataFrame({"round": [], "mean": [], "error": []})
-        rounds = sorted(set.intersection(*(set(one.index) for one in self.seeds)))
-        values = np.stack([one.reindex(rounds).to_numpy(np.float64) for one in self.seeds], axis=1)
-        pairs = [mean_and_error(row) for row in values]
-        return pd.DataFrame(
-            {"round": rounds, "mean": [mean for mean, _ in pairs], "error": [error for _, error in pairs]}
-        )
 
-
-def series_figure(
-    panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str, *, xlabel: str = "Communication round"
-) -> Figure | None:
+def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> Figure | None:
     """One panel for each (title, lines), all with the same axes; a line and an error band for each label.
 
     The same label has the same colour in every panel; where there are grey lines, too, the others have dashes and
     points of their own. Panels without any number are left out; None if all are.
     """
-    tables = [(title, [(line, line.table()) for line in lines]) for title, lines in panels]
+    tables = [(title, [(line, mean_by_round(line.seeds)) for line in lines]) for title, lines in panels]
     tables = [(title, rows) for title, rows in tables if any(t["mean"].notna().any() for _, t in rows)]
     if not tables:
         return None
@@ -60,54 +98,45 @@ def series_figure(
     greys = list(dict.fromkeys(line.label for line in every if line.grey))
     columns = min(len(tables), _MOST_COLUMNS)
     rows_of_panels = -(-len(tables) // columns)
-    size = (5.8, 3.6) if len(tables) == 1 else (1.0 + 3.3 * columns, 0.9 + 2.4 * rows_of_panels)
+    size = SIZE if len(tables) == 1 else (1.0 + 3.3 * columns, 0.9 + 2.4 * rows_of_panels)
     with style():
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
-        FigureCanvasAgg(figure)
+        figure = empty_figure(size)
         grid = figure.subplots(rows_of_panels, columns, sharex=True, sharey=True, squeeze=False)
         for place, (title, rows) in enumerate(tables):
             ax = grid.flat[place]
             for line, table in rows:
                 x, y, error = (table[name].to_numpy(np.float64) for name in ("round", "mean", "error"))
                 if line.grey:
-                    _held_against(ax, greys.index(line.label), short(line.label), x, y)
+                    _draw_behind(ax, greys.index(line.label), short(line.label), x, y)
                     continue
-                draw(ax, (k := labels.index(line.label)), short(line.label), x, y, error)
+                draw_line(ax, (k := labels.index(line.label)), short(line.label), x, y, error)
                 if greys:
-                    ax.lines[-1].set(linestyle=DASHES[k % len(DASHES)], marker=_marker(k, len(x)))
+                    marker = MARKERS[k % len(MARKERS)] if len(x) <= FEW else ""
+                    ax.lines[-1].set(linestyle=DASHES[k % len(DASHES)], marker=marker)
             if title and len(tables) > 1:
                 ax.set_title(short(title, 40), loc="left", fontsize=10)
             ax.margins(x=0.01)
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, steps=[1, 2, 5, 10]))
+            round_ticks(ax, 6)
         for ax in grid.flat[len(tables) :]:
             ax.set_visible(False)
-        figure.supxlabel(xlabel, fontsize=10)
+        figure.supxlabel("Communication round", fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         _name_all(grid.flat[0], labels)
-        numbers = [len(line.seeds) for line in every if line.seeds]
-        legend(
-            figure,
-            grid.flat[0],
-            seeds_title(numbers),
-            limit=int(76 * size[0] / 5.8),
-        )
+        seeds = [len(line.seeds) for line in every if line.seeds]
+        legend(figure, grid.flat[0], seeds_title(seeds), limit=int(76 * size[0] / SIZE[0]))
     return figure
 
 
-def _held_against(ax: Axes, k: int, label: str, x: np.ndarray, y: np.ndarray) -> None:
-    """The k-th grey line, behind the others."""
+def _draw_behind(ax: Axes, k: int, label: str, x: np.ndarray, y: np.ndarray) -> None:
+    """Draw the k-th grey line, behind the others."""
     dashes = DASHES[(k + 2) % len(DASHES)]
     ax.plot(x, y, color=MUTED, linestyle=dashes, linewidth=1.2, zorder=1.5, label=label)
 
 
-def _marker(k: int, points: int) -> str:
-    return MARKERS[k % len(MARKERS)] if points <= FEW else ""
-
-
 def _name_all(ax: Axes, labels: Sequence[str]) -> None:
-    """One legend serves all panels, so the first one gets the lines of the others, without points."""
+    """Give the first panel the lines of the others, without points: its legend serves them all."""
     nothing = np.zeros(0)
     named = set(ax.get_legend_handles_labels()[1])
     for k, label in enumerate(labels):
         if short(label) not in named:
-            draw(ax, k, short(label), nothing, nothing, nothing)
+            draw_line(ax, k, short(label), nothing, nothing, nothing)

@@ -47,9 +47,7 @@ def places_figure(run: Run) -> Figure:
         if ringed:
             for x, y in np.unique(here, axis=0):
                 ax.add_patch(Circle((x, y), reach, facecolor=MUTED, alpha=0.05, edgecolor="none"))
-                ax.add_patch(
-                    Circle((x, y), reach, facecolor="none", alpha=0.35, edgecolor=MUTED, linewidth=0.6)
-                )
+                ax.add_patch(Circle((x, y), reach, fc="none", alpha=0.35, ec=MUTED, linewidth=0.6))
         lines = _lines(run, here)
         ax.add_collection(LineCollection(list(lines), colors=MUTED, linewidths=1.0, zorder=2))
         for k, group in enumerate(dict.fromkeys(groups)):

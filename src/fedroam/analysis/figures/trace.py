@@ -11,8 +11,8 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.drawing import INK, MUTED, PAPER, colour_of, new_figure, style
-from fedroam.analysis.trace_facts import HOUR, Measured, span
+from fedroam.analysis.figures.drawing import INK, MUTED, colour_bar, colour_of, new_figure, style
+from fedroam.analysis.trace_facts import HOUR, TraceStatistics, span
 from fedroam.traces import Trace
 
 _BINS = 1500  # bars that a figure of devices over time can show
@@ -21,7 +21,7 @@ _TICKS = (0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 
 _MORE_TICKS = (0.2, 0.5, 2, 5, 20, 30, 120, 300, 1200, 1800, 7200, 3 * 3600, 2 * 86_400)  # for narrow ranges
 
 
-def trace_figures(trace: Trace, measured: Measured) -> Iterator[tuple[str, Figure]]:
+def trace_figures(trace: Trace, measured: TraceStatistics) -> Iterator[tuple[str, Figure]]:
     """All figures of a trace with their file names; gaps and speeds only where a device has two fixes."""
     yield "trace-devices", devices_figure(trace, measured)
     yield "trace-places", heat_map(trace)
@@ -30,7 +30,7 @@ def trace_figures(trace: Trace, measured: Measured) -> Iterator[tuple[str, Figur
         yield "trace-speeds", speeds_figure(measured)
 
 
-def devices_figure(trace: Trace, measured: Measured) -> Figure:
+def devices_figure(trace: Trace, measured: TraceStatistics) -> Figure:
     """Devices with a fix over time, per hour (or minute); of long traces the mean and the most of several bars."""
     present = measured.present.astype(np.float64)
     times = measured.begin + measured.bin * np.arange(len(present) + 1)
@@ -110,37 +110,32 @@ def heat_map(trace: Trace) -> Figure:
         ax.set_xlabel(f"x ({unit})")
         ax.set_ylabel(f"y ({unit})")
         size = cell * factor
-        bar = figure.colorbar(
-            image, ax=ax, label=f"fixes per {size:.2g} {unit} x {size:.2g} {unit}", pad=0.02
-        )
+        bar = colour_bar(figure, image, ax, label=f"fixes per {size:.2g} {unit} x {size:.2g} {unit}")
         bar.ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         bar.ax.yaxis.set_minor_formatter(NullFormatter())
-        bar.outline.set_edgecolor(PAPER)
-        bar.ax.yaxis.label.set_color(INK)
     return figure
 
 
-def gaps_figure(measured: Measured) -> Figure:
+def gaps_figure(measured: TraceStatistics) -> Figure:
     """How long devices go without a fix: share of gaps per bar, logarithmic time."""
     low, high = np.log10(max(float(measured.gaps.min()), 1e-3)), np.log10(float(measured.gaps.max()))
     edges = np.logspace(low - 0.02, max(high, low + 0.3) + 0.02, 61)
     with style():
         figure, ax = new_figure()
-        weights = np.full(len(measured.gaps), 100 / len(measured.gaps))
-        ax.hist(measured.gaps, bins=edges.tolist(), weights=weights, color=colour_of(0))
-        ax.set_xscale("log")
+        _histogram(ax, measured.gaps, edges, len(measured.gaps))
         ticks = [tick for tick in _TICKS if edges[0] <= tick <= edges[-1]]
         if len(ticks) < 3:
             ticks = sorted(t for t in (*_TICKS, *_MORE_TICKS) if edges[0] <= t <= edges[-1])
         ax.set_xticks(ticks, [_short(tick) for tick in ticks])
         ax.minorticks_off()
-        _median(ax, float(np.median(measured.gaps)), span(float(np.median(measured.gaps))))
+        middle = float(np.median(measured.gaps))
+        _mark_median(ax, middle, span(middle))
         ax.set_xlabel("time between a device's fixes")
         ax.set_ylabel("share of gaps (%)")
     return figure
 
 
-def speeds_figure(measured: Measured) -> Figure:
+def speeds_figure(measured: TraceStatistics) -> Figure:
     """Speed between fixes that follow each other, along the straight line; standing still is the bar at the left."""
     moving = measured.speeds[measured.speeds > 0]
     still = 1 - len(moving) / len(measured.speeds)
@@ -149,19 +144,23 @@ def speeds_figure(measured: Measured) -> Figure:
         if len(moving):
             low, high = np.percentile(moving, (0.5, 100))
             edges = np.logspace(np.log10(low) - 0.02, np.log10(max(high, 2 * low)) + 0.02, 61)
-            weights = np.full(len(moving), 100 / len(measured.speeds))
-            ax.hist(moving, bins=edges.tolist(), weights=weights, color=colour_of(0))
-            ax.set_xscale("log")
+            _histogram(ax, moving, edges, len(measured.speeds))
             ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             ax.xaxis.set_minor_formatter(NullFormatter())
-            _median(ax, float(np.median(moving)), f"{np.median(moving):.2g} m/s")
+            _mark_median(ax, float(np.median(moving)), f"{np.median(moving):.2g} m/s")
         ax.set_title(f"{100 * still:.1f} % of the steps do not move", fontsize=9.5, color=MUTED, loc="left")
         ax.set_xlabel("speed between fixes (m/s)")
         ax.set_ylabel("share of steps (%)")
     return figure
 
 
-def _median(ax: Axes, at: float, text: str) -> None:
+def _histogram(ax: Axes, values: np.ndarray, edges: np.ndarray, of: int) -> None:
+    """Bars over a logarithmic axis: values between edges, as percentages of so many."""
+    ax.hist(values, bins=edges.tolist(), weights=np.full(len(values), 100 / of), color=colour_of(0))
+    ax.set_xscale("log")
+
+
+def _mark_median(ax: Axes, at: float, text: str) -> None:
     ax.set_ylim(0, 1.1 * ax.get_ylim()[1])  # room for the words
     ax.axvline(at, color=INK, linewidth=1.0, linestyle="--")
     ax.annotate(

@@ -5,22 +5,24 @@ from __future__ import annotations
 import math
 
 import pandas as pd
-from scipy.stats import t as student
 
 from fedroam.analysis.formatting import number
+from fedroam.analysis.statistics.paired import interval_of
+from fedroam.analysis.summary import Comparison
 
 _MOST = 8  # comparisons put into words; the table has all of them
 
 
-def headline(table: pd.DataFrame) -> list[str]:
-    """Sentences about a table of `compare_table`: who ends highest, then each difference to the first variant."""
+def headline(comparison: Comparison) -> list[str]:
+    """Sentences about a comparison: who ends highest, then each difference to the first variant."""
+    table = comparison.table
     known = table[table["final"].notna()]
     if not len(known):
         return ["No run has a final accuracy that is a number; see the notes."]
     best = known.iloc[int(known["final"].to_numpy().argmax())]
     over = _over(int(best["seeds"]))
     if len(table) == 1:
-        alike = table.attrs["judges"].get(best["variant"]) == "global"
+        alike = comparison.evaluated_models.get(best["variant"]) == "global"
         who = "the global model reaches" if alike else "the clients' models reach"
         return [f"After {best['rounds']} rounds {who} a test accuracy of {_points(best)} ({over})."]
     text = f"After {best['rounds']} rounds “{best['variant']}” ends highest: test accuracy {_points(best)} ({over})"
@@ -31,25 +33,17 @@ def headline(table: pd.DataFrame) -> list[str]:
         )
     sentences = [text + "."]
     compared = [row for _, row in known.iterrows() if row["difference_n"]]
-    sentences += [_difference(row, str(table.attrs["first"])) for row in compared[:_MOST]]
+    sentences += [_difference(row, comparison.first) for row in compared[:_MOST]]
     if len(compared) > 1:
         sentences.append("Intervals are for each comparison alone, not corrected for their number.")
     return sentences
-
-
-def interval(mean: float, error: float, n: int) -> tuple[float, float]:
-    """95 % confidence interval of a mean with standard error `error` over n values, by Student's t; NaN for n < 2."""
-    if n < 2 or not math.isfinite(error):
-        return math.nan, math.nan
-    half = float(student.ppf(0.975, n - 1)) * error
-    return mean - half, mean + half
 
 
 def _difference(row: pd.Series, first: str) -> str:
     """One comparison, with what its interval allows to say."""
     n, gap = int(row["difference_n"]), float(row["difference"])
     shown = number(gap, row["difference_error"], scale=100, sign=True)
-    low, high = interval(gap, float(row["difference_error"]), n)
+    low, high = interval_of(gap, float(row["difference_error"]), n)
     if not math.isfinite(low):
         return (
             f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."

@@ -15,29 +15,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.figures.catalogue import Drawn
-from fedroam.analysis.figures.error_bars import Response, dose_figure, key_text
-from fedroam.analysis.figures.heatmap import heat_figure
-from fedroam.analysis.figures.lines import Line, series_figure
-from fedroam.analysis.formatting import NONE
-from fedroam.analysis.formatting import number as as_text
+from fedroam.analysis.figures.catalogue import ReportFigure
+from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure, key_text
+from fedroam.analysis.figures.heatmap import heatmap_figure
+from fedroam.analysis.figures.lines import Line, lines_figure
+from fedroam.analysis.formatting import NONE, number
 from fedroam.analysis.report.page import table_html
 from fedroam.analysis.statistics.paired import above
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import holm
-from fedroam.analysis.summary import scores
-from fedroam.analysis.variants import mean_and_error
+from fedroam.analysis.summary import summarise
+from fedroam.analysis.variants import by_round, mean_and_error
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 
-Number = Callable[[Run], float]
+Statistic = Callable[[Run], float]
 _LINES = 6  # more lines in one panel cannot be told apart
 _PAIRS = 3  # heat maps in a report
+_LABEL = "Final accuracy (%)"
 
 
 @dataclass(frozen=True)
-class Point:
-    """A finished run of a sweep: its varied settings by dotted name, and its seed. run: None where it is missing."""
+class SweepPoint:
+    """A run of a sweep: its varied settings by dotted name, and its seed. run: None where it is missing."""
 
     keys: Mapping[str, Any]
     seed: int
@@ -45,7 +45,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class Marginal:
     """Numbers by the values of some settings: for each, one number a seed. pooled: what was averaged over."""
 
     by: tuple[str, ...]
@@ -55,10 +55,10 @@ class Grouped:
 
 def final_accuracy(run: Run) -> float:
     """Accuracy (%) at the end: the mean over clients of the accuracy of each one's own model."""
-    return 100 * scores(run, 1).final
+    return 100 * summarise(run, 1).final
 
 
-def group(points: Sequence[Point], by: Sequence[str], number: Number) -> Grouped:
+def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statistic) -> Marginal:
     """One number for each value of the settings `by` and each seed, averaged over the other settings.
 
     The average is over those combinations of the others that every value was run with; a seed counts for a value if
@@ -70,7 +70,7 @@ def group(points: Sequence[Point], by: Sequence[str], number: Number) -> Grouped
             raise unknown("varied setting", name, varied)
     rest = [name for name in varied if name not in by]
 
-    def at(point: Point, names: Sequence[str]) -> tuple[Any, ...]:
+    def at(point: SweepPoint, names: Sequence[str]) -> tuple[Any, ...]:
         return tuple(point.keys.get(name) for name in names)
 
     found: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[int, Run | None]]] = {}
@@ -85,21 +85,21 @@ def group(points: Sequence[Point], by: Sequence[str], number: Number) -> Grouped
         for seed in seeds:
             runs = [cell[seed] for cell in wanted]
             if all(run is not None for run in runs):
-                groups[value][seed] = float(np.mean([number(run) for run in runs if run is not None]))
+                groups[value][seed] = float(np.mean([statistic(run) for run in runs if run is not None]))
     pooled = "; ".join(
         f"{name} = {', '.join(dict.fromkeys(key_text(other[k]) for other in sorted(common, key=repr)))}"
         for k, name in enumerate(rest)
     )
-    return Grouped(tuple(by), groups, pooled)
+    return Marginal(tuple(by), groups, pooled)
 
 
-def by_table(grouped: Grouped) -> pd.DataFrame:
+def marginal_table(found: Marginal) -> pd.DataFrame:
     """One row for each value: the settings, seeds, mean, error; difference to the first row, paired by seed, with
     n, its 95 % confidence interval (low, high), and p: two-sided, corrected by Holm's method over the rows."""
     rows = []
-    first = next(iter(grouped.groups.values()), {})
-    for k, (value, seeds) in enumerate(grouped.groups.items()):
-        row: dict[str, Any] = {**dict(zip(grouped.by, value, strict=True)), "seeds": len(seeds)}
+    first = next(iter(found.groups.values()), {})
+    for k, (value, seeds) in enumerate(found.groups.items()):
+        row: dict[str, Any] = {**dict(zip(found.by, value, strict=True)), "seeds": len(seeds)}
         row["mean"], row["error"] = mean_and_error(list(seeds.values()))
         gaps = [seeds[seed] - first[seed] for seed in seeds if seed in first] if k else []
         row["difference"], row["difference_error"] = mean_and_error(gaps)
@@ -114,153 +114,147 @@ def by_table(grouped: Grouped) -> pd.DataFrame:
     return table
 
 
-def reaching(grouped: Grouped, bound: float) -> Threshold:
+def reaching(found: Marginal, bound: float) -> Threshold:
     """The smallest value of the one setting that reaches `bound`; seeds that ran at every value count."""
-    if len(grouped.by) != 1 or not all(_number(value[0]) for value in grouped.groups):
-        raise InputError(f"{', '.join(grouped.by)}: a threshold needs one setting whose values are numbers")
-    seeds = sorted(set.intersection(*(set(each) for each in grouped.groups.values())))
-    values = np.array([[each[seed] for each in grouped.groups.values()] for seed in seeds])
-    keys = [float(value[0]) for value in grouped.groups]
+    if len(found.by) != 1 or not all(_is_number(value[0]) for value in found.groups):
+        raise InputError(f"{', '.join(found.by)}: a threshold needs one setting whose values are numbers")
+    seeds = sorted(set.intersection(*(set(each) for each in found.groups.values())))
+    values = np.array([[each[seed] for each in found.groups.values()] for seed in seeds])
+    keys = [float(value[0]) for value in found.groups]
     return smallest_reaching(keys, values.reshape(len(seeds), len(keys)), bound)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _values(points: Sequence[Point], name: str) -> list[Any]:
+def _values(points: Sequence[SweepPoint], name: str) -> list[Any]:
     return list(dict.fromkeys(point.keys.get(name) for point in points))
 
 
-def sweep_figures(
-    points: Sequence[Point], number: Number, label: str, bound: float | None = None
-) -> Iterator[Drawn]:
-    """Curves by setting (small multiples where two vary), dose and response, heat maps; made when asked for.
+def _varied(points: Sequence[SweepPoint]) -> list[str]:
+    """The settings that have more than one value."""
+    names = dict.fromkeys(name for point in points for name in point.keys)
+    return [name for name in names if len(_values(points, name)) > 1]
 
-    number, label: what doses and heat maps show, with its unit; bound: a threshold to draw.
+
+def sweep_figures(points: Sequence[SweepPoint]) -> Iterator[ReportFigure]:
+    """Accuracy over rounds by setting (small multiples where two vary), final accuracy over each setting of numbers,
+    with error bars, and over pairs of settings, as heat maps; made when asked for.
     """
-    varied = [
-        name for name in dict.fromkeys(n for p in points for n in p.keys) if len(_values(points, name)) > 1
-    ]
+    varied = _varied(points)
     if not varied:
         return
-    yield from _curves(points, varied)
+    yield from _lines(points, varied)
     for name in varied:
-        if len(_values(points, name)) > 2 and all(_number(value) for value in _values(points, name)):
-            yield from _dose(points, varied, name, number, label, bound)
-    pairs = [
-        pair
-        for pair in itertools.combinations(varied, 2)
-        if all(len(_values(points, name)) > 1 for name in pair)
-    ]
-    for x, y in pairs[:_PAIRS]:
-        grouped = group(points, (x, y), number)
-        values = {(a, b): list(seeds.values()) for (a, b), seeds in grouped.groups.items()}
-        figure = heat_figure(_ordered(points, x), _ordered(points, y), values, x, y, label)
+        if len(_values(points, name)) > 2 and all(_is_number(value) for value in _values(points, name)):
+            yield from _error_bars(points, varied, name)
+    for x, y in itertools.islice(itertools.combinations(varied, 2), _PAIRS):
+        found = marginal(points, (x, y), final_accuracy)
+        values = {(a, b): list(seeds.values()) for (a, b), seeds in found.groups.items()}
+        figure = heatmap_figure(_ordered(points, x), _ordered(points, y), values, x, y, _LABEL)
         if figure is not None:
-            caption = f"{label}, mean ± standard error over seeds{_over(grouped)}."
-            yield Drawn(_file("heat", x, y), f"{y} and {x}", caption, figure, part="sweep")
+            caption = f"{_LABEL}, mean ± standard error over seeds{_over(found)}."
+            yield ReportFigure(_file("heat", x, y), f"{y} and {x}", caption, figure, part="sweep")
 
 
-def sweep_section(points: Sequence[Point]) -> tuple[str, list[Drawn]]:
+def sweep_section(points: Sequence[SweepPoint]) -> tuple[str, list[ReportFigure]]:
     """What a report tells of a sweep: a table for each varied setting (HTML), and the figures."""
-    label = "Final accuracy (%)"
-    drawn = list(sweep_figures(points, final_accuracy, label))
+    drawn = list(sweep_figures(points))
     parts = []
-    for name in dict.fromkeys(name for point in points for name in point.keys):
-        if len(_values(points, name)) < 2:
-            continue
-        grouped = group(points, (name,), final_accuracy)
+    for name in _varied(points):
+        found = marginal(points, (name,), final_accuracy)
         rows = []
-        for row in by_table(grouped).to_dict("records"):
-            texts = [key_text(row[name]), str(row["seeds"]), as_text(row["mean"], row["error"])]
-            texts.append(as_text(row["difference"], row["difference_error"], sign=True))
+        for row in marginal_table(found).to_dict("records"):
+            texts = [key_text(row[name]), str(row["seeds"]), number(row["mean"], row["error"])]
+            texts.append(number(row["difference"], row["difference_error"], sign=True))
             texts.append(f"{row['p']:.2g}" if math.isfinite(row["p"]) else NONE)
             rows.append([escape(text) for text in texts])
-        heads = [name, "Seeds", label, "Difference to first (points)", "p"]
+        heads = [name, "Seeds", _LABEL, "Difference to first (points)", "p"]
         parts.append(f"<h3>By {escape(name)}</h3>{table_html(heads, rows)}")
         told = "Mean ± standard error over seeds; differences are paired by seed; p: two-sided t, Holm's correction."
-        told += f" Averaged within each seed over {grouped.pooled}." if grouped.pooled else ""
+        told += f" Averaged within each seed over {found.pooled}." if found.pooled else ""
         parts.append(f'<p class="small">{escape(told)}</p>')
     return "".join(parts), drawn
 
 
-def _ordered(points: Sequence[Point], name: str) -> list[Any]:
+def _ordered(points: Sequence[SweepPoint], name: str) -> list[Any]:
     values = _values(points, name)
-    return sorted(values) if all(_number(value) for value in values) else values
+    return sorted(values) if all(_is_number(value) for value in values) else values
 
 
-def _over(grouped: Grouped) -> str:
-    return f", averaged over {grouped.pooled}" if grouped.pooled else ""
+def _over(found: Marginal) -> str:
+    return f", averaged over {found.pooled}" if found.pooled else ""
 
 
 def _file(kind: str, *names: str) -> str:
     return "-".join([kind, *names]).replace(".", "_")
 
 
-def _second(points: Sequence[Point], varied: Sequence[str], first: str) -> str | None:
-    """The setting that is told by colour beside `first`: one of words, else the one with fewest values."""
-    others = [name for name in varied if name != first and len(_values(points, name)) <= _LINES]
-
-    def rank(name: str) -> tuple[bool, int]:
-        values = _values(points, name)
-        return all(_number(value) for value in values), len(values)
-
-    return min(others, key=rank, default=None)
+def _at(points: Sequence[SweepPoint], name: str | None, value: Any) -> list[SweepPoint]:
+    """The points where a setting has a value; all of them without a setting."""
+    return [point for point in points if name is None or point.keys.get(name) == value]
 
 
-def _curves(points: Sequence[Point], varied: Sequence[str]) -> Iterator[Drawn]:
+def _lines(points: Sequence[SweepPoint], varied: Sequence[str]) -> Iterator[ReportFigure]:
     lines_by = next((name for name in varied if len(_values(points, name)) <= _LINES), varied[0])
     panels_by = next((name for name in varied if name != lines_by), None)
     panels = []
     for panel in [None] if panels_by is None else _ordered(points, panels_by):
-        chosen = [p for p in points if panels_by is None or p.keys.get(panels_by) == panel]
+        chosen = _at(points, panels_by, panel)
         lines = [
-            Line(key_text(value), tuple(_curve([p for p in chosen if p.keys.get(lines_by) == value])))
+            Line(key_text(value), tuple(_accuracy(_at(chosen, lines_by, value))))
             for value in _ordered(points, lines_by)[:_LINES]
         ]
         panels.append(("" if panels_by is None else f"{panels_by} = {key_text(panel)}", lines))
-    figure = series_figure(panels, "Clients' test accuracy (%)")
+    figure = lines_figure(panels, "Clients' test accuracy (%)")
     if figure is not None:
         rest = [name for name in varied if name not in (lines_by, panels_by)]
         caption = f"Test accuracy by {lines_by}" + (f", a panel for each {panels_by}" if panels_by else "")
         caption += f", averaged over {', '.join(rest)}." if rest else "."
         shown = len(_values(points, lines_by))
         caption += f" The first {_LINES} of {shown} values are drawn." if shown > _LINES else ""
-        yield Drawn("sweep-curves", f"Accuracy by {lines_by}", caption, figure, part="sweep")
+        yield ReportFigure("sweep-curves", f"Accuracy by {lines_by}", caption, figure, part="sweep")
 
 
-def _curve(points: Sequence[Point]) -> Iterator[pd.Series]:
+def _accuracy(points: Sequence[SweepPoint]) -> Iterator[pd.Series]:
     """Accuracy (%) by round, one series a seed: the mean over the runs of the seed."""
     by_seed: dict[int, list[pd.Series]] = {}
     for point in points:
         if point.run is not None:
-            rounds = point.run.rounds.drop_duplicates("round", keep="last").set_index("round")
-            by_seed.setdefault(point.seed, []).append(100 * rounds["accuracy"].astype(float))
+            accuracy = by_round(point.run)["accuracy"].astype(float)
+            by_seed.setdefault(point.seed, []).append(100 * accuracy)
+    most = max(map(len, by_seed.values()), default=0)
     for each in by_seed.values():
-        if len(each) == max(
-            len(other) for other in by_seed.values()
-        ):  # a seed with missing runs would be another mean
+        if len(each) == most:  # a seed with missing runs would be another mean
             yield pd.concat(each, axis=1, join="inner").mean(axis=1, skipna=False)
 
 
-def _dose(
-    points: Sequence[Point], varied: Sequence[str], name: str, number: Number, label: str, bound: float | None
-) -> Iterator[Drawn]:
-    colour = _second(points, varied, name)
+def _error_bars(points: Sequence[SweepPoint], varied: Sequence[str], name: str) -> Iterator[ReportFigure]:
+    colour = _colour(points, varied, name)
     lines, pooled = [], ""
     for value in [None] if colour is None else _values(points, colour):
-        chosen = [p for p in points if colour is None or p.keys.get(colour) == value]
-        if colour is not None:
-            chosen = [Point({k: v for k, v in p.keys.items() if k != colour}, p.seed, p.run) for p in chosen]
-        grouped = group(chosen, (name,), number)
-        pooled = _over(grouped)
-        dots = tuple((key[0], tuple(seeds.values())) for key, seeds in grouped.groups.items())
-        named = f"{colour} = {key_text(value)}" if _number(value) else key_text(value)
-        lines.append(Response("" if colour is None else named, dots))
-    drawn = None if bound is None else (f"threshold {bound:g}", bound)
-    figure = dose_figure(lines, name, label, bound=drawn)
+        chosen = [
+            SweepPoint({key: v for key, v in point.keys.items() if key != colour}, point.seed, point.run)
+            for point in _at(points, colour, value)
+        ]
+        found = marginal(chosen, (name,), final_accuracy)
+        pooled = _over(found)
+        dots = tuple((key, tuple(seeds.values())) for (key,), seeds in found.groups.items())
+        label = f"{colour} = {key_text(value)}" if _is_number(value) else key_text(value)
+        lines.append(ErrorBars("" if colour is None else label, dots))
+    figure = error_bar_figure(lines, name, _LABEL)
     if figure is not None:
-        yield Drawn(
-            _file("dose", name), f"{label} over {name}", f"Mean over seeds{pooled}.", figure, part="sweep"
-        )
+        title, caption = f"{_LABEL} over {name}", f"Mean over seeds{pooled}."
+        yield ReportFigure(_file("dose", name), title, caption, figure, part="sweep")
+
+
+def _colour(points: Sequence[SweepPoint], varied: Sequence[str], first: str) -> str | None:
+    """The setting that is told by colour beside `first`: one of words, else the one with fewest values."""
+    others = [name for name in varied if name != first and len(_values(points, name)) <= _LINES]
+
+    def rank(name: str) -> tuple[bool, int]:
+        values = _values(points, name)
+        return all(_is_number(value) for value in values), len(values)
+
+    return min(others, key=rank, default=None)

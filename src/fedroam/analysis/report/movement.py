@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.variants import Variant
+from fedroam.analysis.variants import Variant, by_round
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -23,36 +23,39 @@ _ABSENT = 65535  # a client that is away, or has no accuracy
 _SPAN = 65534  # places and accuracies are whole numbers from 0 to this
 
 
-def playback(groups: Sequence[Variant], *, values: int = VALUES) -> dict[str, Any]:
+def playback(compared: Sequence[Variant], *, values: int = VALUES) -> dict[str, Any]:
     """What the map plays, as JSON values: `runs`, one entry a run; `start`, which to show first; `notes`.
 
     values bounds the 16-bit numbers over all runs. Where runs have more, rounds are thinned out evenly (the last
     one is kept), then clients; the notes say what was left out.
     """
-    chosen, notes = _choose(groups), []
-    every = sum(len(group.judged) for group in groups)
+    chosen, notes = _choose(compared), []
+    every = sum(len(variant.included) for variant in compared)
     if len(chosen) < every:
         notes.append(f"{len(chosen)} of {every} runs are on the map: the first seeds of each variant.")
-    entries = [_pack(label, run, values // max(len(chosen), 1)) for label, run in chosen]
-    for entry in entries:
-        notes += [f"{entry['variant']}, seed {entry['seed']}: {note}" for note in entry.pop("notes")]
+    entries = []
+    for label, run in chosen:
+        entry, cut = _pack(label, run, values // max(len(chosen), 1))
+        entries.append(entry)
+        notes += [f"{label}, seed {entry['seed']}: {note}" for note in cut]
     if len(notes) > 6:
         notes = [*notes[:6], f"… and {len(notes) - 6} more such notes."]
     start = next((k for k, entry in enumerate(entries) if entry["moves"]), 0)
     return {"runs": entries, "start": start, "notes": notes}
 
 
-def _choose(groups: Sequence[Variant]) -> list[tuple[str, Run]]:
+def _choose(compared: Sequence[Variant]) -> list[tuple[str, Run]]:
     """At most `RUNS` runs: the first seeds of each variant, as many of each."""
-    most = max(1, RUNS // max(len(groups), 1))
-    return [(group.label, run) for group in groups[:RUNS] for run in group.judged[:most]]
+    most = max(1, RUNS // max(len(compared), 1))
+    return [(variant.label, run) for variant in compared[:RUNS] for run in variant.included[:most]]
 
 
-def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
-    """One run's entry. `packed` is base64 of a zlib stream of little-endian uint16 arrays, one after the other:
+def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]:
+    """One run's entry, and notes on what was left out of it.
 
-    places [frames, clients, 2] over the bounds, degrees [frames, clients], contacts [sum(lines), 2] (indices of
-    shown clients), accuracies [evaluations, clients].
+    `packed` is base64 of a zlib stream of little-endian uint16 arrays, one after the other: places
+    [frames, clients, 2] over the bounds, degrees [frames, clients], contacts [sum(lines), 2] (indices of shown
+    clients), accuracies [evaluations, clients].
     """
     clients = run.clients
     ids = np.sort(clients["client"].unique())
@@ -68,10 +71,8 @@ def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
     lines, total, cut = _lines(contacts, ids, shown, kept)
     if cut:
         notes.append(f"in crowded rounds only {LINES} contact lines are drawn, evenly chosen.")
-    judged = clients[["round", "client", "accuracy"]]
-    judged = judged.pivot_table(index="round", columns="client", values="accuracy", dropna=False)
-    judged = judged.reindex(columns=ids)
-    accuracy = judged.to_numpy(np.float64)[:, shown]
+    accuracy = clients.pivot_table(index="round", columns="client", values="accuracy", dropna=False)
+    accuracy = accuracy.reindex(columns=ids)
     first = clients[clients["round"] == clients["round"].min()].set_index("client").reindex(ids)
     names = first["group"].astype(str).to_numpy()
     groups = list(dict.fromkeys(names))
@@ -80,11 +81,11 @@ def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
         _whole((places[:, shown] - bounds[:2]) / np.maximum(np.subtract(bounds[2:], bounds[:2]), 1e-12)),
         np.where(present, np.minimum(degrees, _ABSENT - 1), 0)[:, shown],
         *lines,
-        _whole(accuracy),
+        _whole(accuracy.to_numpy(np.float64)[:, shown]),
     ]
     raw = b"".join(np.ascontiguousarray(array).astype("<u2").tobytes() for array in arrays)
     reach = float(run.world["reach"])
-    return {
+    entry = {
         "variant": label,
         "seed": int(run.status["seed"]),
         "bounds": [round(float(v), 6) for v in bounds],
@@ -99,11 +100,11 @@ def _pack(label: str, run: Run, values: int) -> dict[str, Any]:
         "contacts": total,
         "moves": _moves(places),
         "alone": [int(n) for n in ((degrees == 0) & present).sum(axis=1)],
-        "judged": [int(t) for t in judged.index],
-        "accuracy": _means(run, judged.index),
+        "judged": [int(t) for t in accuracy.index],
+        "accuracy": _means(run, accuracy.index),
         "packed": base64.b64encode(zlib.compress(raw, 9)).decode(),
-        "notes": notes,
     }
+    return entry, notes
 
 
 def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
@@ -113,11 +114,8 @@ def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     except InputError:
         positions = run.clients[["round", "client", "x", "y"]].assign(present=True)
         contacts = pd.DataFrame({"round": [], "i": [], "j": []}, dtype=np.int64)
-        return (
-            positions,
-            contacts,
-            ["movement was not recorded; places of evaluated rounds, without contacts."],
-        )
+        note = "movement was not recorded; places of evaluated rounds, without contacts."
+        return positions, contacts, [note]
 
 
 def _fit(clients: int, rounds: np.ndarray, contacts: int, values: int) -> tuple[np.ndarray, np.ndarray]:
@@ -189,23 +187,18 @@ def _lines(
 def _whole(shares: np.ndarray) -> np.ndarray:
     """Shares 0 to 1 as whole numbers 0 to `_SPAN`; no number as `_ABSENT`."""
     known = np.isfinite(shares)
-    return np.where(known, np.clip(np.where(known, shares, 0.0), 0, 1) * _SPAN + 0.5, _ABSENT).astype(
-        np.int64
-    )
+    whole = np.clip(np.where(known, shares, 0.0), 0, 1) * _SPAN + 0.5
+    return np.where(known, whole, _ABSENT).astype(np.int64)
 
 
 def _holds(run: Run, ids: np.ndarray) -> list[list[Any]]:
     """For each client: how many training samples, then up to three classes with most of them and their numbers."""
-    train = run.partition[run.partition["part"] == "train"].sort_values(
-        "samples", ascending=False, kind="stable"
-    )
+    train = run.partition[run.partition["part"] == "train"]
+    train = train.sort_values("samples", ascending=False, kind="stable")
     by_client = {int(str(client)): rows for client, rows in train.groupby("client")}
     facts: list[list[Any]] = []
     for client in ids:
-        rows = by_client.get(int(client))
-        if rows is None:
-            facts.append([0, []])
-            continue
+        rows = by_client.get(int(client), train[:0])
         top = [[str(name), int(n)] for name, n in zip(rows["class"][:3], rows["samples"][:3], strict=True)]
         facts.append([int(rows["samples"].sum()), top])
     return facts
@@ -213,7 +206,7 @@ def _holds(run: Run, ids: np.ndarray) -> list[list[Any]]:
 
 def _means(run: Run, rounds: pd.Index) -> list[float | None]:
     """Accuracy of the evaluated rounds, mean over clients; None where it is no number."""
-    known = run.rounds.drop_duplicates("round", keep="last").set_index("round")["accuracy"].reindex(rounds)
+    known = by_round(run)["accuracy"].reindex(rounds)
     return [round(float(v), 5) if math.isfinite(v) else None for v in known]
 
 

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-import pandas as pd
-
 from fedroam.analysis.figures.drawing import COLOURS
-from fedroam.analysis.formatting import cells, columns, remarks
 from fedroam.analysis.report.headline import headline
+from fedroam.analysis.report.table import cells, columns, remarks
+from fedroam.analysis.summary import Comparison
 from fedroam.analysis.variants import Variant, differing, flat, plain_text
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
 
-def heading(groups: Sequence[Variant]) -> tuple[str, str]:
+def heading(compared: Sequence[Variant]) -> tuple[str, str]:
     """The report's name and one line of facts, as plain text."""
-    runs = [run for group in groups for run in group.runs]
+    runs = [run for variant in compared for run in variant.runs]
     names = list(dict.fromkeys(str(run.status["name"]) for run in runs))
     name = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
@@ -32,8 +31,9 @@ def heading(groups: Sequence[Variant]) -> tuple[str, str]:
 
     kinds = dict.fromkeys(str(run.settings.get("data", {}).get("kind", "")) for run in runs)
     facts = [
-        f"{len(groups)} variant{'s' * (len(groups) > 1)}",
-        span((len(group.runs) for group in groups), "seed", "seeds") + (" each" if len(groups) > 1 else ""),
+        f"{len(compared)} variant{'s' * (len(compared) > 1)}",
+        span((len(variant.runs) for variant in compared), "seed", "seeds")
+        + (" each" if len(compared) > 1 else ""),
         span((int(run.settings["clients"]) for run in runs), "client", "clients"),
         span((int(run.status["rounds"]) for run in runs), "round", "rounds"),
         "data: " + ", ".join(kinds),
@@ -48,9 +48,9 @@ def notes_box(notes: Sequence[str]) -> str:
     return f'<aside class="notes" id="notes"><strong>Note</strong><ul>{bullets(notes)}</ul></aside>'
 
 
-def result(table: pd.DataFrame) -> tuple[str, str, str]:
-    """Headline, table and remarks of a table of `compare_table`."""
-    first, *more = headline(table)
+def result(comparison: Comparison) -> tuple[str, str, str]:
+    """Headline, table and remarks of a comparison."""
+    first, *more = headline(comparison)
     words = f'<p class="headline"><strong>{_kept(first)}</strong></p>'
     if len(more) > 2:
         words += (
@@ -58,7 +58,7 @@ def result(table: pd.DataFrame) -> tuple[str, str, str]:
         )
     else:
         words += "".join(f'<p class="headline">{_kept(sentence)}</p>' for sentence in more)
-    rows = cells(table)
+    rows = cells(comparison)
     for k, row in enumerate(rows):
         line = ("solid", "dashed", "dotted", "double")[k // len(COLOURS) % 4]
         key = f'<span class="key" style="border-top: 3px {line} var(--c{k % len(COLOURS)})"></span>'
@@ -66,8 +66,8 @@ def result(table: pd.DataFrame) -> tuple[str, str, str]:
         row[1:] = [escape(text) for text in row[1:]]
     return (
         words,
-        table_html(columns(table), rows, "numbers"),
-        f'<ul class="remarks">{bullets(remarks(table))}</ul>',
+        table_html(columns(comparison), rows, "numbers"),
+        f'<ul class="remarks">{bullets(remarks(comparison))}</ul>',
     )
 
 
@@ -80,38 +80,38 @@ def figure(svg: str, title: str, caption: str, name: str, large: bool = False) -
     )
 
 
-def settings(groups: Sequence[Variant]) -> str:
+def settings(compared: Sequence[Variant]) -> str:
     """What differs between variants, then every resolved setting (folded) and the list of runs."""
-    firsts = [group.runs[0] for group in groups]
+    firsts = [variant.runs[0] for variant in compared]
     parts = []
-    if len(groups) > 1:
+    if len(compared) > 1:
         rows = [
             [escape(name), *(escape(plain_text(value)) for value in values)]
             for name, values in differing(firsts).items()
         ]
-        heads = ["Setting", *(group.label for group in groups)]
+        heads = ["Setting", *(variant.label for variant in compared)]
         parts.append("<h3>What differs between the variants</h3>" + table_html(heads, rows, "texts"))
         parts.append("<p></p>")
-    for group, run in zip(groups, firsts, strict=True):
-        seeds = ", ".join(str(run.status["seed"]) for run in group.runs)
+    for variant, run in zip(compared, firsts, strict=True):
+        seeds = ", ".join(str(run.status["seed"]) for run in variant.runs)
         text = "\n".join(
             f"{name} = {plain_text(value)}" for name, value in flat(run.settings).items() if name != "seed"
         )
         parts.append(
-            f"<details><summary>All settings of {escape(group.label)}</summary>"
+            f"<details><summary>All settings of {escape(variant.label)}</summary>"
             f"<pre>seeds: {escape(seeds)}\n{escape(text)}</pre></details>"
         )
-    rows = [[escape(text) for text in _run(group, run)] for group in groups for run in group.runs]
+    rows = [[escape(text) for text in _run(variant, run)] for variant in compared for run in variant.runs]
     heads = ["Variant", "Seed", "State", "Rounds", "Time (s)", "Digest"]
     parts.append(f"<details><summary>All runs ({len(rows)})</summary>{table_html(heads, rows)}</details>")
     return "".join(parts)
 
 
-def environment(groups: Sequence[Variant]) -> str:
+def environment(compared: Sequence[Variant]) -> str:
     """What the runs ran on; where they differ, every value."""
     found: dict[str, dict[str, None]] = {}
-    for group in groups:
-        for run in group.runs:
+    for variant in compared:
+        for run in variant.runs:
             try:
                 facts = flat(run.environment)
             except InputError:  # a run killed in its first moments has none
@@ -125,7 +125,7 @@ def environment(groups: Sequence[Variant]) -> str:
     return f"<details><summary>Versions, machine and data</summary>{table}</details>"
 
 
-def _run(group: Variant, run: Run) -> list[str]:
+def _run(variant: Variant, run: Run) -> list[str]:
     """A run's row in the list of runs."""
     status: Mapping[str, Any] = run.status
     state = "done" if run.done else str(status.get("state", "unknown"))
@@ -136,7 +136,7 @@ def _run(group: Variant, run: Run) -> list[str]:
     except (InputError, KeyError, IndexError):
         seconds = "–"
     rounds = f"{status.get('round', 0)} of {status['rounds']}"
-    return [group.label, str(status["seed"]), state, rounds, seconds, str(status["digest"])[:12]]
+    return [variant.label, str(status["seed"]), state, rounds, seconds, str(status["digest"])[:12]]
 
 
 def _kept(sentence: str) -> str:

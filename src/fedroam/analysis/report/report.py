@@ -13,9 +13,9 @@ from typing import Any
 from fedroam.analysis.figures.catalogue import all_figures
 from fedroam.analysis.figures.drawing import inline, save
 from fedroam.analysis.report import page
-from fedroam.analysis.report.marginals import Point, sweep_section
+from fedroam.analysis.report.marginals import SweepPoint, sweep_section
 from fedroam.analysis.report.movement import playback
-from fedroam.analysis.summary import compare_table
+from fedroam.analysis.summary import compare_runs
 from fedroam.analysis.variants import variants
 from fedroam.recording import Run, write_text
 
@@ -26,31 +26,30 @@ def write_report(
     *,
     last: int = 5,
     threshold: float | None = None,
-    swept: Sequence[Point] = (),
+    swept: Sequence[SweepPoint] = (),
 ) -> Path:
     """Write `report.html` and `figures/NAME.png` and `.svg` into `folder` (made if need be); return its path.
 
     The page needs no other file and no network, and follows the reader's light or dark theme. last and threshold
-    are those of `compare_table`; swept: the rows of a sweep, for tables and figures by its varied settings. Raises
+    are those of `compare_runs`; swept: the rows of a sweep, for tables and figures by its varied settings. Raises
     InputError where there are no runs or nothing has been recorded.
     """
-    table = compare_table(runs, last=last, threshold=threshold)
-    groups = variants(runs)
+    comparison, compared = compare_runs(runs, last=last, threshold=threshold), variants(runs)
     by_setting, figures = sweep_section(swept) if swept else ("", [])
     parts: dict[str, list[str]] = {"curves": [], "data": [], "sweep": []}
-    for drawn in [*figures, *all_figures(groups)]:
+    for drawn in [*figures, *all_figures(compared)]:
         _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
         large = drawn.figure.get_figwidth() > 7.5
         parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
-    words, numbers, remarks = page.result(table)
-    movement = playback(groups)
-    name, facts = page.heading(groups)
+    words, numbers, remarks = page.result(comparison)
+    movement = playback(compared)
+    name, facts = page.heading(compared)
     content = {
         "title": escape(f"{name} – fedroam report"),
         "name": escape(name),
         "facts": escape(facts),
-        "notes": page.notes_box(table.attrs["notes"]),
+        "notes": page.notes_box(comparison.notes),
         "headline": words,
         "table": numbers,
         "remarks": remarks,
@@ -59,8 +58,8 @@ def write_report(
         "figures": "".join(parts["curves"]),
         "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
         "map": _asset("map.html") + _map_notes(movement["notes"]),
-        "settings": page.settings(groups),
-        "environment": page.environment(groups),
+        "settings": page.settings(compared),
+        "environment": page.environment(compared),
         "movement": _json(movement),
         "css": _asset("report.css"),
         "script": _asset("report.js"),

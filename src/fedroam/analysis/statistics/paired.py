@@ -55,14 +55,16 @@ class Evidence:
     parts: tuple[Evidence, ...] = field(default=())
 
 
-def interval(values: Sequence[float] | np.ndarray, level: float = LEVEL) -> tuple[float, float]:
-    """Confidence interval of the mean by Student's t with n - 1 degrees of freedom; NaN for fewer than 2 values."""
-    if not 0 < level < 1:
-        raise InputError(f"level = {level:g}: allowed is a number between 0 and 1, e.g. 0.95")
-    mean, error = mean_and_error(values)
-    if not math.isfinite(error):
+def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """95 % confidence interval of the mean by Student's t with n - 1 degrees of freedom; NaN below 2 values."""
+    return interval_of(*mean_and_error(values), len(values))
+
+
+def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
+    """95 % confidence interval of a mean of n values with standard error `error`, as `interval` gives it."""
+    if n < 2 or not math.isfinite(error):
         return math.nan, math.nan
-    half = float(stats.t.ppf((1 + level) / 2, len(values) - 1)) * error
+    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
     return mean - half, mean + half
 
 
@@ -75,20 +77,20 @@ def above(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = 
     """
     x = np.asarray(values, dtype=np.float64)
     (low, high), (mean, error) = interval(x), mean_and_error(x)
-    facts = {"n": len(x), "bound": bound, "values": tuple(map(float, x))}
+    untested = Evidence(test, n=len(x), bound=bound, values=tuple(map(float, x)))
     if np.isnan(x).any():
-        note = f"undefined in {int(np.isnan(x).sum())} of {len(x)} seeds"
-        return Evidence(test, note=note, **facts)  # type: ignore[arg-type]
+        return replace(untested, note=f"undefined in {int(np.isnan(x).sum())} of {len(x)} seeds")
     if len(x) < 2:
         note = "one seed: nothing can be tested" if len(x) else "no seed has run"
-        return Evidence(test, estimate=mean, note=note, **facts)  # type: ignore[arg-type]
+        return replace(untested, estimate=mean, note=note)
     if np.isinf(x).any() or np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())):
         up, down = int((x > bound).sum()), int((x < bound).sum())
         why = "some values are infinite" if np.isinf(x).any() else "all seeds agree exactly"
         with np.errstate(invalid="ignore"):
             middle = float(np.median(x)) if np.isinf(x).any() else mean
-        return Evidence(
-            "exact sign test",
+        return replace(
+            untested,
+            test="exact sign test",
             estimate=middle,
             error=error,
             statistic=float(up),
@@ -96,11 +98,10 @@ def above(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = 
             p_fails=_tail(down, len(x)),
             note=f"{why}: sign test, {up} of {len(x)} seeds above",
             kind="sign",
-            **facts,  # type: ignore[arg-type]
         )
     upwards = stats.ttest_1samp(x, bound, alternative="greater")
-    return Evidence(
-        test,
+    return replace(
+        untested,
         estimate=mean,
         error=error,
         low=low,
@@ -109,7 +110,6 @@ def above(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = 
         df=float(len(x) - 1),
         p_holds=float(upwards.pvalue),
         p_fails=float(stats.t.cdf(upwards.statistic, len(x) - 1)),
-        **facts,  # type: ignore[arg-type]
     )
 
 
@@ -121,7 +121,7 @@ def _tail(hits: int, n: int) -> float:
 def below(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
     """The mirror image of `above`."""
     mirrored = above(values, bound, test)
-    return _with(mirrored, p_holds=mirrored.p_fails, p_fails=mirrored.p_holds)
+    return replace(mirrored, p_holds=mirrored.p_fails, p_fails=mirrored.p_holds)
 
 
 def within(values: Sequence[float] | np.ndarray, margin: float) -> Evidence:
@@ -135,7 +135,7 @@ def within(values: Sequence[float] | np.ndarray, margin: float) -> Evidence:
     lower, upper = above(values, -margin), below(values, margin)
     p_fails = min(1.0, 2 * min(lower.p_fails, upper.p_fails))
     weaker = max(lower, upper, key=lambda evidence: evidence.p_holds)
-    return _with(
+    return replace(
         weaker,
         test="two one-sided t tests, the weaker",
         bound=margin,
@@ -158,8 +158,8 @@ def ratio_above(
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.where((a > 0) & (b > 0), np.log(a) - np.log(b), np.nan)
     found = above(logs, math.log(bound), "one-sided t on logarithms of ratios")
-    ends = {name: math.exp(getattr(found, name)) for name in ("estimate", "low", "high")}
-    return _with(found, bound=bound, **ends)
+    middle, low, high = (math.exp(end) for end in (found.estimate, found.low, found.high))
+    return replace(found, bound=bound, estimate=middle, low=low, high=high)
 
 
 def slopes(values: np.ndarray, keys: Sequence[float]) -> np.ndarray:
@@ -203,7 +203,7 @@ def every(parts: Sequence[Evidence]) -> Evidence:
     if not parts:
         raise InputError("a claim with no parts: give at least one")
     weakest = max(parts, key=lambda part: (part.p_holds, -part.p_fails))
-    return _with(
+    return replace(
         weakest,
         test=f"all of {len(parts)}: {weakest.test}",
         n=min(part.n for part in parts),
@@ -211,7 +211,3 @@ def every(parts: Sequence[Evidence]) -> Evidence:
         note="; ".join(filter(None, ["the part that holds least is shown", weakest.note])),
         parts=tuple(parts),
     )
-
-
-def _with(evidence: Evidence, **changes: object) -> Evidence:
-    return replace(evidence, **changes)  # type: ignore[arg-type]

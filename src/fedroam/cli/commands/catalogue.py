@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from pydantic import BaseModel
+from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
@@ -44,7 +45,7 @@ def list_parts(
     """List every kind of part, family by family, and the named experiments."""
     from fedroam.cli.describe import summary
     from fedroam.components import FAMILIES, kinds
-    from fedroam.experiment import named_experiments
+    from fedroam.planning import named_experiments
 
     _load(use)
     if family is not None and family not in (*FAMILIES, "experiments"):
@@ -71,7 +72,8 @@ def show(
 ) -> None:
     """Explain a part: what it does, its settings with type, default, unit and limits, and its source."""
     from fedroam.components import FAMILIES, kinds, lookup
-    from fedroam.experiment import Experiment, named_experiments
+    from fedroam.experiment import Experiment
+    from fedroam.planning import named_experiments
 
     _load(use)
     family, dot, kind = name.partition(".")
@@ -120,15 +122,8 @@ def _headline(path: Path) -> str:
 def _listing(rows: list[tuple[str, str]]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
     for row in rows:
-        table.add_row(*(_literal(cell) for cell in row))
+        table.add_row(*(escape(cell) for cell in row))
     out().print(table)
-
-
-def _literal(text: str) -> str:
-    """Text in which square brackets are no markup."""
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _show_family(name: str) -> None:
@@ -143,13 +138,13 @@ def _show_family(name: str) -> None:
 
 def _show_class(title: str, cls: type[BaseModel]) -> None:
     from fedroam.cli.describe import details, fields_of, summary
+    from fedroam.components import Part
 
     say(title)
     for paragraph in (summary(cls), *details(cls)):
-        out().print(f"  {_literal(paragraph)}")
-    source = getattr(cls, "source", "")
-    if source:
-        out().print(f"  Source: {_literal(source)}")
+        out().print(f"  {escape(paragraph)}")
+    if issubclass(cls, Part) and cls.source:
+        out().print(f"  Source: {escape(cls.source)}")
     facts = fields_of(cls)
     if not facts:
         say("  (no settings)")
@@ -159,12 +154,12 @@ def _show_class(title: str, cls: type[BaseModel]) -> None:
         table.add_column(heading, overflow="fold")
     for one in facts:
         cells = (one.name, one.shown_default, one.unit, one.allowed, one.about)
-        table.add_row(*(_literal(cell) for cell in cells))
+        table.add_row(*(escape(cell) for cell in cells))
     out().print(table)
 
 
 def _show_experiment(name: str, path: Path) -> None:
-    from fedroam.experiment import plan
+    from fedroam.planning import plan
 
     resolved = plan(name)
     say(f"{name}: a named experiment of {len(resolved.runs)} run(s); fedroam run {name}")

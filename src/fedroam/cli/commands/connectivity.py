@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.connectivity_tables import plain, print_patterns, print_windows
+from fedroam.cli.commands.connectivity_tables import plain, print_patterns, print_windows
 from fedroam.cli.console import say, tell, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedroam.analysis.connectivity.contact_statistics import Meetings
+    from fedroam.analysis.connectivity.contact_statistics import ContactSequence
     from fedroam.experiment import Experiment
     from fedroam.recording import Run
 
@@ -93,12 +93,12 @@ def connectivity(
         raise InputError(f"--rounds {rounds}: allowed is a whole number from 1 on")
     if sliding and keep_last:
         raise InputError("--sliding and --keep-last: allowed is one of the two")
-    found: list[tuple[_World, Meetings]] = []
+    found: list[tuple[_World, ContactSequence]] = []
     for world in worlds:
         meetings = simulate(world.experiment, rounds) if world.run is None else recorded(world.run)
         found.append((world, meetings if rounds is None else meetings.first(rounds)))
     lengths = _lengths(windows, min(len(meetings.graphs) for _, meetings in found))
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "variant": world.title,
             "seed": world.seed,
@@ -113,7 +113,7 @@ def connectivity(
     if folder is not None:
         from fedroam.analysis.connectivity.figures import smallest_figure, windows_figure
 
-        groups: dict[str, list[Meetings]] = {}
+        groups: dict[str, list[ContactSequence]] = {}
         for world, meetings in found:
             groups.setdefault(world.title or "all", []).append(meetings)
         smallest: dict[str, list[float]] = {}
@@ -137,6 +137,7 @@ def _worlds(
 ) -> Iterator[_World]:
     """The worlds to look at: those of an experiment, or the runs of a folder."""
     from fedroam.components import use as load
+    from fedroam.planning import sweep_plan
 
     if Path(source).is_dir():
         from fedroam.recording import open_runs, recorded_experiment
@@ -149,8 +150,6 @@ def _worlds(
         for run in open_runs(source):
             yield _World(str(run.status["variant"]), int(run.status["seed"]), recorded_experiment(run), run)
         return
-    from fedroam.sweep import sweep_plan
-
     resolved = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     for note in resolved.notes:
         say(f"note: {note}")
@@ -168,7 +167,7 @@ def _worlds(
 
 def _title(keys: Mapping[str, Any]) -> str:
     """What tells a variant from the others: `random, mobile=3`."""
-    from fedroam.planning.axes import label
+    from fedroam.planning import label
 
     return ", ".join(
         str(label(value))
@@ -192,7 +191,7 @@ def _lengths(text: str | None, rounds: int) -> list[int]:
 
 
 def _tables(
-    found: list[tuple[_World, Meetings]], lengths: list[int], keep_last: bool
+    found: list[tuple[_World, ContactSequence]], lengths: list[int], keep_last: bool
 ) -> dict[str, pd.DataFrame]:
     """Tables of all worlds: per round, per window length, per pair."""
     import pandas as pd
@@ -225,7 +224,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Train the first world of each variant; its measurements and bounds, printed, as a table, and drawn."""
     from fedroam.analysis.connectivity.bounds_figure import convergence_figure
-    from fedroam.analysis.connectivity.measure import follow
+    from fedroam.analysis.connectivity.measure import measure_run
 
     firsts: dict[str, _World] = {}
     for world in worlds:
@@ -234,7 +233,7 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
     figures: dict[str, Any] = {}
     for title, world in firsts.items():
         ending = None if rounds is None else min(rounds, world.experiment.rounds)
-        trajectory = follow(world.experiment, ending)
+        trajectory = measure_run(world.experiment, ending)
         lines = trajectory.lines()
         say()
         say(f"{title or 'convergence'}, seed {world.seed}, {len(trajectory.weights)} rounds:")

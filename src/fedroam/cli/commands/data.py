@@ -15,7 +15,7 @@ from fedroam.cli.console import out, say, writing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedroam.experiment import Plan, PlannedRun
+    from fedroam.planning import Plan, PlannedRun
 
 app = typer.Typer(cls=options.Commands, help="Data sets: who holds what, and downloads.")
 
@@ -36,18 +36,15 @@ def info(
 
     Writes who-holds-what as .png, .svg and .csv. Of several seeds, the first is shown.
     """
-    from fedroam.components import use as load
-    from fedroam.experiment import plan as make_plan
+    from fedroam.planning import plan as make_plan
 
-    for file in use or []:
-        load(file)
-    plan = make_plan(source, assignments=assignments or [])
+    plan = make_plan(source, assignments=assignments or (), use=use or ())
     for note in plan.notes:
         say(f"note: {note}")
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.holdings import holdings_figure
-    from fedroam.data.holdings import holdings, summary
+    from fedroam.data.label_skew import client_table, describe_split
     from fedroam.scene import deal
 
     for variant, planned in _different(plan).items():
@@ -55,9 +52,9 @@ def info(
         name = f"who-holds-what{variant and '-' + variant}"
         if variant:
             say(f"variant {variant}:")
-        for line in summary(dataset, split):
+        for line in describe_split(dataset, split):
             say(line)
-        table = holdings(dataset, split)
+        table = client_table(dataset, split)
         _print(table)
         title = f"{plan.name}{variant and '/' + variant}, seed {planned.experiment.seed}"
         counts = split.class_counts(dataset.y_train, dataset.classes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,17 +9,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, tell, writing
+from fedroam.cli.console import FAILED, out, say, tell, writing
+from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
-from fedroam.errors import FedroamError, unknown
+from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
+from fedroam.errors import unknown
 
 if TYPE_CHECKING:
-    from fedroam.cli.studying import Work
-    from fedroam.study.study import Item, Study
+    from fedroam.cli.commands.study_runs import StudyRuns
+    from fedroam.study import Item, Study
     from fedroam.sweep import Sweep
-
-FAILED = 1
 
 
 def reproduce(
@@ -73,7 +71,7 @@ def reproduce(
     checkpoints, and the same command goes on. Writes study.html, cells.csv, claims.csv, study.json and figures.
     Without PAPER: lists studies, their items, what they cost and what has been run.
     """
-    from fedroam.cli.studying import Work
+    from fedroam.cli.commands.study_runs import StudyRuns
     from fedroam.papers.library import find_study, studies
     from fedroam.study.files import make_files
 
@@ -83,14 +81,14 @@ def reproduce(
             raise unknown("scale", scale, {name for study in known.values() for name in study.scales})
         for study in known.values():
             if scale in study.scales:
-                _list(Work(study, scale, seeds, folder, ()))
+                _list(StudyRuns(study, scale, seeds, folder, ()))
             else:
                 say(f"{study.name}: has no scale {scale}, only {', '.join(study.scales)}")
         say("fedroam reproduce PAPER [ITEM] runs what is missing and judges it")
         return
     study, use = find_study(paper)
     items: list[Item] = [study.item(item)] if item is not None else list(study.items.values())
-    work = Work(study, scale, seeds, folder, use)
+    work = StudyRuns(study, scale, seeds, folder, use)
     wanted = work.needed(items)
     for line in make_files(
         study, (work.experiments[key] for key, digest in work.digests.items() if digest in wanted)
@@ -104,15 +102,10 @@ def reproduce(
         return
     failed: list[tuple[str, str]] = []
     if missing and not judge_only:
-        words = ["fedroam", "reproduce", paper, *([item] if item else []), "--scale", scale]
-        options_given = (
-            ("--seeds", seeds),
-            ("--out", folder),
-            ("--workers", workers or None),
-            ("--ray", ray),
-        )
-        words += [word for name, value in options_given if value is not None for word in (name, str(value))]
-        failed = _run(work, missing, workers, ray, retry_failed, quiet, shlex.join(words))
+        options_given: dict[str, Given] = {"--scale": scale, "--seeds": seeds, "--out": folder}
+        options_given |= {"--workers": workers or None, "--ray": ray}
+        again = command("reproduce", paper, *([item] if item else []), options=options_given)
+        failed = _run(work, missing, workers, ray, retry_failed, quiet, again)
     _judge(work, items)
     if failed:
         for line in by_reason(failed):
@@ -122,10 +115,16 @@ def reproduce(
 
 
 def _run(
-    work: Work, missing: set[str], workers: int, ray: str | None, retry_failed: bool, quiet: bool, again: str
+    work: StudyRuns,
+    missing: set[str],
+    workers: int,
+    ray: str | None,
+    retry_failed: bool,
+    quiet: bool,
+    again: str,
 ) -> list[tuple[str, str]]:
     """Compute the missing runs; gives the titles of those that failed, and why."""
-    from fedroam.cli.studying import SWEEP
+    from fedroam.cli.commands.study_runs import SWEEP
     from fedroam.sweep import run_sweep
 
     following = sweep_progress(quiet)
@@ -145,28 +144,19 @@ def _run(
     return [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
 
 
-def _judge(work: Work, items: list[Item]) -> None:
-    from fedroam.study.evaluation import judge_study
+def _judge(work: StudyRuns, items: list[Item]) -> None:
+    from fedroam.study.evaluation import evaluate_study
     from fedroam.study.page import write_study
-    from fedroam.study.terminal import print_judgement
+    from fedroam.study.terminal import print_result
 
-    judgement = judge_study(work.study, work.scale, range(work.seeds), work.find)
+    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find)
     states = {each.name: work.state(each) for each in work.study.items.values()}
-    print_judgement(judgement, out(), {each.name for each in items}, states)
+    print_result(result, out(), {each.name for each in items}, states)
     with writing(work.root):
-        say(f"\nstudy: {write_study(judgement, work.root, states)}")
+        say(f"\nstudy: {write_study(result, work.root, states)}")
 
 
-def kind_of(item: Item) -> str:
-    """table, search, claim or figure."""
-    from fedroam.study import Claim, Search
-    from fedroam.study import Table as PaperTable
-
-    kinds = {PaperTable: "table", Search: "search", Claim: "claim"}
-    return next((name for cls, name in kinds.items() if isinstance(item, cls)), "figure")
-
-
-def _list(work: Work) -> None:
+def _list(work: StudyRuns) -> None:
     """A study's items, with what they cost and what has run."""
     study: Study = work.study
     console = out()
@@ -188,8 +178,8 @@ def _list(work: Work) -> None:
                 f"{done} of {len(work.needed(items))} runs done",
             ]
         else:
-            text = getattr(each, "title", getattr(each, "text", ""))
-            row = [each.name, kind_of(each), text if len(text) < 64 else f"{text[:60]}…", work.state(each)]
+            text = each.title if len(each.title) < 64 else f"{each.title[:60]}…"
+            row = [each.name, each.kind, text, work.state(each)]
         seconds = work.seconds(missing)
         row.append("–" if not missing else "not measured" if seconds is None else duration(seconds))
         grid.add_row(*(escape(text) for text in row))
@@ -203,19 +193,13 @@ def _list(work: Work) -> None:
         console.print(escape(f"cut at scale {work.scale}: {line}"), style="yellow")
 
 
-def _rehearse(work: Work, missing: set[str], workers: int) -> None:
+def _rehearse(work: StudyRuns, missing: set[str], workers: int) -> None:
     """Measure what the missing runs will cost."""
-    from fedroam.sweep.running import expect
-
     if not missing:
         say("nothing is missing")
         return
     todo = {digest: run for digest, run in work.plan.distinct.items() if digest in missing}
-    found = expect(work.plan, todo, workers)
-    for reason in dict.fromkeys(found.failed.values()):
-        say(f"would fail: {reason}")
-    if not found.measured:
-        raise FedroamError("none of the variants could be measured, so there is no estimate")
+    found = measured_costs(work.plan, todo, workers)
     cores = sum(found.by_run.values())
     say(f"{len(todo)} runs to be computed, {duration(cores)} of one core")
     say(

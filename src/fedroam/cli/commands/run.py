@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,8 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import out, say, writing
+from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
-from fedroam.cli.sweep_progress import going_on
 from fedroam.errors import FedroamError, InputError
 
 if TYPE_CHECKING:
@@ -46,24 +45,23 @@ def run(
 
     Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
     """
-    from fedroam.components import use as load
-    from fedroam.experiment import plan as make_plan
+    from fedroam.planning import plan as make_plan
 
     if resume and fresh:
         raise InputError("--resume and --fresh: allowed is one of the two")
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
-    for file in use or []:
-        load(file)
-    plan = make_plan(source, assignments=changes, seeds=seeds)
+    plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
     for note in plan.notes:
         say(f"note: {note}")
 
     from fedroam.interrupts import Interrupted
-    from fedroam.runner import plan_folder, run_plan
+    from fedroam.runner import run_plan
 
-    root = Path(folder) if folder is not None else plan_folder(plan)
+    root = Path(folder) if folder is not None else plan.folder
     existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
-    again = _command(source, assignments, use, seeds, folder, workers, quiet, report)
+    options_given: dict[str, Given] = {"--set": assignments, "--use": use, "--seeds": seeds, "--out": folder}
+    options_given |= {"--workers": workers, "--quiet": quiet, "--no-report": not report, "--resume": True}
+    again = command("run", source, options=options_given)
     following = progress(plan, quiet)
     with going_on(again, "the rounds since the last checkpoint are lost"):
         try:
@@ -88,9 +86,9 @@ def run(
 
 def _conclude(runs: list[Run], root: Path, report: bool) -> None:
     """The table, what went astray, and the report."""
-    from fedroam.analysis import compare_table, print_table
+    from fedroam.analysis import compare_runs, print_comparison
 
-    print_table(compare_table(runs), out())
+    print_comparison(compare_runs(runs), out())
     home = runs[0].folder if len(runs) == 1 else root
     say(f"runs: {home}")
     if report:
@@ -98,24 +96,3 @@ def _conclude(runs: list[Run], root: Path, report: bool) -> None:
 
         with writing(home):
             say(f"report: {write_report(runs, home)}")
-
-
-def _command(
-    source: str,
-    assignments: list[str] | None,
-    use: list[str] | None,
-    seeds: int | None,
-    folder: str | None,
-    workers: int | None,
-    quiet: bool,
-    report: bool,
-) -> str:
-    """The command that continues this very run."""
-    words = ["fedroam", "run", source]
-    words += [word for text in assignments or [] for word in ("--set", text)]
-    words += [word for file in use or [] for word in ("--use", file)]
-    words += [] if seeds is None else ["--seeds", str(seeds)]
-    words += [] if folder is None else ["--out", folder]
-    words += [] if workers is None else ["--workers", str(workers)]
-    words += ["--quiet"] * quiet + ["--no-report"] * (not report) + ["--resume"]
-    return shlex.join(words)

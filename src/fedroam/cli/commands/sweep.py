@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,25 +10,26 @@ import typer
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperCommand
+from typing_extensions import override
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, tell
+from fedroam.cli.console import FAILED, out, say, tell
+from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
-from fedroam.cli.sweep_progress import by_reason, going_on, sweep_progress
-from fedroam.errors import FedroamError
+from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
 
 if TYPE_CHECKING:
-    from fedroam.sweep import Estimate, Sweep, SweepPlan
+    from fedroam.planning import SweepPlan
+    from fedroam.sweep import Sweep
 
-FAILED = 1
 SHOWN = 60  # rows of a table on the screen; the whole one is in the folder
 
 
 class SweepCommand(TyperCommand):
     """`--ray` may stand alone: then the cluster is one of this machine."""
 
+    @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See the option parser."""
         for k, word in enumerate(args):
             following = args[k + 1] if k + 1 < len(args) else ""
             if word == "--ray" and not re.fullmatch(r"auto|local|ray://\S+|\S+:\d+", following):
@@ -92,7 +92,8 @@ def sweep(
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
-    from fedroam.sweep import run_sweep, sweep_plan
+    from fedroam.planning import sweep_plan
+    from fedroam.sweep import run_sweep
 
     plan = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     for note in plan.notes:
@@ -104,7 +105,10 @@ def sweep(
         _rehearse(plan, root, workers, fresh, retry_failed)
         return
 
-    again = _command(source, over, assignments, use, seeds, folder, workers, memory, ray, quiet)
+    options_given: dict[str, Given] = {"--over": over, "--set": assignments, "--use": use, "--seeds": seeds}
+    options_given |= {"--out": folder, "--memory": memory, "--ray": ray}
+    options_given |= {"--workers": workers or None, "--quiet": quiet}
+    again = command("sweep", source, options=options_given)
     following = sweep_progress(quiet)
     with going_on(again), following:
         done = run_sweep(
@@ -122,7 +126,7 @@ def sweep(
 
 
 def _title(keys: Any, seed: int) -> str:
-    from fedroam.planning.sweep_plan import title
+    from fedroam.planning import title
 
     return ", ".join(filter(None, (title(keys), f"seed {seed}")))
 
@@ -169,16 +173,7 @@ def _rehearse(plan: SweepPlan, root: Path, workers: int, fresh: bool, retry_fail
     say(f"sweep: {root}")
     if not todo:
         return
-    from fedroam.sweep.running import expect
-
-    _tell_costs(expect(plan, todo, workers))
-
-
-def _tell_costs(found: Estimate) -> None:
-    for reason in dict.fromkeys(found.failed.values()):
-        say(f"would fail: {reason}")
-    if not found.measured:
-        raise FedroamError("none of the variants could be measured, so there is no estimate")
+    found = measured_costs(plan, todo, workers)
     many = "one variant" if found.measured == 1 else f"{found.measured} variants"
     say(f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {many}")
     from fedroam.sweep.limits import GIB, available_memory
@@ -192,25 +187,3 @@ def _tell_costs(found: Estimate) -> None:
         free = available_memory()
         if free is not None and total * GIB > free:
             say(f"note: that is more than the {free / GIB:.2f} GiB that are free; choose fewer --workers")
-
-
-def _command(
-    source: str,
-    over: list[str] | None,
-    assignments: list[str] | None,
-    use: list[str] | None,
-    seeds: int | None,
-    folder: str | None,
-    workers: int,
-    memory: float | None,
-    ray: str | None,
-    quiet: bool,
-) -> str:
-    """The command that continues this very sweep."""
-    words = ["fedroam", "sweep", source]
-    for option, texts in (("--over", over), ("--set", assignments), ("--use", use)):
-        words += [word for text in texts or [] for word in (option, text)]
-    for option, value in (("--seeds", seeds), ("--out", folder), ("--memory", memory), ("--ray", ray)):
-        words += [] if value is None else [option, f"{value:g}" if isinstance(value, float) else str(value)]
-    words += ["--workers", str(workers)] if workers else []
-    return shlex.join([*words, *["--quiet"] * quiet])

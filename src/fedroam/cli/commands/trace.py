@@ -167,7 +167,7 @@ def info(
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.trace import trace_figures
-    from fedroam.analysis.trace_facts import measure_trace, rows
+    from fedroam.analysis.trace_facts import describe_trace, measure_trace
     from fedroam.traces import read_trace
 
     trace = read_trace(file)
@@ -175,7 +175,7 @@ def info(
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")
-    for what, value in rows(trace, measured):
+    for what, value in describe_trace(trace, measured):
         table.add_row(escape(what), escape(value))
     out().print(table)
     for line in _remarks(trace):

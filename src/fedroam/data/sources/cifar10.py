@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
+from typing_extensions import override
 
 from fedroam.components import register
-from fedroam.data.sources.images import Images, ImageSource
+from fedroam.data.sources.images import ImageArrays, ImageSource
 from fedroam.data.sources.places import find
 from fedroam.errors import InputError
 
@@ -109,16 +110,11 @@ class Cifar10(ImageSource):
     data_batch_N.labels.u8 per batch. The Python version is a pickle and is never opened.
     """
 
-    def class_names(self) -> tuple[str, ...]:
-        """See `ImageSource`."""
-        return CLASSES
+    class_names = CLASSES
+    published = (50_000, 10_000)
 
-    def published(self) -> tuple[int, int]:
-        """See `ImageSource`."""
-        return 50_000, 10_000
-
+    @override
     def files(self) -> tuple[Path, ...]:
-        """See `ImageSource`."""
         return find(
             "cifar10",
             self.root,
@@ -127,8 +123,8 @@ class Cifar10(ImageSource):
             aliases=("cifar-10", "CIFAR10", "cifar-10-batches-bin"),
         )
 
-    def read(self, files: tuple[Path, ...]) -> Images:
-        """See `ImageSource`."""
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
         if len(files) == 1:
             content = _from_archive(files[0])
             batches = [from_records(content[batch], f"{files[0]}: {batch}.bin") for batch in BATCHES]
@@ -138,4 +134,4 @@ class Cifar10(ImageSource):
             batches = [from_mosaic(*pair) for pair in zip(files[::2], files[1::2], strict=True)]
         x, y = (np.concatenate(arrays) for arrays in zip(*batches[:-1], strict=True))
         x_test, y_test = batches[-1]
-        return Images(x, y, x_test, y_test)
+        return ImageArrays(x, y, x_test, y_test)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 from pydantic import field_validator, model_validator
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
@@ -59,8 +60,8 @@ class Csv(Part):
             )
         return self
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         given = {"path": self.path, "test_path": self.test_path}
         return {k: find_file(v, self.root, f"data.{k}") for k, v in given.items() if v is not None}
 

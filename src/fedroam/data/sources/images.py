@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import limit, pixel_statistics, scale_pixels
 
 
-class Images(NamedTuple):
+class ImageArrays(NamedTuple):
     """Images as the files hold them: uint8 [n, height, width, channels] and classes int64 [n]."""
 
     x_train: np.ndarray
@@ -24,7 +24,13 @@ class Images(NamedTuple):
 
 
 class ImageSource(Part):
-    """Images from the publisher's files. Subclasses find the files and read them."""
+    """Images from the publisher's files. Subclasses find the files and read them.
+
+    class_names: in the order of the classes. published: how many training and test images the publisher has.
+    """
+
+    class_names: ClassVar[tuple[str, ...]]
+    published: ClassVar[tuple[int, int]]
 
     root: str | None = field(
         None, "folder to look in first, before FEDROAM_DATA and the cache of downloads", identity=False
@@ -42,19 +48,11 @@ class ImageSource(Part):
     )
 
     @abstractmethod
-    def class_names(self) -> tuple[str, ...]:
-        """Names of the classes, in order."""
-
-    @abstractmethod
-    def published(self) -> tuple[int, int]:
-        """How many training and test images the publisher's version holds."""
-
-    @abstractmethod
     def files(self) -> tuple[Path, ...]:
         """The files to read. Raises InputError where they cannot be found."""
 
     @abstractmethod
-    def read(self, files: tuple[Path, ...]) -> Images:
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
         """What the files hold. Raises InputError where one is damaged."""
 
     def load(self) -> Dataset:
@@ -62,16 +60,16 @@ class ImageSource(Part):
         files = self.files()
         return remember(self, files, lambda: self._prepared(self.read(files)))
 
-    def _prepared(self, raw: Images) -> Dataset:
+    def _prepared(self, raw: ImageArrays) -> Dataset:
         statistics = pixel_statistics(raw.x_train) if self.normalise == "standardise" else None
         train = limit(raw.y_train, self.train_samples, "data.train_samples", f"{self.kind} training subset")
         test = limit(raw.y_test, self.test_samples, "data.test_samples", f"{self.kind} test subset")
         found = (len(raw.y_train), len(raw.y_test))
         notes = []
-        if found != self.published():
+        if found != self.published:
             notes.append(
                 f"{found[0]} training and {found[1]} test images found; the published data set has "
-                f"{self.published()[0]} and {self.published()[1]}"
+                f"{self.published[0]} and {self.published[1]}"
             )
         return Dataset(
             self.kind,
@@ -79,6 +77,6 @@ class ImageSource(Part):
             raw.y_train[train],
             scale_pixels(raw.x_test if len(test) == found[1] else raw.x_test[test], statistics),
             raw.y_test[test],
-            self.class_names(),
+            self.class_names,
             notes=tuple(notes),
         )

@@ -7,9 +7,10 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import register
-from fedroam.data.sources.images import Images, ImageSource
+from fedroam.data.sources.images import ImageArrays, ImageSource
 from fedroam.data.sources.places import find
 from fedroam.errors import InputError
 
@@ -97,7 +98,7 @@ def _opens_with(labels: Path, opening: bytes) -> bool:
         return False
 
 
-def _read(name: str, files: tuple[Path, ...]) -> Images:
+def _read(files: tuple[Path, ...]) -> ImageArrays:
     parts: list[np.ndarray] = []
     for images, labels in (files[:2], files[2:]):
         x, y = read_idx(images, 3), read_idx(labels, 1)
@@ -114,7 +115,21 @@ def _read(name: str, files: tuple[Path, ...]) -> Images:
             f"{files[2]}: images of {parts[2].shape[1]}x{parts[2].shape[2]} pixels, "
             f"{files[0].name} has {parts[0].shape[1]}x{parts[0].shape[2]}"
         )
-    return Images(*parts)
+    return ImageArrays(*parts)
+
+
+def _find(
+    name: str, root: str | None, aliases: tuple[str, ...], system: tuple[str, ...] = ()
+) -> tuple[Path, ...]:
+    """The four files of a data set. Raises InputError where they cannot be found."""
+    return find(
+        name,
+        root,
+        lambda folder, remarks: _look(name, folder, remarks),
+        f"{STEMS[0]}(.gz) and its three companions",
+        aliases=aliases,
+        system=system,
+    )
 
 
 @register("data", "mnist", source="LeCun, Bottou, Bengio, Haffner, Proc. IEEE 86(11), 1998")
@@ -124,27 +139,16 @@ class Mnist(ImageSource):
     Reads the publisher's four IDX files, packed or not, from ROOT/mnist, ROOT, or torchvision's MNIST/raw.
     """
 
-    def class_names(self) -> tuple[str, ...]:
-        """See `ImageSource`."""
-        return tuple(str(c) for c in range(10))
+    class_names = tuple("0123456789")
+    published = (60_000, 10_000)
 
-    def published(self) -> tuple[int, int]:
-        """See `ImageSource`."""
-        return 60_000, 10_000
-
+    @override
     def files(self) -> tuple[Path, ...]:
-        """See `ImageSource`."""
-        return find(
-            "mnist",
-            self.root,
-            lambda folder, remarks: _look("mnist", folder, remarks),
-            f"{STEMS[0]}(.gz) and its three companions",
-            aliases=("MNIST",),
-        )
+        return _find("mnist", self.root, ("MNIST",))
 
-    def read(self, files: tuple[Path, ...]) -> Images:
-        """See `ImageSource`."""
-        return _read("mnist", files)
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
+        return _read(files)
 
 
 @register("data", "fashion_mnist", source="Xiao, Rasul, Vollgraf 2017 (arXiv:1708.07747), MIT licence")
@@ -155,36 +159,25 @@ class FashionMnist(ImageSource):
     FashionMNIST/raw, or the folder of Debian's package dataset-fashion-mnist.
     """
 
-    def class_names(self) -> tuple[str, ...]:
-        """See `ImageSource`."""
-        return (
-            "T-shirt/top",
-            "Trouser",
-            "Pullover",
-            "Dress",
-            "Coat",
-            "Sandal",
-            "Shirt",
-            "Sneaker",
-            "Bag",
-            "Ankle boot",
-        )
+    class_names = (
+        "T-shirt/top",
+        "Trouser",
+        "Pullover",
+        "Dress",
+        "Coat",
+        "Sandal",
+        "Shirt",
+        "Sneaker",
+        "Bag",
+        "Ankle boot",
+    )
+    published = (60_000, 10_000)
 
-    def published(self) -> tuple[int, int]:
-        """See `ImageSource`."""
-        return 60_000, 10_000
-
+    @override
     def files(self) -> tuple[Path, ...]:
-        """See `ImageSource`."""
-        return find(
-            "fashion_mnist",
-            self.root,
-            lambda folder, remarks: _look("fashion_mnist", folder, remarks),
-            f"{STEMS[0]}(.gz) and its three companions",
-            aliases=("fashion-mnist", "FashionMNIST"),
-            system=("/usr/share/datasets/fashion-mnist",),
-        )
+        system = ("/usr/share/datasets/fashion-mnist",)
+        return _find("fashion_mnist", self.root, ("fashion-mnist", "FashionMNIST"), system)
 
-    def read(self, files: tuple[Path, ...]) -> Images:
-        """See `ImageSource`."""
-        return _read("fashion_mnist", files)
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
+        return _read(files)

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 from pydantic import PrivateAttr
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
@@ -133,8 +134,8 @@ class Arrays(Part):
         0.2, "share of each class cut off as shared test set if the file has no x_test (0: none)", ge=0, lt=1
     )
 
+    @override
     def reads(self) -> dict[str, Path]:
-        """See `Part.reads`."""
         return {"path": find_file(self.path, self.root, "data.path")}
 
     def load(self) -> Dataset:

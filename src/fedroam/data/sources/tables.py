@@ -8,8 +8,8 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 import pyarrow as pa
@@ -82,9 +82,9 @@ def read_table(
     return columns
 
 
-def unpacked(path: Path) -> IO[bytes]:
+def unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
     """The file's bytes, unpacked if it is gzip (by its first bytes, whatever its name says)."""
-    return cast(IO[bytes], gzip.open(path)) if _packed(path) else path.open("rb")
+    return gzip.open(path) if _packed(path) else path.open("rb")
 
 
 def _packed(path: Path) -> bool:

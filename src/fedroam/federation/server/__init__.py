@@ -14,11 +14,11 @@ from fedroam.federation.server import (
     moon,
     scaffold,
 )
-from fedroam.federation.server.loop import ServerLoop, Turn, put, weighted_mean
+from fedroam.federation.server.loop import ServerLoop, ServerRound, weighted_mean
 
 __all__ = [
     "ServerLoop",
-    "Turn",
+    "ServerRound",
     "baselines",
     "ditto",
     "fedavg",
@@ -30,7 +30,6 @@ __all__ = [
     "gpfl",
     "mocfl",
     "moon",
-    "put",
     "scaffold",
     "weighted_mean",
 ]

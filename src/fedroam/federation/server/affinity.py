@@ -12,25 +12,40 @@ import numpy as np
 import torch
 
 from fedroam.errors import InputError
-from fedroam.federation.protocol import Setting
-from fedroam.federation.server.loop import Turn
+from fedroam.federation.protocol import FederationContext
+from fedroam.federation.server.loop import ServerRound
 from fedroam.learning import Models
 
-AFFINITY, UPLOADED = "affinity", "uploaded"  # state: float64 [clients, clients], bool [clients]
+# State: float64 [clients, clients], bool [clients], int64 [clients] (models received), float64 [clients].
+AFFINITY, UPLOADED, RECEIVED, LOSS_BEFORE = "affinity", "uploaded", "received", "loss_before"
 
 
-def begin_affinity(turn: Turn, kind: str) -> None:
+def begin_affinity(round: ServerRound, kind: str) -> None:
     """Before round 1: P is the identity, nobody has uploaded anything.
 
     Raises InputError where no client holds validation samples.
     """
-    if not any(len(held) for held in turn.setting.validation):
+    if not any(len(held) for held in round.context.validation):
         raise InputError(
             f"federation {kind!r}: weighs models by their loss on validation samples, and no client holds any; "
             "set validation_share, e.g. 0.2"
         )
-    turn.state[AFFINITY] = np.eye(turn.setting.clients)
-    turn.state[UPLOADED] = np.zeros(turn.setting.clients, bool)
+    round.state[AFFINITY] = np.eye(round.context.clients)
+    round.state[UPLOADED] = np.zeros(round.context.clients, bool)
+
+
+def mark_uploaded(round: ServerRound) -> None:
+    """From now on the server holds the active clients' models."""
+    uploaded = round.state[UPLOADED].copy()
+    uploaded[round.clients] = True
+    round.state[UPLOADED] = uploaded
+
+
+def remember_losses(round: ServerRound) -> None:
+    """Keep the active clients' validation losses, those of the models that training begins with."""
+    loss, clients = round.state[LOSS_BEFORE].copy(), round.clients.tolist()
+    loss[round.clients] = validation_losses(round, round.models, clients, clients)
+    round.state[LOSS_BEFORE] = loss
 
 
 def nearest(
@@ -52,11 +67,13 @@ def nearest(
     return np.sort(np.concatenate([order[: most - drawn], draws.permutation(rest)[:drawn]]))
 
 
-def validation_losses(turn: Turn, models: Models, rows: Sequence[int], clients: Sequence[int]) -> np.ndarray:
+def validation_losses(
+    round: ServerRound, models: Models, rows: Sequence[int], clients: Sequence[int]
+) -> np.ndarray:
     """Mean loss of the k-th row on the validation samples of the k-th client, float64; NaN where it holds none."""
-    task = turn.setting.task
-    parts = [turn.setting.validation[i] for i in clients]
-    return turn.learner.evaluate(models, rows, task.x, task.y, parts).loss
+    task = round.context.task
+    parts = [round.context.validation[i] for i in clients]
+    return round.learner.evaluate(models, rows, task.x, task.y, parts).loss
 
 
 def first_order_weights(
@@ -99,7 +116,7 @@ def rows_of(matrix: torch.Tensor, rows: np.ndarray, columns: slice) -> torch.Ten
     return matrix[:, columns].index_select(0, torch.from_numpy(rows).to(matrix.device))
 
 
-def others(setting: Setting, uploaded: np.ndarray, client: int) -> np.ndarray:
+def others(context: FederationContext, uploaded: np.ndarray, client: int) -> np.ndarray:
     """The clients but this one whose model the server holds, int64 ascending."""
     there = uploaded.copy()
     there[client] = False

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.federation.protocol import Judged, Setting, Start
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job, Layout, Models
 
 
@@ -20,28 +21,31 @@ class Local(Part, ServerLoop):
     Who is away does not train here either, so that under churn it has no more training than any method.
     """
 
+    @override
     def shared(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared`: nothing."""
         return slice(0, 0)
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: no server."""
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """There is no server."""
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: nothing."""
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """Clients keep their models."""
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: nothing."""
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """Nobody sends anything."""
 
-    def down(self, turn: Turn) -> int:
-        """See `ServerLoop.down`: nothing."""
+    @override
+    def download(self, round: ServerRound) -> int:
         return 0
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: each client by its own model; no model stands for all."""
-        return {"own": Judged(models, np.arange(setting.clients), None)}
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        return {"own": own_models(models)}
 
 
 @register("federation", "majority")
@@ -52,17 +56,17 @@ class Majority(Part, ServerLoop):
     that declares a head with a bias.
     """
 
-    shared, broadcast, collect = Local.shared, Local.broadcast, Local.collect
-    down, judged = Local.down, Local.judged
+    shared, broadcast, aggregate = Local.shared, Local.broadcast, Local.aggregate
+    download, evaluation_models = Local.download, Local.evaluation_models
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`."""
-        turn.models.parameters.zero_()
-        bias = turn.layout.columns("head.bias")
-        rows = torch.arange(len(turn.models))
-        favourite = torch.from_numpy(turn.setting.class_counts.argmax(1))
-        turn.models.parameters[rows, bias.start + favourite] = 1.0
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        round.models.parameters.zero_()
+        bias = round.layout.columns("head.bias")
+        rows = torch.arange(len(round.models))
+        favourite = torch.from_numpy(round.context.class_counts.argmax(1))
+        round.models.parameters[rows, bias.start + favourite] = 1.0
 
-    def jobs(self, turn: Turn) -> Sequence[Job]:
-        """See `ServerLoop.jobs`: none."""
+    @override
+    def jobs(self, round: ServerRound) -> Sequence[Job]:
         return []

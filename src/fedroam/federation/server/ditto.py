@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import torch
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting, Start
-from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerLoop, Turn
+from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, one_model, own_models
+from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound, server_model
 from fedroam.learning import Anchor, Job, Models
 
 
@@ -33,27 +33,27 @@ class Ditto(Part, ServerLoop):
         allow_inf_nan=False,
     )
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: rows clients, clients + 1, ... are the personal models."""
-        ServerLoop.begin(self, turn, start)
-        clients = range(turn.setting.clients)
-        turn.models = start([*clients, *clients])
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """Rows clients, clients + 1, ... are the personal models."""
+        super().begin(round, start)
+        clients = range(round.context.clients)
+        round.models = start([*clients, *clients])
 
-    def jobs(self, turn: Turn) -> Sequence[Job]:
-        """See `ServerLoop.jobs`: for the server, and for oneself."""
-        hold, n = Anchor(self.strength, turn.tensor(GLOBAL)), turn.setting.clients
-        own = [Job(int(i), n + int(i), turn.setting.train[i], turn.round, anchor=hold) for i in turn.clients]
-        return [*ServerLoop.jobs(self, turn), *own]
+    @override
+    def jobs(self, round: ServerRound) -> Sequence[Job]:
+        """For the server, and for oneself."""
+        hold, n = Anchor(self.strength, round.tensor(GLOBAL)), round.context.clients
+        own = [
+            Job(int(i), n + int(i), round.context.train[i], round.number, anchor=hold) for i in round.clients
+        ]
+        return [*super().jobs(round), *own]
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: with the personal models, and with the server's."""
-        n, device = setting.clients, models.parameters.device
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        n = context.clients
         own = Models(models.layout, models.parameters[n:], models.buffers[n:], None)
-        values, buffers = (torch.from_numpy(state[name]).to(device) for name in (GLOBAL, GLOBAL_BUFFERS))
-        one = Models(models.layout, values[None], buffers[None], None)
-        return {
-            "personal": Judged(own, np.arange(n), one),
-            "global": Judged(one, np.zeros(n, np.int64), one),
-        }
+        server = server_model(models, state)
+        return {"personal": own_models(own, server), "global": one_model(server, n)}

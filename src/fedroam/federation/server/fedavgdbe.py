@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.server.loop import ServerLoop, Turn, transfers
+from fedroam.federation.server.loop import ServerLoop, ServerRound, transfers
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
 from fedroam.learning.objective import Objective
@@ -32,7 +33,6 @@ class Translated(nn.Module):
         self.running_mean: torch.Tensor
         self.register_buffer(RUNNING, torch.zeros(features))
         self.extractor, self.head = split(network)
-        self.notes = getattr(network, "notes", ())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits [n, classes] of samples [n, *shape]."""
@@ -53,9 +53,10 @@ class Debiased:
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`; handed: mean, float32 [features], or nothing in the start pass."""
+        """handed: mean, float32 [features], or nothing in the start pass."""
         target = handed.pop(MEAN, None)
-        network = cast(Translated, module)
+        assert isinstance(module, Translated)  # what `adapt` made
+        network = module
         z = network.extractor(x).flatten(1)
         if target is None:
             # No memory yet; but an engine learns from its first step which parameters ever get a gradient.
@@ -104,38 +105,41 @@ class FedAvgDBE(Part, ServerLoop):
     )
 
     def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: with memory and running mean."""
+        """With memory and running mean."""
         return Translated(network)
 
     def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`."""
+        """Behind the memory, with the mean regularisation."""
         return Debiased(base, self.kappa, self.momentum, self.memory)
 
+    @override
     def shared(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared`: all but the memory."""
         return slice(layout.columns(MEMORY).stop, layout.size)
 
+    @override
     def shared_buffers(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared_buffers`: all but the running mean."""
         return slice(layout.buffer_columns(RUNNING).stop, layout.buffer_size)
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`. The first one begins with the start pass."""
-        columns = turn.layout.buffer_columns(RUNNING)
-        if MEAN not in turn.state:
-            self._agree(turn)
-        ServerLoop.broadcast(self, turn)
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """The first one begins with the start pass."""
+        columns = round.layout.buffer_columns(RUNNING)
+        if MEAN not in round.state:
+            self._agree(round)
+        ServerLoop.broadcast(self, round)
         if self.running_mean == "restarted":
-            turn.models.buffers[torch.from_numpy(turn.clients), columns] = 0.0
+            round.models.buffers[torch.from_numpy(round.clients), columns] = 0.0
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`: with the consensus."""
-        return replace(ServerLoop.job(self, turn, client), given={MEAN: turn.tensor(MEAN)})
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        return replace(ServerLoop.job(self, round, client), given={MEAN: round.tensor(MEAN)})
 
-    def _agree(self, turn: Turn) -> None:
+    def _agree(self, round: ServerRound) -> None:
         """The start pass: sets state `mean`, float32 [features], and every client's running mean."""
-        everybody = np.flatnonzero(turn.setting.samples > 0) if self.start_clients == "all" else turn.clients
-        first = replace(turn, models=_copy(turn.models), clients=everybody)
+        everybody = (
+            np.flatnonzero(round.context.samples > 0) if self.start_clients == "all" else round.clients
+        )
+        first = replace(round, models=_copy(round.models), clients=everybody)
         ServerLoop.broadcast(self, first)
         if self.start_pass == "trained":
             first.learner.train(first.models, [ServerLoop.job(self, first, int(i)) for i in everybody])
@@ -143,13 +147,13 @@ class FedAvgDBE(Part, ServerLoop):
         found = first.learner.features(first.models, rows, first.samples)
         means = np.stack([some.cpu().numpy().mean(0, dtype=np.float64) for some in found])
         mean = (first.shares()[:, None] * means).sum(0).astype(np.float32)
-        turn.state[MEAN] = mean
-        columns, device = turn.layout.buffer_columns(RUNNING), turn.models.buffers.device
-        turn.models.buffers[:, columns] = torch.from_numpy(mean).to(device)
+        round.state[MEAN] = mean
+        columns, device = round.layout.buffer_columns(RUNNING), round.models.buffers.device
+        round.models.buffers[:, columns] = torch.from_numpy(mean).to(device)
         own = torch.from_numpy(means.astype(np.float32)).to(device)
-        turn.models.buffers[torch.from_numpy(everybody), columns] = own
-        turn.more += [
-            transfers(everybody, ServerLoop.down(self, turn), down=True),
+        round.models.buffers[torch.from_numpy(everybody), columns] = own
+        round.more += [
+            transfers(everybody, super().download(round), down=True),
             transfers(everybody, mean.nbytes, down=False),
             transfers(everybody, mean.nbytes, down=True),
         ]

@@ -7,28 +7,33 @@ from typing import Literal
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting, Start
+from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
 from fedroam.federation.server.affinity import (
     AFFINITY,
+    LOSS_BEFORE,
+    RECEIVED,
     UPLOADED,
     begin_affinity,
     blend,
     distances_to,
     first_order_weights,
+    mark_uploaded,
     nearest,
     others,
+    remember_losses,
     rows_of,
     shares_of,
     validation_losses,
 )
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Models
 from fedroam.randomness import stream
 
 EPSILON = 1e-5  # added to distances
-BEFORE, LOSS_BEFORE, RECEIVED = "before", "loss_before", "received"
+BEFORE = "before"
 
 
 @register(
@@ -66,30 +71,31 @@ class FedFomo(Part, ServerLoop):
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """See `Federation.recorded`: P."""
+        """P."""
         return (AFFINITY,)
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: no server's model; P, and everybody's model before training."""
-        begin_affinity(turn, self.kind)
-        everybody = range(turn.setting.clients)
-        turn.state[RECEIVED] = np.zeros(turn.setting.clients, np.int64)
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """No server's model; P, and everybody's model before training."""
+        begin_affinity(round, self.kind)
+        everybody = range(round.context.clients)
+        round.state[RECEIVED] = np.zeros(round.context.clients, np.int64)
         if self.reference == "previous":
-            turn.state[BEFORE] = turn.models.parameters.cpu().numpy().copy()
-            turn.state[LOSS_BEFORE] = validation_losses(turn, turn.models, everybody, everybody)
+            round.state[BEFORE] = round.models.parameters.cpu().numpy().copy()
+            round.state[LOSS_BEFORE] = validation_losses(round, round.models, everybody, everybody)
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: the blend."""
-        models, clients = turn.models, turn.clients
-        weighed = [self._weighed(turn, int(i)) for i in clients]
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        models, clients = round.models, round.clients
+        weighed = [self._weighed(round, int(i)) for i in clients]
         owners = np.repeat(clients, [len(some) for some in weighed])
-        losses = validation_losses(turn, models, [int(j) for some in weighed for j in some], owners.tolist())
-        affinity, received = turn.state[AFFINITY].copy(), np.zeros(turn.setting.clients, np.int64)
+        losses = validation_losses(round, models, [int(j) for some in weighed for j in some], owners.tolist())
+        affinity, received = round.state[AFFINITY].copy(), np.zeros(round.context.clients, np.int64)
         blends = []
         for i, some in zip(clients, weighed, strict=True):
             row, mine = models.parameters[int(i)], losses[owners == i]
-            base = turn.tensor(BEFORE)[int(i)] if self.reference == "previous" else row
-            reference = turn.state[LOSS_BEFORE][i] if self.reference == "previous" else mine[some == i][0]
+            base = round.tensor(BEFORE)[int(i)] if self.reference == "previous" else row
+            reference = round.state[LOSS_BEFORE][i] if self.reference == "previous" else mine[some == i][0]
             rows = rows_of(models.parameters, some, slice(None))
             weights = first_order_weights(reference, mine, distances_to(base, rows), EPSILON)
             affinity[i, some] += weights
@@ -99,52 +105,43 @@ class FedFomo(Part, ServerLoop):
                 own = models.buffers[int(i)]
                 buffers = blend(own, rows_of(models.buffers, some, slice(None)), shares)
                 blends.append((int(i), blend(base, rows, shares), buffers))
-            elif self.none_better == "reference" and len(turn.setting.validation[int(i)]):
+            elif self.none_better == "reference" and len(round.context.validation[int(i)]):
                 blends.append((int(i), base, models.buffers[int(i)]))
-        for (
-            row_of,
-            parameters,
-            buffers,
-        ) in blends:  # now only: until here the rows are those that were uploaded
-            models.parameters[row_of], models.buffers[row_of] = parameters, buffers
-        turn.state[AFFINITY], turn.state[RECEIVED] = affinity, received
+        # Now only: until here the rows are those that were uploaded.
+        for client, parameters, buffers in blends:
+            models.parameters[client], models.buffers[client] = parameters, buffers
+        round.state[AFFINITY], round.state[RECEIVED] = affinity, received
         if self.reference == "previous":
-            self._remember(turn)
+            remember_losses(round)
+            before = round.state[BEFORE].copy()
+            before[clients] = models.parameters[torch.from_numpy(clients)].cpu().numpy()
+            round.state[BEFORE] = before
 
-    def _weighed(self, turn: Turn, client: int) -> np.ndarray:
+    def _weighed(self, round: ServerRound, client: int) -> np.ndarray:
         """The models that a client weighs: the nearest, and its own; int64 ascending."""
-        available = others(turn.setting, turn.state[UPLOADED], client)
-        draws = stream(turn.setting.seed, "models received", turn.round, client)
+        available = others(round.context, round.state[UPLOADED], client)
+        draws = stream(round.context.seed, "models received", round.number, client)
         most = self.models - 1 if self.models else len(available)
-        explore = max(0.0, self.explore - self.explore_decay * (turn.round - 1))
+        explore = max(0.0, self.explore - self.explore_decay * (round.number - 1))
         return np.sort(
-            np.append(nearest(turn.state[AFFINITY][client], available, most, draws, explore), client)
+            np.append(nearest(round.state[AFFINITY][client], available, most, draws, explore), client)
         )
 
-    def _remember(self, turn: Turn) -> None:
-        """Keep the models that training begins with, and their losses."""
-        before, loss = turn.state[BEFORE].copy(), turn.state[LOSS_BEFORE].copy()
-        before[turn.clients] = turn.models.parameters[torch.from_numpy(turn.clients)].cpu().numpy()
-        clients = turn.clients.tolist()
-        loss[turn.clients] = validation_losses(turn, turn.models, clients, clients)
-        turn.state[BEFORE], turn.state[LOSS_BEFORE] = before, loss
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """The server keeps what was uploaded, which is the clients' rows as they are."""
+        mark_uploaded(round)
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: the server keeps what was uploaded, which is the clients' rows as they are."""
-        uploaded = turn.state[UPLOADED].copy()
-        uploaded[turn.clients] = True
-        turn.state[UPLOADED] = uploaded
+    @override
+    def download(self, round: ServerRound) -> np.ndarray:
+        return np.asarray(round.state[RECEIVED][round.clients] * round.models.bytes_each)
 
-    def down(self, turn: Turn) -> np.ndarray:
-        """See `ServerLoop.down`."""
-        return np.asarray(turn.state[RECEIVED][turn.clients] * turn.models.bytes_each)
+    @override
+    def upload(self, round: ServerRound) -> np.ndarray:
+        return np.asarray(round.models.bytes_each + 4 * round.state[RECEIVED][round.clients])
 
-    def up(self, turn: Turn) -> np.ndarray:
-        """See `ServerLoop.up`."""
-        return np.asarray(turn.models.bytes_each + 4 * turn.state[RECEIVED][turn.clients])
-
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: each client by its own model; no model stands for all."""
-        return {"own": Judged(models, np.arange(setting.clients), None)}
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        return {"own": own_models(models)}

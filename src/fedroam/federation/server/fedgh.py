@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.protocol import EvaluationModels, FederationContext, own_models
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
-    HeadTraining,
-    both_heads,
     class_means,
     means_bytes,
     train_head,
@@ -42,26 +41,26 @@ class FedGH(Part, ServerLoop):
     server_epochs: int = field(1, SERVER_EPOCHS, ge=0)
     server_batch: int = field(1, SERVER_BATCH, unit="pairs", ge=0)
 
+    @override
     def shared(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared`: the head."""
         return layout.columns("head")
 
+    @override
     def shared_buffers(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared_buffers`: the head's."""
         return layout.buffer_columns("head")
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: h <- h - lr grad l(h(f_i[c]), c), pair by pair or in batches."""
-        train_head(
-            turn, class_means(turn), HeadTraining(self.server_epochs, self.server_batch, self.server_lr)
-        )
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """h <- h - lr grad l(h(f_i[c]), c), pair by pair or in batches."""
+        train_head(round, class_means(round), self.server_epochs, self.server_batch, self.server_lr)
 
-    def up(self, turn: Turn) -> np.ndarray:
-        """See `ServerLoop.up`."""
-        return means_bytes(turn)
+    @override
+    def upload(self, round: ServerRound) -> np.ndarray:
+        return means_bytes(round)
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: with the server's head, and with each client's own."""
-        return both_heads(models, state)
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        rows = self.after_broadcast(models, state)
+        return {"global_head": own_models(rows), "own_head": own_models(models)}

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting, Start
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import class_means, means_bytes, widths
 from fedroam.learning import Job, Models
 from fedroam.learning.objective import Objective
@@ -67,7 +68,7 @@ class Aligned:
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`. handed: prototypes, float32 [classes, features]; known, bool [classes]."""
+        """handed: prototypes, float32 [classes, features]; known, bool [classes]."""
         extractor, head = split(module)
         features = extractor(x)
         away = features.flatten(1) - handed[PROTOTYPES][y]
@@ -106,57 +107,59 @@ class FedProto(Part, ServerLoop):
     )
 
     def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: it can answer by prototypes, held in buffers of its own."""
+        """It can answer by prototypes, held in buffers of its own."""
         return Nearest(network)
 
     def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`: with the distance to the prototypes."""
+        """With the distance to the prototypes."""
         return Aligned(base, self.strength) if self.strength else base
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: no prototypes yet."""
-        features, _ = widths(turn.layout)
-        turn.state[PROTOTYPES] = np.zeros((turn.setting.classes, features), np.float32)
-        turn.state[KNOWN] = np.zeros(turn.setting.classes, bool)
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """No prototypes yet."""
+        features, _ = widths(round.layout)
+        round.state[PROTOTYPES] = np.zeros((round.context.classes, features), np.float32)
+        round.state[KNOWN] = np.zeros(round.context.classes, bool)
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: models stay as they are; jobs carry the prototypes."""
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """Models stay as they are; jobs carry the prototypes."""
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`."""
-        given = {name: turn.tensor(name) for name in (PROTOTYPES, KNOWN)} if self.strength else {}
-        return Job(client, client, turn.setting.train[client], turn.round, given=given)
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        given = {name: round.tensor(name) for name in (PROTOTYPES, KNOWN)} if self.strength else {}
+        return replace(super().job(round, client), given=given)
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: the mean prototype of each class held by anybody active."""
-        own = class_means(turn)
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """The mean prototype of each class held by anybody active."""
+        own = class_means(round)
         weight = own.held.astype(np.float64)
         if self.weights == "samples":
-            weight *= turn.setting.class_counts[turn.clients]
+            weight *= round.context.class_counts[round.clients]
         total = weight.sum(0)
         mean = np.einsum("kc,kcf->cf", weight, own.mean.astype(np.float64)) / np.maximum(total, 1.0)[:, None]
         held = total > 0
-        turn.state[PROTOTYPES] = np.where(held[:, None], mean.astype(np.float32), turn.state[PROTOTYPES])
-        turn.state[KNOWN] = turn.state[KNOWN] | held
+        round.state[PROTOTYPES] = np.where(held[:, None], mean.astype(np.float32), round.state[PROTOTYPES])
+        round.state[KNOWN] = round.state[KNOWN] | held
 
-    def down(self, turn: Turn) -> int:
-        """See `ServerLoop.down`."""
-        return int(turn.state[KNOWN].sum()) * 4 * (turn.state[PROTOTYPES].shape[1] + 1)
+    @override
+    def download(self, round: ServerRound) -> int:
+        return int(round.state[KNOWN].sum()) * 4 * (round.state[PROTOTYPES].shape[1] + 1)
 
-    def up(self, turn: Turn) -> np.ndarray:
-        """See `ServerLoop.up`."""
-        return means_bytes(turn)
+    @override
+    def upload(self, round: ServerRound) -> np.ndarray:
+        return means_bytes(round)
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: by prototypes, and by each client's own head. No model stands for all."""
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
         informed = Models(models.layout, models.parameters, models.buffers.clone(), None)
         for name in (PROTOTYPES, KNOWN):
             values = torch.from_numpy(state[name].astype(np.float32).reshape(-1))
             informed.buffers[:, models.layout.buffer_columns(name)] = values.to(models.buffers.device)
         if self.candidates == "held":
-            held = torch.from_numpy((setting.class_counts > 0).astype(np.float32))
+            held = torch.from_numpy((context.class_counts > 0).astype(np.float32))
             informed.buffers[:, models.layout.buffer_columns(KNOWN)] *= held.to(models.buffers.device)
-        row = np.arange(setting.clients)
-        return {"prototypes": Judged(informed, row, None), "own_head": Judged(models, row, None)}
+        return {"prototypes": own_models(informed), "own_head": own_models(models)}

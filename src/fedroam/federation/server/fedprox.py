@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from typing_extensions import override
+
 from fedroam.components import Part, field, register
-from fedroam.federation.server.loop import GLOBAL, ServerLoop, Turn
+from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound
 from fedroam.learning import Anchor, Job
 
 
@@ -21,6 +23,6 @@ class FedProx(Part, ServerLoop):
 
     mu: float = field(0.01, "how strongly clients are held to the server's model", ge=0, allow_inf_nan=False)
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`: anchored at the server's model."""
-        return replace(ServerLoop.job(self, turn, client), anchor=Anchor(self.mu, turn.tensor(GLOBAL)))
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        return replace(super().job(round, client), anchor=Anchor(self.mu, round.tensor(GLOBAL)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting
-from fedroam.federation.server.loop import GLOBAL, ServerLoop, Turn
+from fedroam.federation.protocol import EvaluationModels, FederationContext, own_models
+from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
 from fedroam.learning.objective import Objective
@@ -58,7 +58,6 @@ class Guided(nn.Module):
         self.extractor = extractor
         self.valve = Valve(features) if valve else None
         self.head = head  # the last, so that what is shared lies side by side
-        self.notes = getattr(network, "notes", ())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits [n, classes] of samples [n, *shape]."""
@@ -82,9 +81,10 @@ class Guidance:
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`; handed: embedding, float32 [classes, features], as it was handed out."""
+        """handed: embedding, float32 [classes, features], as it was handed out."""
         frozen = handed.pop(EMBEDDING)
-        network = cast(Guided, module)
+        assert isinstance(module, Guided)  # what `adapt` made
+        network = module
         f = network.extractor(x).flatten(1)
         loss = self.base.loss(network.head, network.seen(f, network.personal), y, **handed)
         if self.angle or self.magnitude:
@@ -128,39 +128,40 @@ class GPFL(Part, ServerLoop):
     valve: bool = field(True, "whether there is a valve; if not, both kinds of features are the extractor's")
 
     def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: with embedding, valve and conditions."""
+        """With embedding, valve and conditions."""
         return Guided(network, self.valve)
 
     def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`."""
+        """With the guidance of the global features."""
         return Guidance(base, self.angle, self.magnitude, self.decay)
 
+    @override
     def shared(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared`: all but the head."""
         return slice(0, layout.columns("head").start)
 
+    @override
     def shared_buffers(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared_buffers`: the extractor's."""
         return layout.buffer_columns("extractor")
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: with the conditions."""
-        ServerLoop.broadcast(self, turn)
-        turn.memo[EMBEDDING] = _embedding(turn.layout, turn.tensor(GLOBAL))
-        _condition(turn.models, turn.clients, turn.setting, turn.memo[EMBEDDING])
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """With the conditions."""
+        super().broadcast(round)
+        round.memo[EMBEDDING] = _embedding(round.layout, round.tensor(GLOBAL))
+        _condition(round.models, round.clients, round.context, round.memo[EMBEDDING])
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`: with the embeddings as they were handed out."""
-        return replace(ServerLoop.job(self, turn, client), given=turn.memo)
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        return replace(super().job(round, client), given=round.memo)
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: each client as right after a broadcast to everybody."""
-        judged = ServerLoop.judged(self, models, state, setting)["own"]
-        embedding = _embedding(models.layout, judged.models.parameters[0])
-        _condition(judged.models, np.arange(setting.clients), setting, embedding)
-        return {"own": replace(judged, mean=judged.models.mean())}
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        rows = self.after_broadcast(models, state)
+        embedding = _embedding(models.layout, rows.parameters[0])
+        _condition(rows, np.arange(context.clients), context, embedding)
+        return {"own": own_models(rows, rows.mean())}
 
 
 def _embedding(layout: Layout, row: torch.Tensor) -> torch.Tensor:
@@ -169,11 +170,13 @@ def _embedding(layout: Layout, row: torch.Tensor) -> torch.Tensor:
     return entry.view(row).clone()
 
 
-def _condition(models: Models, clients: np.ndarray, setting: Setting, embedding: torch.Tensor) -> None:
+def _condition(
+    models: Models, clients: np.ndarray, context: FederationContext, embedding: torch.Tensor
+) -> None:
     """Write the conditions of these clients into their rows: g = mean of the embeddings, p_i = sum_c |D_ic| / |D_i| of
     embedding c (0 for a client without samples).
     """
-    held = setting.class_counts[clients].astype(np.float64)
+    held = context.class_counts[clients].astype(np.float64)
     shares = torch.from_numpy(held / np.maximum(held.sum(1, keepdims=True), 1)).to(embedding.device)
     rows, values = torch.from_numpy(clients), embedding.double()
     personal = torch.zeros((len(clients), values.shape[1]), dtype=torch.float64, device=values.device)

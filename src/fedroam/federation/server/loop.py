@@ -11,45 +11,53 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from fedroam.federation.protocol import (
     SERVER,
-    Begun,
+    AddsColumns,
     Distributed,
+    EvaluationModels,
     Exchanged,
-    Judged,
+    FederationContext,
+    InitialState,
     Meeting,
-    Setting,
+    Round,
     Start,
     Traffic,
+    one_model,
+    own_models,
 )
 from fedroam.learning import Job, Layout, Learner, Models
-from fedroam.learning.objective import Objective
 
 GLOBAL, GLOBAL_BUFFERS = "global", "global_buffers"
 
 
 @dataclass
-class Turn:
-    """One round as a method sees it.
+class ServerRound:
+    """A round as a method sees it.
 
     models: one row a client (row i is client i's), and further ones if the method's `begin` made them. state: the
     method's, a mapping of its own to which new arrays may be assigned (arrays already in it must not be written into).
-    clients: those active in this round (int64, ascending). round: 0 before the first. facts: the method's own columns
+    clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other
-    than the active clients' `down` and `up`.
+    than the active clients' download and upload.
     """
 
     models: Models
     state: dict[str, np.ndarray]
-    setting: Setting
+    context: FederationContext
     clients: np.ndarray
-    round: int
+    number: int
     learner: Learner
-    facts: dict[str, float]
+    facts: dict[str, float] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
     more: list[Traffic] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, round: Round) -> ServerRound:
+        """With the clients that can train when the round begins."""
+        clients = round.context.available(round.before)
+        return cls(round.models, dict(round.state), round.context, clients, round.number, round.learner)
 
     @property
     def layout(self) -> Layout:
@@ -59,7 +67,7 @@ class Turn:
     @property
     def samples(self) -> list[np.ndarray]:
         """Training samples of each active client (indices into the task's), in the order of `clients`."""
-        return [self.setting.train[i] for i in self.clients]
+        return [self.context.train[i] for i in self.clients]
 
     def tensor(self, name: str) -> torch.Tensor:
         """A state array as a tensor that must not be written into."""
@@ -67,7 +75,7 @@ class Turn:
 
     def shares(self) -> np.ndarray:
         """|D_i| / sum_j |D_j| over the active clients, float64."""
-        held = self.setting.samples[self.clients].astype(np.float64)
+        held = self.context.samples[self.clients].astype(np.float64)
         return held / held.sum()
 
 
@@ -75,27 +83,9 @@ class ServerLoop:
     """Each round the active clients get the shared columns, train on their own data, and send them back.
 
     The server averages them by samples. A method overrides any of `shared`, `shared_buffers`, `begin`, `broadcast`,
-    `job`, `collect`, `down`, `up` and `judged`. Who is active is decided before training and is the same for every
-    method (`Experiment.activity`); a client that trained also delivers in the same round.
+    `job`, `aggregate`, `download`, `upload` and `evaluation_models`. Who is active is decided before training and is
+    the same for every method (`Experiment.activity`); a client that trained also delivers in the same round.
     """
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """See `Federation.columns`: none."""
-        return ()
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """See `Federation.recorded`: none."""
-        return ()
-
-    def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: as it is."""
-        return network
-
-    def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`: as it is."""
-        return base
 
     def shared(self, layout: Layout) -> slice:
         """The columns of a row that the server has its own copy of and averages; default: all of them."""
@@ -105,112 +95,103 @@ class ServerLoop:
         """The same for the buffers of a row."""
         return slice(0, layout.buffer_size)
 
-    def begin(self, turn: Turn, start: Start) -> None:
+    def begin(self, round: ServerRound, start: Start) -> None:
         """Before round 1: the server's own start model, in state `global` [shared columns], `global_buffers`."""
         server = start([SERVER])
-        turn.state[GLOBAL] = _array(server.parameters[0, self.shared(turn.layout)])
-        turn.state[GLOBAL_BUFFERS] = _array(server.buffers[0, self.shared_buffers(turn.layout)])
+        round.state[GLOBAL] = _array(server.parameters[0, self.shared(round.layout)])
+        round.state[GLOBAL_BUFFERS] = _array(server.buffers[0, self.shared_buffers(round.layout)])
 
-    def broadcast(self, turn: Turn) -> None:
+    def broadcast(self, round: ServerRound) -> None:
         """Before training: the active clients' shared columns and buffers become the server's."""
-        put(turn.models, turn.clients, self.shared(turn.layout), turn.tensor(GLOBAL))
-        if len(turn.state[GLOBAL_BUFFERS]):
-            clients, columns = torch.from_numpy(turn.clients), self.shared_buffers(turn.layout)
-            turn.models.buffers[clients, columns] = turn.tensor(GLOBAL_BUFFERS)
+        clients, columns = torch.from_numpy(round.clients), self.shared_buffers(round.layout)
+        round.models.parameters[clients, self.shared(round.layout)] = round.tensor(GLOBAL)
+        if len(round.state[GLOBAL_BUFFERS]):
+            round.models.buffers[clients, columns] = round.tensor(GLOBAL_BUFFERS)
 
-    def job(self, turn: Turn, client: int) -> Job:
+    def job(self, round: ServerRound, client: int) -> Job:
         """The local work of a client."""
-        return Job(client, client, turn.setting.train[client], turn.round)
+        return Job(client, client, round.context.train[client], round.number)
 
-    def jobs(self, turn: Turn) -> Sequence[Job]:
+    def jobs(self, round: ServerRound) -> Sequence[Job]:
         """All local work of the round."""
-        return [self.job(turn, int(client)) for client in turn.clients]
+        return [self.job(round, int(client)) for client in round.clients]
 
-    def collect(self, turn: Turn) -> None:
+    def aggregate(self, round: ServerRound) -> None:
         """After training: w = sum_i |D_i| / |D| w_i over the active clients (McMahan et al., AISTATS 2017, Alg. 1)."""
-        parameters = turn.models.parameters[:, self.shared(turn.layout)]
-        buffers = turn.models.buffers[:, self.shared_buffers(turn.layout)]
-        turn.state[GLOBAL] = weighted_mean(parameters, turn.clients, turn.shares())
-        turn.state[GLOBAL_BUFFERS] = weighted_mean(buffers, turn.clients, turn.shares())
+        parameters = round.models.parameters[:, self.shared(round.layout)]
+        buffers = round.models.buffers[:, self.shared_buffers(round.layout)]
+        round.state[GLOBAL] = weighted_mean(parameters, round.clients, round.shares())
+        round.state[GLOBAL_BUFFERS] = weighted_mean(buffers, round.clients, round.shares())
 
-    def down(self, turn: Turn) -> np.ndarray | int:
+    def download(self, round: ServerRound) -> np.ndarray | int:
         """Bytes that each active client gets before training."""
-        columns, buffers = self.shared(turn.layout), self.shared_buffers(turn.layout)
+        columns, buffers = self.shared(round.layout), self.shared_buffers(round.layout)
         return 4 * (columns.stop - columns.start + buffers.stop - buffers.start)
 
-    def up(self, turn: Turn) -> np.ndarray | int:
+    def upload(self, round: ServerRound) -> np.ndarray | int:
         """Bytes that each active client sends after training; default: as many as it got."""
-        return self.down(turn)
+        return self.download(round)
 
     # --- the federation ---------------------------------------------------------------------------------------
 
-    def init(self, setting: Setting, start: Start, learner: Learner) -> Begun:
-        """See `Federation.init`: a row for each client."""
-        everybody = np.flatnonzero(setting.samples > 0)
-        turn = Turn(start(range(setting.clients)), {}, setting, everybody, 0, learner, {})
-        self.begin(turn, start)
-        return Begun(turn.models, turn.state)
+    def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
+        """A row for each client, and what the method's `begin` adds."""
+        everybody = np.flatnonzero(context.samples > 0)
+        round = ServerRound(start(range(context.clients)), {}, context, everybody, 0, learner)
+        self.begin(round, start)
+        return InitialState(round.models, round.state)
 
-    def distribute(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Distributed:
-        """See `Federation.distribute`: the broadcast. In a round with nobody active nothing happens."""
-        turn = Turn(models, dict(state), setting, setting.able(before), round, learner, {})
-        if len(turn.clients) == 0:
-            return Distributed([], Traffic.nothing(), models, turn.state)
-        self.broadcast(turn)
-        jobs = self.jobs(turn)
-        traffic = Traffic.joined([transfers(turn.clients, self.down(turn), down=True), *turn.more])
-        return Distributed(jobs, traffic, turn.models, turn.state)
+    def distribute(self, round: Round) -> Distributed:
+        """The broadcast. In a round with nobody active nothing happens."""
+        own = ServerRound.of(round)
+        if len(own.clients) == 0:
+            return Distributed([], Traffic.nothing(), own.models, own.state)
+        self.broadcast(own)
+        jobs = self.jobs(own)
+        traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
+        return Distributed(jobs, traffic, own.models, own.state)
 
-    def exchange(
-        self,
-        models: Models,
-        state: Mapping[str, np.ndarray],
-        setting: Setting,
-        before: Meeting,
-        after: Meeting,
-        round: int,
-        learner: Learner,
-    ) -> Exchanged:
-        """See `Federation.exchange`: the upload and what the server makes of it."""
-        turn = Turn(models, dict(state), setting, setting.able(before), round, learner, {})
-        traffic = Traffic.nothing()
-        if len(turn.clients):
-            self.collect(turn)
-            traffic = Traffic.joined([transfers(turn.clients, self.up(turn), down=False), *turn.more])
-        facts = {name: turn.facts.get(name, np.nan) for name in self.columns}
-        return Exchanged(after, traffic, turn.models, turn.state, aggregated=turn.clients, facts=facts)
+    def exchange(self, round: Round, after: Meeting) -> Exchanged:
+        """The upload and what the server makes of it."""
+        own, traffic = ServerRound.of(round), Traffic.nothing()
+        if len(own.clients):
+            self.aggregate(own)
+            traffic = Traffic.joined([transfers(own.clients, self.upload(own), down=False), *own.more])
+        columns = self.columns if isinstance(self, AddsColumns) else ()
+        facts = {name: own.facts.get(name, np.nan) for name in columns}
+        return Exchanged(after, traffic, own.models, own.state, aggregated=own.clients, facts=facts)
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: each client as right after a broadcast to everybody.
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        """What each client holds right after a broadcast to everybody.
 
-        Where all columns are shared that is the server's model; else each client's own row with the shared columns of
-        the server, and the mean of these rows.
+        Where all columns are shared that is the server's model; else a row of its own, and the mean of these rows.
         """
-        shared = self.shared(models.layout)
-        device = models.parameters.device
-        values, buffers = (torch.from_numpy(state[name]).to(device) for name in (GLOBAL, GLOBAL_BUFFERS))
-        if shared == slice(0, models.layout.size):
-            one = Models(models.layout, values[None], buffers[None], None)
-            return {"global": Judged(one, np.zeros(setting.clients, np.int64), one)}
-        own = Models(models.layout, models.parameters.clone(), models.buffers.clone(), None)
-        own.parameters[:, shared] = values
-        own.buffers[:, self.shared_buffers(models.layout)] = buffers
-        return {"own": Judged(own, np.arange(setting.clients), own.mean())}
+        if self.shared(models.layout) == slice(0, models.layout.size):
+            return {"global": one_model(server_model(models, state), context.clients)}
+        rows = self.after_broadcast(models, state)
+        return {"own": own_models(rows, rows.mean())}
+
+    def after_broadcast(self, models: Models, state: Mapping[str, np.ndarray]) -> Models:
+        """Every client's row with the shared columns and buffers of the server, a copy."""
+        rows = Models(models.layout, models.parameters.clone(), models.buffers.clone(), None)
+        parameters, buffers = _server_values(models, state)
+        rows.parameters[:, self.shared(models.layout)] = parameters
+        rows.buffers[:, self.shared_buffers(models.layout)] = buffers
+        return rows
 
 
-def put(models: Models, clients: np.ndarray, columns: slice, values: torch.Tensor) -> None:
-    """These columns of the clients' rows become `values` (float32 [columns], or [clients, columns]), in place."""
-    models.parameters[torch.from_numpy(clients), columns] = values
+def server_model(models: Models, state: Mapping[str, np.ndarray]) -> Models:
+    """The server's model as one row, where all columns are shared."""
+    parameters, buffers = _server_values(models, state)
+    return Models(models.layout, parameters[None], buffers[None], None)
+
+
+def _server_values(models: Models, state: Mapping[str, np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The shared columns and buffers of the server."""
+    device = models.parameters.device
+    return torch.from_numpy(state[GLOBAL]).to(device), torch.from_numpy(state[GLOBAL_BUFFERS]).to(device)
 
 
 def weighted_mean(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -8,28 +8,31 @@ from typing import Literal
 import numpy as np
 import torch
 from scipy.spatial.distance import pdist
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Judged, Setting, Start
+from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
 from fedroam.federation.server.affinity import (
     AFFINITY,
+    LOSS_BEFORE,
+    RECEIVED,
     UPLOADED,
     begin_affinity,
     blend,
     distances_to,
     first_order_weights,
+    mark_uploaded,
     nearest,
     others,
+    remember_losses,
     rows_of,
     shares_of,
     validation_losses,
 )
 from fedroam.federation.server.fedgh import SERVER_BATCH, SERVER_EPOCHS, SERVER_LR
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
     ClassMeans,
-    HeadTraining,
-    both_heads,
     class_means,
     means_bytes,
     train_head,
@@ -38,8 +41,7 @@ from fedroam.federation.server.representations import (
 from fedroam.learning import Layout, Models
 from fedroam.randomness import stream
 
-RECEIVED, REPLACED, LOSS_BEFORE = "received", "replaced", "loss_before"
-MEANS, SEEN = "means", "seen"
+REPLACED, MEANS, SEEN = "replaced", "means", "seen"
 CANDIDATES = 256 * 1024 * 1024  # bytes of candidate models held at a time
 
 
@@ -92,60 +94,62 @@ class MoCFL(Part, ServerLoop):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """See `Federation.columns`: share of active clients whose extractor was replaced; mean m."""
+        """Share of active clients whose extractor was replaced; mean m."""
         return ("replaced", "mmd")
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """See `Federation.recorded`: P."""
+        """P."""
         return (AFFINITY,) if self.neighbours else ()
 
+    @override
     def shared(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared`: the head; nothing where clients keep theirs."""
+        """The head; nothing where clients keep theirs."""
         return layout.columns("head") if self.head == "global" else slice(0, 0)
 
+    @override
     def shared_buffers(self, layout: Layout) -> slice:
-        """See `ServerLoop.shared_buffers`: the head's, likewise."""
+        """The head's, likewise."""
         return layout.buffer_columns("head") if self.head == "global" else slice(0, 0)
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: the server's head, P, and no history."""
-        ServerLoop.begin(self, turn, start)
-        clients, classes = turn.setting.clients, turn.setting.classes
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """The server's head, P, and no history."""
+        super().begin(round, start)
+        clients, classes = round.context.clients, round.context.classes
         if self.neighbours:
-            turn.layout.columns("extractor")  # refuse at once what has none
-            begin_affinity(turn, self.kind)
-            turn.state[RECEIVED] = np.zeros(clients, np.int64)
-            turn.state[REPLACED] = np.zeros(clients, bool)
+            round.layout.columns("extractor")  # refuse at once what has none
+            begin_affinity(round, self.kind)
+            round.state[RECEIVED] = np.zeros(clients, np.int64)
+            round.state[REPLACED] = np.zeros(clients, bool)
             if self.reference == "previous":
-                turn.state[LOSS_BEFORE] = np.full(clients, np.nan)
+                round.state[LOSS_BEFORE] = np.full(clients, np.nan)
         if self.history != "none" and self.head == "global":
-            turn.state[MEANS] = np.zeros((clients, classes, widths(turn.layout)[0]), np.float32)
-            turn.state[SEEN] = np.zeros((clients, classes), bool)
+            round.state[MEANS] = np.zeros((clients, classes, widths(round.layout)[0]), np.float32)
+            round.state[SEEN] = np.zeros((clients, classes), bool)
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: steps 1 to 6."""
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """Steps 1 to 6."""
         if self.neighbours:
-            self._blend(turn)
-        ServerLoop.broadcast(self, turn)
+            self._blend(round)
+        super().broadcast(round)
         if self.neighbours and self.reference == "previous":
-            loss, clients = turn.state[LOSS_BEFORE].copy(), turn.clients.tolist()
-            loss[turn.clients] = validation_losses(turn, turn.models, clients, clients)
-            turn.state[LOSS_BEFORE] = loss
+            remember_losses(round)
 
-    def _blend(self, turn: Turn) -> None:
+    def _blend(self, round: ServerRound) -> None:
         """Steps 1 to 5 for all active clients, from the extractors as they were uploaded."""
-        models, clients, everybody = turn.models, turn.clients, turn.setting.clients
-        own, own_buffers = _extractor(turn.layout)
-        chosen = [self._chosen(turn, int(i)) for i in clients]
+        models, clients, everybody = round.models, round.clients, round.context.clients
+        own, own_buffers = _extractor(round.layout)
+        chosen = [self._chosen(round, int(i)) for i in clients]
         owners = np.repeat(clients, [len(some) + 1 for some in chosen])
         sources = np.concatenate([np.append(i, some) for i, some in zip(clients, chosen, strict=True)])
-        losses = _losses(turn, owners, sources)
-        affinity = turn.state[AFFINITY].copy()
+        losses = _losses(round, owners, sources)
+        affinity = round.state[AFFINITY].copy()
         received, replaced, new = np.zeros(everybody, np.int64), np.zeros(everybody, bool), []
         for i, some in zip(clients, chosen, strict=True):
             present, *found = losses[owners == i]
-            reference = self._reference(turn, i, present)
+            reference = self._reference(round, i, present)
             mine = models.parameters[int(i), own]
             rows = rows_of(models.parameters, some, own)
             weights = first_order_weights(reference, np.array(found), distances_to(mine, rows))
@@ -160,69 +164,69 @@ class MoCFL(Part, ServerLoop):
                 new.append((int(i), blend(mine, rows, shares), buffers))
         for row, parameters, buffers in new:
             models.parameters[row, own], models.buffers[row, own_buffers] = parameters, buffers
-        turn.state |= {AFFINITY: affinity, RECEIVED: received, REPLACED: replaced}
+        round.state |= {AFFINITY: affinity, RECEIVED: received, REPLACED: replaced}
 
-    def _chosen(self, turn: Turn, client: int) -> np.ndarray:
+    def _chosen(self, round: ServerRound, client: int) -> np.ndarray:
         """Step 1: whose extractors a client gets, int64 ascending."""
-        available = others(turn.setting, turn.state[UPLOADED], client)
-        draws = stream(turn.setting.seed, "extractors received", turn.round, client)
-        return nearest(turn.state[AFFINITY][client], available, self.neighbours, draws)
+        available = others(round.context, round.state[UPLOADED], client)
+        draws = stream(round.context.seed, "extractors received", round.number, client)
+        return nearest(round.state[AFFINITY][client], available, self.neighbours, draws)
 
-    def _reference(self, turn: Turn, client: int, present: float) -> float:
+    def _reference(self, round: ServerRound, client: int, present: float) -> float:
         """L_i: the present loss, or that before the last training where there was one."""
-        before = turn.state[LOSS_BEFORE][client] if self.reference == "previous" else np.nan
+        before = round.state[LOSS_BEFORE][client] if self.reference == "previous" else np.nan
         return float(before if np.isfinite(before) else present)
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect`: steps 7 and 8, and the server's training."""
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """Steps 7 and 8, and the server's training."""
         if self.neighbours:
-            uploaded = turn.state[UPLOADED].copy()
-            uploaded[turn.clients] = True
-            turn.state[UPLOADED] = uploaded
-            turn.facts["replaced"] = float(turn.state[REPLACED][turn.clients].mean())
+            mark_uploaded(round)
+            round.facts["replaced"] = float(round.state[REPLACED][round.clients].mean())
         if self.head == "own":
             return
-        new = class_means(turn)
-        pairs = new if self.history == "none" else self._with_history(turn, new)
-        train_head(turn, pairs, HeadTraining(self.server_epochs, self.server_batch, self.server_lr))
+        new = class_means(round)
+        pairs = new if self.history == "none" else self._with_history(round, new)
+        train_head(round, pairs, self.server_epochs, self.server_batch, self.server_lr)
 
-    def _with_history(self, turn: Turn, new: ClassMeans) -> ClassMeans:
+    def _with_history(self, round: ServerRound, new: ClassMeans) -> ClassMeans:
         """Step 8; what is new becomes the history."""
-        seen = turn.state[SEEN][turn.clients] & new.held
-        old = np.where(seen[:, :, None], turn.state[MEANS][turn.clients], new.mean)
+        seen = round.state[SEEN][round.clients] & new.held
+        old = np.where(seen[:, :, None], round.state[MEANS][round.clients], new.mean)
         apart = np.zeros(seen.shape)
         for k, held in enumerate(new.held):
             width = self.bandwidth or median_distance(new.mean[k, held])
             apart[k] = 1.0 - kernel(new.mean[k], old[k], width)
         if seen.any():
-            turn.facts["mmd"] = float(apart[seen].mean())
+            round.facts["mmd"] = float(apart[seen].mean())
         # Where nothing was seen before, old is new: the weights make no difference.
         less = apart if self.history == "far_counts_less" else 1.0 - apart
         mean = (1.0 - less[:, :, None]) * new.mean + less[:, :, None] * old
-        means, known = turn.state[MEANS].copy(), turn.state[SEEN].copy()
-        means[turn.clients], known[turn.clients] = new.mean, new.held
-        turn.state |= {MEANS: means, SEEN: known}
+        means, known = round.state[MEANS].copy(), round.state[SEEN].copy()
+        means[round.clients], known[round.clients] = new.mean, new.held
+        round.state |= {MEANS: means, SEEN: known}
         return ClassMeans(mean.astype(np.float32), new.held)
 
-    def down(self, turn: Turn) -> np.ndarray | int:
-        """See `ServerLoop.down`: the head, and the extractors received."""
-        head = ServerLoop.down(self, turn)
-        return head + turn.state[RECEIVED][turn.clients] * _weight(turn.layout) if self.neighbours else head
+    @override
+    def download(self, round: ServerRound) -> np.ndarray | int:
+        extractors = round.state[RECEIVED][round.clients] * _weight(round.layout) if self.neighbours else 0
+        return super().download(round) + extractors
 
-    def up(self, turn: Turn) -> np.ndarray:
-        """See `ServerLoop.up`: class means; the extractor and the weights."""
-        means = means_bytes(turn) if self.head == "global" else np.zeros(len(turn.clients), np.int64)
+    @override
+    def upload(self, round: ServerRound) -> np.ndarray:
+        means = means_bytes(round) if self.head == "global" else np.zeros(len(round.clients), np.int64)
         if not self.neighbours:
             return means
-        return np.asarray(means + _weight(turn.layout) + 4 * turn.state[RECEIVED][turn.clients])
+        return np.asarray(means + _weight(round.layout) + 4 * round.state[RECEIVED][round.clients])
 
-    def judged(
-        self, models: Models, state: Mapping[str, np.ndarray], setting: Setting
-    ) -> Mapping[str, Judged]:
-        """See `Federation.judged`: with the server's head, and with each client's own; or with its own alone."""
-        if self.head == "own":
-            return {"own_head": Judged(models, np.arange(setting.clients), None)}
-        return both_heads(models, state)
+    @override
+    def evaluation_models(
+        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
+    ) -> Mapping[str, EvaluationModels]:
+        found = {"own_head": own_models(models)}
+        if self.head == "global":
+            found = {"global_head": own_models(self.after_broadcast(models, state)), **found}
+        return found
 
 
 def kernel(a: np.ndarray, b: np.ndarray, width: float) -> np.ndarray:
@@ -250,25 +254,25 @@ def _weight(layout: Layout) -> int:
     return 4 * sum(columns.stop - columns.start for columns in _extractor(layout))
 
 
-def _losses(turn: Turn, owners: np.ndarray, sources: np.ndarray) -> np.ndarray:
+def _losses(round: ServerRound, owners: np.ndarray, sources: np.ndarray) -> np.ndarray:
     """Validation loss of each candidate: the head of `owners[k]` on the extractor of `sources[k]` (Eq. 3), float64.
 
     All in one evaluation, as far as memory for the candidates goes.
     """
-    most, found = max(1, CANDIDATES // turn.models.bytes_each), []
+    most, found = max(1, CANDIDATES // round.models.bytes_each), []
     for begin in range(0, len(owners), most):
         some, origin = owners[begin : begin + most], sources[begin : begin + most]
-        parameters, buffers = _candidates(turn, some, origin)
-        candidates = Models(turn.layout, parameters, buffers, None)
-        found.append(validation_losses(turn, candidates, range(len(some)), some.tolist()))
+        parameters, buffers = _candidates(round, some, origin)
+        candidates = Models(round.layout, parameters, buffers, None)
+        found.append(validation_losses(round, candidates, range(len(some)), some.tolist()))
     return np.concatenate(found)
 
 
-def _candidates(turn: Turn, owners: np.ndarray, sources: np.ndarray) -> Iterator[torch.Tensor]:
+def _candidates(round: ServerRound, owners: np.ndarray, sources: np.ndarray) -> Iterator[torch.Tensor]:
     """Parameters and buffers of the candidates."""
     everything = slice(None)
     for matrix, columns in zip(
-        (turn.models.parameters, turn.models.buffers), _extractor(turn.layout), strict=True
+        (round.models.parameters, round.models.buffers), _extractor(round.layout), strict=True
     ):
         candidates = rows_of(matrix, owners, everything)
         candidates[:, columns] = rows_of(matrix, sources, columns)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 from torch.nn import functional
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.server.loop import ServerLoop, Turn
+from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
 from fedroam.learning.objective import Objective
 from fedroam.models import split
@@ -27,7 +28,7 @@ class Contrastive:
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`; handed: z_global and z_previous, float32 [n, features]."""
+        """handed: z_global and z_previous, float32 [n, features]."""
         z_global, z_previous = handed.pop("z_global"), handed.pop("z_previous")
         extractor, head = split(module)
         z = extractor(x)
@@ -56,28 +57,30 @@ class Moon(Part, ServerLoop):
     temperature: float = field(0.5, "tau, which divides the cosines", gt=0, allow_inf_nan=False)
 
     def adapt(self, network: nn.Module) -> nn.Module:
-        """See `Federation.adapt`: as it is, if it declares extractor and head."""
+        """As it is, if it declares extractor and head."""
         split(network)
         return network
 
     def objective(self, base: Objective) -> Objective:
-        """See `Federation.objective`."""
+        """With the model-contrastive loss."""
         return Contrastive(base, self.mu, self.temperature) if self.mu else base
 
-    def broadcast(self, turn: Turn) -> None:
-        """See `ServerLoop.broadcast`: before and after it, features of every active client's samples are taken."""
-        rows = [int(i) for i in turn.clients]
+    @override
+    def broadcast(self, round: ServerRound) -> None:
+        """Before and after it, features of every active client's samples are taken."""
         if self.mu:
-            turn.memo["z_previous"] = dict(
-                zip(rows, turn.learner.features(turn.models, rows, turn.samples), strict=True)
-            )
-        ServerLoop.broadcast(self, turn)
+            round.memo["z_previous"] = _features(round)
+        super().broadcast(round)
         if self.mu:
-            turn.memo["z_global"] = dict(
-                zip(rows, turn.learner.features(turn.models, rows, turn.samples), strict=True)
-            )
+            round.memo["z_global"] = _features(round)
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`: with the features of both fixed models."""
-        each: Mapping[str, torch.Tensor] = {name: values[client] for name, values in turn.memo.items()}
-        return replace(ServerLoop.job(self, turn, client), each=each)
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        each: Mapping[str, torch.Tensor] = {name: values[client] for name, values in round.memo.items()}
+        return replace(super().job(round, client), each=each)
+
+
+def _features(round: ServerRound) -> dict[int, torch.Tensor]:
+    """Features of each active client's samples by its present extractor, float32 [samples, features]."""
+    rows = [int(i) for i in round.clients]
+    return dict(zip(rows, round.learner.features(round.models, rows, round.samples), strict=True))

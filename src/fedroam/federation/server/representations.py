@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.errors import InputError
-from fedroam.federation.protocol import Judged
-from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, Turn
-from fedroam.learning import Layout, Models
+from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
+from fedroam.learning import Layout
 from fedroam.models import noise, split
 from fedroam.randomness import stream, torch_stream
 
@@ -44,23 +42,23 @@ def widths(network: nn.Module | Layout) -> tuple[int, int]:
     return linear[0][1], linear[-1][0]
 
 
-def means_bytes(turn: Turn) -> np.ndarray:
+def means_bytes(round: ServerRound) -> np.ndarray:
     """What the active clients' class means weigh, int64: for each class held a float32 vector and the class."""
-    held = (turn.setting.class_counts[turn.clients] > 0).sum(1)
-    return np.asarray(held * 4 * (widths(turn.layout)[0] + 1), dtype=np.int64)
+    held = (round.context.class_counts[round.clients] > 0).sum(1)
+    return np.asarray(held * 4 * (widths(round.layout)[0] + 1), dtype=np.int64)
 
 
-def class_means(turn: Turn) -> ClassMeans:
+def class_means(round: ServerRound) -> ClassMeans:
     """Mean features of each active client's training samples by class, as its extractor is now (evaluation mode).
 
     f_i[c] = 1 / |D_ic| sum of phi_i(x) over its samples of class c, accumulated in float64.
     """
-    task, classes = turn.setting.task, turn.setting.classes
-    features = turn.learner.features(turn.models, [int(i) for i in turn.clients], turn.samples)
+    task, classes = round.context.task, round.context.classes
+    features = round.learner.features(round.models, [int(i) for i in round.clients], round.samples)
     labels = task.y.cpu().numpy()
-    mean = np.zeros((len(turn.clients), classes, features[0].shape[1]), np.float32)
-    held = np.zeros((len(turn.clients), classes), bool)
-    for k, (some, samples) in enumerate(zip(features, turn.samples, strict=True)):
+    mean = np.zeros((len(round.clients), classes, features[0].shape[1]), np.float32)
+    held = np.zeros((len(round.clients), classes), bool)
+    for k, (some, samples) in enumerate(zip(features, round.samples, strict=True)):
         values, own = some.cpu().numpy(), labels[samples]
         for c in np.unique(own):
             mean[k, c] = values[own == c].mean(0, dtype=np.float64)
@@ -68,39 +66,31 @@ def class_means(turn: Turn) -> ClassMeans:
     return ClassMeans(mean, held)
 
 
-@dataclass(frozen=True)
-class HeadTraining:
-    """How a server trains its head: passes over the pairs, pairs a step (0: all of them), learning rate."""
-
-    epochs: int
-    batch: int
-    lr: float
-
-
-def train_head(turn: Turn, pairs: ClassMeans, how: HeadTraining) -> None:
+def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:
     """Train the server's head, state `global`, on the pairs (mean features, class): plain SGD on the cross-entropy.
 
-    Pairs weigh the same. Each pass is a new shuffle, and its last batch may be smaller.
+    epochs: passes over the pairs. batch_size: pairs a step, 0 for all of them. Pairs weigh the same. Each pass is a new
+    shuffle, and its last batch may be smaller.
     """
-    task, layout = turn.setting.task, turn.layout
+    task, layout = round.context.task, round.layout
     columns, buffers = layout.columns("head"), layout.buffer_columns("head")
     row, row_buffers = torch.zeros(layout.size), torch.zeros(layout.buffer_size)
-    row[columns] = torch.from_numpy(turn.state[GLOBAL])
-    row_buffers[buffers] = torch.from_numpy(turn.state[GLOBAL_BUFFERS])
+    row[columns] = torch.from_numpy(round.state[GLOBAL])
+    row_buffers[buffers] = torch.from_numpy(round.state[GLOBAL_BUFFERS])
     network = task.network()
     layout.read(network, row, row_buffers)
     _, head = split(network)
     k, c = np.nonzero(pairs.held)
     x, y = torch.from_numpy(pairs.mean[k, c]), torch.from_numpy(c)
-    draws = stream(task.seed, "server head", turn.round)
-    with noise(torch_stream(task.seed, "server dropout", turn.round)):
-        for _ in range(how.epochs):
-            order = torch.from_numpy(draws.permutation(len(y))) if how.batch else torch.arange(len(y))
-            for batch in order.split(how.batch or max(len(y), 1)):
-                _step(head, functional.cross_entropy(head(x[batch]), y[batch]), how.lr)
+    draws = stream(task.seed, "server head", round.number)
+    with noise(torch_stream(task.seed, "server dropout", round.number)):
+        for _ in range(epochs):
+            order = torch.from_numpy(draws.permutation(len(y))) if batch_size else torch.arange(len(y))
+            for batch in order.split(batch_size or max(len(y), 1)):
+                _step(head, functional.cross_entropy(head(x[batch]), y[batch]), lr)
     layout.write(network, row, row_buffers)
-    turn.state[GLOBAL] = row[columns].numpy().copy()
-    turn.state[GLOBAL_BUFFERS] = row_buffers[buffers].numpy().copy()
+    round.state[GLOBAL] = row[columns].numpy().copy()
+    round.state[GLOBAL_BUFFERS] = row_buffers[buffers].numpy().copy()
 
 
 def _step(head: nn.Module, loss: torch.Tensor, lr: float) -> None:
@@ -109,19 +99,3 @@ def _step(head: nn.Module, loss: torch.Tensor, lr: float) -> None:
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.sub_(gradient, alpha=lr)
-
-
-def both_heads(models: Models, state: Mapping[str, np.ndarray]) -> dict[str, Judged]:
-    """Each client's extractor judged with the server's head, and with the head that it trained itself.
-
-    No model stands for all.
-    """
-    layout = models.layout
-    broadcast = Models(layout, models.parameters.clone(), models.buffers.clone(), None)
-    for matrix, columns, name in (
-        (broadcast.parameters, layout.columns("head"), GLOBAL),
-        (broadcast.buffers, layout.buffer_columns("head"), GLOBAL_BUFFERS),
-    ):
-        matrix[:, columns] = torch.from_numpy(state[name]).to(matrix.device)
-    row = np.arange(len(models))
-    return {"global_head": Judged(broadcast, row, None), "own_head": Judged(models, row, None)}

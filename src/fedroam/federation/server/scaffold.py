@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.federation.protocol import Start
-from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerLoop, Turn, weighted_mean
+from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerLoop, ServerRound, weighted_mean
 from fedroam.learning import Anchor, Job
 from fedroam.learning.engine import rate
 
@@ -41,48 +42,51 @@ class Scaffold(Part, ServerLoop):
         allow_inf_nan=False,
     )
 
-    def begin(self, turn: Turn, start: Start) -> None:
-        """See `ServerLoop.begin`: controls, float32 [parameters] and [clients, parameters], are 0."""
-        ServerLoop.begin(self, turn, start)
-        turn.state[CONTROL] = np.zeros(turn.layout.size, np.float32)
-        turn.state[CONTROLS] = np.zeros((turn.setting.clients, turn.layout.size), np.float32)
+    @override
+    def begin(self, round: ServerRound, start: Start) -> None:
+        """Controls, float32 [parameters] and [clients, parameters], are 0."""
+        super().begin(round, start)
+        round.state[CONTROL] = np.zeros(round.layout.size, np.float32)
+        round.state[CONTROLS] = np.zeros((round.context.clients, round.layout.size), np.float32)
 
-    def job(self, turn: Turn, client: int) -> Job:
-        """See `ServerLoop.job`: y <- y - lr (g + c - c_i) (Eq. 3)."""
-        job = ServerLoop.job(self, turn, client)
+    @override
+    def job(self, round: ServerRound, client: int) -> Job:
+        """y <- y - lr (g + c - c_i) (Eq. 3)."""
+        job = super().job(round, client)
         if not self.correction:
             return job
-        shift = turn.tensor(CONTROL) - turn.tensor(CONTROLS)[client]
+        shift = round.tensor(CONTROL) - round.tensor(CONTROLS)[client]
         return replace(job, anchor=Anchor(shift=self.correction * shift))
 
-    def collect(self, turn: Turn) -> None:
-        """See `ServerLoop.collect` (Eqs. 4 and 5). A client without a single step leaves its control as it is."""
-        before, control, controls = (turn.tensor(name) for name in (GLOBAL, CONTROL, CONTROLS))
-        controls, lr = controls.clone(), rate(turn.setting.task.training, turn.round)
-        moved = torch.zeros(turn.layout.size, dtype=torch.float64, device=control.device)
-        for i in turn.clients.tolist():
-            weight = self._weight(turn, i)
+    @override
+    def aggregate(self, round: ServerRound) -> None:
+        """Eqs. 4 and 5. A client without a single step leaves its control as it is."""
+        before, control, controls = (round.tensor(name) for name in (GLOBAL, CONTROL, CONTROLS))
+        controls, lr = controls.clone(), rate(round.context.task.training, round.number)
+        moved = torch.zeros(round.layout.size, dtype=torch.float64, device=control.device)
+        for i in round.clients.tolist():
+            weight = self._weight(round, i)
             if weight:
-                walked = (before - turn.models.parameters[i]) / (weight * lr)
+                walked = (before - round.models.parameters[i]) / (weight * lr)
                 change = walked - self.correction * (control - controls[i]) - controls[i]
                 controls[i] += change
                 moved += change
-        equal = np.full(len(turn.clients), 1 / len(turn.clients))
-        shares = equal if self.average == "clients" else turn.shares()
-        mean = torch.from_numpy(weighted_mean(turn.models.parameters, turn.clients, shares)).to(before)
+        equal = np.full(len(round.clients), 1 / len(round.clients))
+        shares = equal if self.average == "clients" else round.shares()
+        mean = torch.from_numpy(weighted_mean(round.models.parameters, round.clients, shares)).to(before)
         # So written that a step of 1 ends at the mean itself.
-        turn.state[GLOBAL] = (mean + (self.server_lr - 1) * (mean - before)).cpu().numpy()
-        turn.state[GLOBAL_BUFFERS] = weighted_mean(turn.models.buffers, turn.clients, shares)
-        held = int((turn.setting.samples > 0).sum())
-        turn.state[CONTROL] = (control + moved / held).float().cpu().numpy()
-        turn.state[CONTROLS] = controls.cpu().numpy()
+        round.state[GLOBAL] = (mean + (self.server_lr - 1) * (mean - before)).cpu().numpy()
+        round.state[GLOBAL_BUFFERS] = weighted_mean(round.models.buffers, round.clients, shares)
+        held = int((round.context.samples > 0).sum())
+        round.state[CONTROL] = (control + moved / held).float().cpu().numpy()
+        round.state[CONTROLS] = controls.cpu().numpy()
 
-    def _weight(self, turn: Turn, client: int) -> float:
+    def _weight(self, round: ServerRound, client: int) -> float:
         """K; with momentum, the sum of the weights of all gradients in y_i (Wang et al., NeurIPS 2020, Sec. 4.1)."""
-        task = turn.setting.task
-        steps, m = sum(1 for _ in ServerLoop.job(self, turn, client).positions(task)), task.training.momentum
+        task = round.context.task
+        steps, m = sum(1 for _ in super().job(round, client).positions(task)), task.training.momentum
         return float(sum((1 - m**k) / (1 - m) for k in range(1, steps + 1))) if m else float(steps)
 
-    def down(self, turn: Turn) -> int:
-        """See `ServerLoop.down`: the model and c, which has no buffers."""
-        return 4 * (2 * turn.layout.size + turn.layout.buffer_size)
+    @override
+    def download(self, round: ServerRound) -> int:
+        return 4 * (2 * round.layout.size + round.layout.buffer_size)  # c has no buffers

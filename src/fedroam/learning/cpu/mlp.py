@@ -20,6 +20,7 @@ from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
+from fedroam.learning.training import LimitsBatches
 
 ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
 SAMPLES = 1024  # samples side by side, at most
@@ -73,9 +74,10 @@ def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
     alike = [(len(job.samples), _pull(job)) for job in jobs]
     order = sorted(range(len(jobs)), key=lambda k: (alike[k], jobs[k].row))
     group: list[int] = []
+    limit = task.training.batch_size if isinstance(task.training, LimitsBatches) else 0
     for k in order:
         samples = len(jobs[k].samples)
-        batch = min(getattr(task.training, "batch_size", 0) or samples, samples, BATCH)
+        batch = min(limit or samples, samples, BATCH)
         full = len(group) >= most or (len(group) + 1) * batch > SAMPLES
         if group and (full or alike[k] != alike[group[0]]):
             yield group
@@ -103,7 +105,8 @@ class DenseTrainer:
         """`alone(models, job)` trains a client whose batches are too large to gain anything here."""
         self.task, self.samples, self.layers, self.check, self.alone = task, samples, layers, check, alone
         classes = layers[-1].weight.shape[0]
-        smoothing = getattr(task.objective, "label_smoothing", 0.0)
+        assert isinstance(task.objective, CrossEntropy)  # as `recognise` asks
+        smoothing = task.objective.label_smoothing
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     @torch.no_grad()

@@ -10,6 +10,7 @@ from torch import nn
 from fedroam.learning.cpu.fused_layers import quicken
 from fedroam.learning.engine import Task
 from fedroam.learning.matrix import Layout
+from fedroam.learning.objective import NeedsWholeBatches
 from fedroam.learning.samples import Samples, standard
 from fedroam.models import draws, noise
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -94,7 +95,7 @@ def _probe(task: Task, plain: bool) -> tuple[Nature, bool]:
     with noise(torch_stream(task.seed, "probe")):
         try:
             whole, works = module(few.cut(0, 4)[0]), True
-            whole_batches = getattr(task.objective, "whole_batches", False)
+            whole_batches = isinstance(task.objective, NeedsWholeBatches) and task.objective.whole_batches
             if not draws(module) and not whole_batches and len(few) > 1:
                 pieces = torch.cat([module(few.cut(k, k + 1)[0]) for k in range(len(few))])
                 apart = pieces.shape == whole.shape and torch.allclose(pieces, whole, rtol=1e-3, atol=1e-4)

@@ -1,162 +1,180 @@
-"""Steered clients: DAM and DCM fly where the mix of classes differs from the one at hand."""
+"""Steered movement on a grid: DAM and DCM fly where the mix of classes differs from the one at hand."""
 
 from __future__ import annotations
 
-import math
-import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.errors import InputError
-from fedroam.mobility.grid import grid_places, mobile_groups, pick, within
-from fedroam.mobility.steered.flights import Choose, Knowledge, begin, fall, flight, remembered_centres
-from fedroam.mobility.steered.grid_coverage import Atlas, cluster_centres, mix_distances
-from fedroam.mobility.steered.other_targets import Crowd, choose_point
-from fedroam.mobility.world import Paths, State, World
+from fedroam.mobility.grid import GRID, MAX_STEP, MOBILE, grid_places, mobile_groups, pick, within
+from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
+from fedroam.mobility.steered.policy import TIES, Steered, Ties
+from fedroam.mobility.steered.targets import OtherTargets, Targets
+from fedroam.mobility.world import World
 from fedroam.randomness import stream
 
 Approach = Literal["nearest", "on_line"]
-Ties = Literal["coverage", "random"]
-
-# One atlas a world: static clients stay where they are, so it is drawn up once and not kept in checkpoints.
-_atlases: weakref.WeakKeyDictionary[World, dict[tuple[int, int], Atlas]] = weakref.WeakKeyDictionary()
+Centres = Literal["grid", "clients"]
 
 
-def atlas_of(world: World, grid: int, mobile: int) -> Atlas:
-    """The atlas of the static clients: all but the first `mobile`."""
-    known = _atlases.setdefault(world, {})
-    if (grid, mobile) not in known:
-        places, counts = grid_places(world, grid)[mobile:], world.class_counts[mobile:]
-        known[grid, mobile] = Atlas.of(places, counts, world.reach, grid)
-    return known[grid, mobile]
+def numbers_of(points: np.ndarray, grid: int) -> np.ndarray:
+    """The numbers of grid points among all of them, ordered by x, then y; int64 [points]."""
+    return np.asarray(((points[:, 0] - 1) * grid + points[:, 1] - 1).astype(np.int64))
 
 
-def choose_by_distance(
-    atlas: Atlas,
-    here: np.ndarray,
-    own: np.ndarray,
-    known: np.ndarray,
-    draw: float,
-    crowd: Crowd | None = None,
-) -> np.ndarray:
-    """A grid point drawn with probability d(L) / sum of d over all grid points (Reza et al., Eqs. 5 and 6).
-
-    Uniform where all distances are 0. `draw` is uniform in [0, 1). A crowd discounts d(L) by its `fresh`, unless
-    it leaves nothing.
-    """
-    distance, elsewhere = mix_distances(atlas, here, own, known)
-    covered = float(distance.sum())
-    rest = elsewhere * atlas.uncovered
-    if crowd is not None:
-        flat = covered + rest == 0  # then all weights are equal
-        chosen = _discounted(
-            atlas, distance + 1 if flat else distance, 1.0 if flat else elsewhere, draw, crowd
-        )
-        if chosen is not None:
-            return chosen
-    if covered + rest == 0:
-        number = min(int(draw * atlas.grid**2), atlas.grid**2 - 1)
-        return np.array([number // atlas.grid + 1, number % atlas.grid + 1], dtype=np.float64)
-    target = draw * (covered + rest)
-    if target < covered or rest == 0:
-        return atlas.points[fall(distance, target)]
-    return atlas.uncovered_point(min(int((target - covered) / elsewhere), atlas.uncovered - 1))
-
-
-def _discounted(
-    atlas: Atlas, distance: np.ndarray, elsewhere: float, draw: float, crowd: Crowd
-) -> np.ndarray | None:
-    """A grid point by its discounted weight; None where every weight is 0.
-
-    Weights differ only at covered points and within two radio reaches of the crowd; all others weigh `elsewhere`.
-    """
-    around = atlas.uncovered_around(crowd.places, 2 * crowd.reach)
-    points = np.concatenate([atlas.points, around])
-    base = np.concatenate([distance, np.full(len(around), elsewhere)])
-    weights = base * crowd.fresh(points)
-    listed, left = float(weights.sum()), atlas.uncovered - len(around)
-    rest = elsewhere * left
-    if listed + rest == 0:
-        return None
-    target = draw * (listed + rest)
-    if target < listed or rest == 0:
-        return np.asarray(points[fall(weights, target)])
-    return atlas.uncovered_beyond(around, min(int((target - listed) / elsewhere), left - 1))
-
-
-def choose_centre(
-    atlas: Atlas,
-    centres: np.ndarray,
-    here: np.ndarray,
-    own: np.ndarray,
-    known: np.ndarray,
-    draw: float,
-    crowd: Crowd | None = None,
-) -> np.ndarray:
-    """A cluster centre drawn with probability d / sum of d over the centres (Reza et al., Eq. 9; Jahani et al.,
-    Eq. 13). Uniform over the centres where all distances are 0. A crowd discounts d as for `choose_by_distance`.
-    """
-    distance, _ = mix_distances(atlas, here, own, known)
-    # Every centre covers somebody, so it is among the covered points.
-    weights = np.array([0.0 if (row := atlas.row(centre)) is None else distance[row] for centre in centres])
-    return choose_point(centres, weights, draw, crowd)
-
-
-def fly(
-    here: np.ndarray, destination: np.ndarray, max_step: float, grid: int, approach: Approach, draw: float
-) -> np.ndarray:
-    """Where a client gets to in one round: its destination, or as near to it as `max_step` allows.
-
-    "nearest": the grid point within reach that is nearest to the destination (Reza et al., Eq. 7), ties by
-    `draw`, uniform in [0, 1). "on_line": the one nearest to the point `max_step` along the straight way there
-    ("along the route", "along that direction": the papers' words, not always the arg min of the equation).
-    """
-    way = destination - here
-    length = float(np.hypot(*way))
-    if length <= max_step:
-        return destination
-    goal = destination if approach == "nearest" else here + way * (max_step / length)
-    candidates = within(here, max_step, grid)
-    gap = ((candidates - goal) ** 2).sum(axis=1)
-    return pick(candidates[gap <= gap.min() * (1 + 1e-12)], draw)
+def points_at(numbers: int | np.ndarray, grid: int) -> np.ndarray:
+    """The grid points of given numbers, float64 [2] or [points, 2]."""
+    return np.array([numbers // grid + 1, numbers % grid + 1], dtype=np.float64).T
 
 
 @dataclass(frozen=True)
-class GridGround:
-    """Flights over grid points, all of which are survey points: see `Ground`."""
+class GridTargets(Targets):
+    """All points of a grid: those that are listed with their weights, and all others, each weighing `elsewhere`."""
 
-    atlas: Atlas
-    reach: float
+    elsewhere: float
+    grid: int
+
+    @override
+    def total(self) -> float:
+        return super().total() + self.elsewhere * self._unlisted
+
+    @override
+    def discounted(self, others: OtherTargets) -> GridTargets:
+        if self.total() == 0:
+            return replace(self, weights=np.ones(len(self.weights)), elsewhere=1.0).discounted(others)
+        # Only points within two radio reaches of the others lose anything: these join the list.
+        near = [numbers_of(within(place, 2 * others.reach, self.grid), self.grid) for place in others.places]
+        joining = np.setdiff1d(np.concatenate(near), numbers_of(self.points, self.grid))
+        points = np.concatenate([self.points, points_at(joining, self.grid)])
+        weights = np.concatenate([self.weights, np.full(len(joining), self.elsewhere)])
+        return replace(self, points=points, weights=weights * others.unserved(points))
+
+    @override
+    def at(self, target: float) -> np.ndarray:
+        listed = float(self.weights.sum())
+        if target < listed or self.elsewhere * self._unlisted == 0:
+            return super().at(target)
+        number = min(int((target - listed) / self.elsewhere), self._unlisted - 1)
+        # Before the k-th of the listed points lie cells[k] - k others.
+        cells = np.sort(numbers_of(self.points, self.grid))
+        before = cells - np.arange(len(cells))
+        return points_at(number + int(np.searchsorted(before, number, side="right")), self.grid)
+
+    @override
+    def uniform(self, value: float) -> np.ndarray:
+        return points_at(min(int(value * self.grid**2), self.grid**2 - 1), self.grid)
+
+    @property
+    def _unlisted(self) -> int:
+        return self.grid**2 - len(self.points)
+
+
+@dataclass(frozen=True)
+class GridTerrain:
+    """A grid, all points of which are survey points."""
+
+    grid: int
+    places: np.ndarray
+    coverage: CoverageMap
     max_step: float
     approach: Approach
 
     @property
     def survey_points(self) -> int:
-        """See `Ground`."""
-        return self.atlas.grid**2
+        """All points of the grid."""
+        return self.grid**2
 
     def survey_point(self, number: int) -> np.ndarray:
-        """See `Ground`."""
-        return np.array([number // self.atlas.grid + 1, number % self.atlas.grid + 1], dtype=np.float64)
+        """The point of this number, by x, then y."""
+        return points_at(number, self.grid)
 
     def view(self, here: np.ndarray) -> np.ndarray:
-        """See `Ground`."""
-        return self.atlas.numbers(within(here, self.reach, self.atlas.grid))
-
-    def near(self, here: np.ndarray) -> np.ndarray:
-        """See `Ground`."""
-        return np.asarray(np.hypot(*(self.atlas.places - here).T) <= self.reach)
+        """The numbers of the points within radio reach."""
+        return numbers_of(within(here, self.coverage.reach, self.grid), self.grid)
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
-        """See `Ground`: as the mobility kind "random"."""
-        return pick(within(here, self.max_step, self.atlas.grid), draw)
+        """Any point within `max_step`, as the mobility kind "random" does."""
+        return pick(within(here, self.max_step, self.grid), draw)
 
     def fly(self, here: np.ndarray, destination: np.ndarray, draw: float) -> np.ndarray:
-        """See `Ground` and the function `fly`."""
-        return fly(here, destination, self.max_step, self.atlas.grid, self.approach, draw)
+        """The destination, or as near to it as `max_step` allows.
+
+        "nearest": the grid point within reach that is nearest to the destination (Reza et al., Eq. 7), ties by
+        `draw`. "on_line": the one nearest to the point `max_step` along the straight way there ("along the route",
+        "along that direction": the papers' words, not always the arg min of the equation).
+        """
+        way = destination - here
+        length = float(np.hypot(*way))
+        if length <= self.max_step:
+            return destination
+        goal = destination if self.approach == "nearest" else here + way * (self.max_step / length)
+        candidates = within(here, self.max_step, self.grid)
+        gap = ((candidates - goal) ** 2).sum(axis=1)
+        return pick(candidates[gap <= gap.min() * (1 + 1e-12)], draw)
+
+    def everywhere(self, flyer: Flyer) -> GridTargets:
+        """All grid points L, weighed by d(L): Reza et al., Eqs. 5 and 6."""
+        here = self.coverage.mix_here(flyer)
+        elsewhere = float(np.linalg.norm(class_mix(flyer.own) - here))
+        return GridTargets(self.coverage.points, self.coverage.distances(flyer, here), elsewhere, self.grid)
+
+    def seats(self) -> np.ndarray:
+        """The row of each static client's own place among the points of the coverage, int64 [statics]."""
+        own, points = (numbers_of(some, self.grid) for some in (self.coverage.places, self.coverage.points))
+        return np.searchsorted(points, own)
+
+
+class OverGrid(Part):
+    """The terrain of a steered mobility: the points of a square grid."""
+
+    grid: int = GRID
+    mobile: int = MOBILE
+    max_step: float = MAX_STEP
+    approach: Approach = field("nearest", "where a flight longer than max_step gets to in a round")
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """The first grid point and the last."""
+        return (1.0, 1.0, float(self.grid), float(self.grid))
+
+    def groups(self, world: World) -> np.ndarray:
+        """`mobile` for the first by index, `static` for the rest."""
+        return mobile_groups(world, self.mobile)
+
+    def terrain(self, world: World) -> GridTerrain:
+        """What the mobile clients fly over, found once a world: static clients stay where they are."""
+        return world.derived((self, "terrain"), lambda: self._terrain(world))
+
+    def _terrain(self, world: World) -> GridTerrain:
+        places, counts = grid_places(world, self.grid), world.class_counts[self.mobile :]
+        coverage = CoverageMap.of_grid(places[self.mobile :], counts, world.reach, self.grid)
+        return GridTerrain(self.grid, places, coverage, self.max_step, self.approach)
+
+    def centres_of(self, world: World, known: np.ndarray, ties: Ties, centres: Centres) -> np.ndarray:
+        """The cluster centres, as rows of the coverage, for those who know the static clients in `known`.
+
+        A greedy cover of them (Reza et al., Alg. 1; Jahani et al., Alg. 3). centres = "grid": any grid point;
+        "clients": all but the first only where a known client not yet covered is (the text of both papers).
+        """
+
+        def find() -> np.ndarray:
+            terrain, draws = self.terrain(world), stream(world.seed, "clusters")
+            seats = terrain.seats() if centres == "clients" else None
+            return terrain.coverage.centres(known, ties == "coverage", draws, seats)
+
+        return world.derived((self, "centres", known.tobytes()), find)
+
+
+class GridCentres(Part):
+    """The settings of cluster centres on a grid."""
+
+    ties: Ties = TIES
+    centres: Centres = field(
+        "grid",
+        "where centres may lie: any grid point (the algorithm), or only at uncovered clients (the text)",
+    )
 
 
 @register(
@@ -164,61 +182,16 @@ class GridGround:
     "dam",
     source="Reza et al., Sec. IV-B and IV-B1, Eqs. 4-8; Jahani et al., Sec. IV, Eqs. 9-12, Alg. 4",
 )
-class DAM(Part):
+class DAM(Steered, OverGrid):
     """Distribution-aware mobility: mobile clients fly to grid points where the mix of classes differs from here.
 
     The destination is drawn with probability proportional to the distance of the class mixes and kept until
     reached. The class mix at a point is that of the static clients within radio reach of it and the client itself.
     """
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
-    approach: Approach = field("nearest", "where a flight longer than max_step gets to in a round")
-    knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
-    warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
-
-    def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
-        mobile_groups(world, self.mobile)
-        return begin(self.ground(world), grid_places(world, self.grid), self.mobile, self.knowledge)
-
-    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
-        return flight(
-            state,
-            world,
-            round,
-            ground=self.ground(world),
-            knowledge=self.knowledge,
-            warm_up=self.warm_up,
-            choose=self.chooser(world),
-        )
-
-    def ground(self, world: World) -> GridGround:
-        """What the mobile clients fly over."""
-        atlas = atlas_of(world, self.grid, self.mobile)
-        return GridGround(atlas, world.reach, self.max_step, self.approach)
-
-    def chooser(self, world: World, discount: float = 0.0) -> Choose:
-        """How a destination is chosen; `discount` (0 to 1) of what others head for: see `Spread`."""
-        atlas = atlas_of(world, self.grid, self.mobile)
-
-        def choose(
-            m: int, here: np.ndarray, known: np.ndarray, draw: float, others: np.ndarray
-        ) -> np.ndarray:
-            crowd = Crowd.of(others, world.reach, discount)
-            return choose_by_distance(atlas, here, world.class_counts[m], known, draw, crowd)
-
-        return choose
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
-        return (1.0, 1.0, float(self.grid), float(self.grid))
-
-    def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
-        return mobile_groups(world, self.mobile)
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """All grid points."""
+        return self.terrain(world).everywhere(flyer)
 
 
 @register(
@@ -226,82 +199,17 @@ class DAM(Part):
     "dcm",
     source="Reza et al., Sec. IV-B2, Alg. 1, Eq. 9; Jahani et al., Sec. IV-B2, Alg. 3, Eq. 13",
 )
-class DCM(Part):
+class DCM(Steered, GridCentres, OverGrid):
     """Distribution-aware cluster-centre mobility: as DAM, but only centres of the static clients' clusters.
 
     The clusters are a greedy cover of the static clients by discs of the radio reach.
     """
 
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
-    approach: Approach = field("nearest", "where a flight longer than max_step gets to in a round")
-    ties: Ties = field(
-        "coverage",
-        "equal centres: the one that covers most of all (Reza et al.), or at random (Jahani et al.)",
-    )
-    centres: Literal["grid", "clients"] = field(
-        "grid",
-        "where centres may lie: any grid point (the algorithm), or only at uncovered clients (the text)",
-    )
-    knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
-    warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """The cluster centres: Reza et al., Eq. 9; Jahani et al., Eq. 13."""
+        centres = self.centres_of(world, flyer.known, self.ties, self.centres)
+        return self.terrain(world).coverage.targets(flyer, centres)
 
-    def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`. Raises InputError where there is no static client: DCM has no destination then."""
-        mobile_groups(world, self.mobile)
-        state = begin(self.ground(world), grid_places(world, self.grid), self.mobile, self.knowledge)
-        if self.mobile and self.mobile == world.clients:
-            raise InputError(
-                f"mobility.mobile = {self.mobile}: all {world.clients} clients move, and dcm needs static ones to "
-                f"fly to; allowed is 0 to {world.clients - 1}"
-            )
-        return state
-
-    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
-        return flight(
-            state,
-            world,
-            round,
-            ground=self.ground(world),
-            knowledge=self.knowledge,
-            warm_up=self.warm_up,
-            choose=self.chooser(world),
-        )
-
-    def ground(self, world: World) -> GridGround:
-        """What the mobile clients fly over."""
-        atlas = atlas_of(world, self.grid, self.mobile)
-        return GridGround(atlas, world.reach, self.max_step, self.approach)
-
-    def chooser(self, world: World, discount: float = 0.0) -> Choose:
-        """How a destination is chosen; `discount` (0 to 1) of what others head for: see `Spread`."""
-        atlas = atlas_of(world, self.grid, self.mobile)
-
-        def choose(
-            m: int, here: np.ndarray, known: np.ndarray, draw: float, others: np.ndarray
-        ) -> np.ndarray:
-            crowd = Crowd.of(others, world.reach, discount)
-            return choose_centre(
-                atlas, self.clusters(world, known), here, world.class_counts[m], known, draw, crowd
-            )
-
-        return choose
-
-    def clusters(self, world: World, known: np.ndarray | None = None) -> np.ndarray:
-        """The cluster centres for those who know the static clients in `known` (all, if None); [clusters, 2]."""
-        known = np.ones(world.clients - self.mobile, dtype=bool) if known is None else known
-        atlas, draws = atlas_of(world, self.grid, self.mobile), stream(world.seed, "clusters")
-        key = ("grid", self.grid, self.mobile, self.ties, self.centres, known.tobytes())
-        return remembered_centres(
-            world, key, lambda: cluster_centres(atlas, known, self.ties, self.centres, draws)
-        )
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
-        return (1.0, 1.0, float(self.grid), float(self.grid))
-
-    def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
-        return mobile_groups(world, self.mobile)
+    @override
+    def needs_static(self) -> str:
+        return self.kind

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
-import numpy as np
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.mobility.steered.candidate_coverage import Drawn
-from fedroam.mobility.steered.flights import Knowledge, flight
-from fedroam.mobility.steered.grid import DAM, DCM, Approach, Ties
-from fedroam.mobility.steered.rectangle import DAMContinuous, DCMContinuous
-from fedroam.mobility.world import Paths, State, World
+from fedroam.mobility.steered.coverage import Flyer
+from fedroam.mobility.steered.grid import Centres, GridCentres, OverGrid
+from fedroam.mobility.steered.policy import Steered, Ties
+from fedroam.mobility.steered.rectangle import OverRectangle, RectangleCentres
+from fedroam.mobility.steered.targets import Targets
+from fedroam.mobility.world import World
 
-Base = Literal["dam", "dcm"]
+
+class Discount(Part):
+    """The base rule of steered clients that look at each other, and how much they do."""
+
+    base: Literal["dam", "dcm"] = field("dcm", "the rule whose targets are discounted")
+    discount: float = field(
+        1.0, "how much a target loses that another serves wholly: 0 nothing, 1 all", ge=0, le=1
+    )
 
 
 @register("mobility", "spread", source="ours; the base rules are those of Reza et al., Sec. IV-B")
-class Spread(Part):
+class Spread(Steered, GridCentres, OverGrid, Discount):
     """Steered clients that discount a target by how much of its surroundings others will serve anyway.
 
     The base rule (`dam` or `dcm`) draws a target L with a weight w(L). Whoever flies to L serves the clients within
@@ -37,104 +44,45 @@ class Spread(Part):
     `knowledge` of static clients: two numbers a flight, not counted as traffic.
     """
 
-    base: Base = field("dcm", "the rule whose targets are discounted")
-    discount: float = field(
-        1.0, "how much a target loses that another serves wholly: 0 nothing, 1 all", ge=0, le=1
-    )
-    grid: int = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
-    approach: Approach = field("nearest", "where a flight longer than max_step gets to in a round")
     ties: Ties = field("coverage", "equal centres of base = 'dcm': see there")
-    centres: Literal["grid", "clients"] = field("grid", "where centres of base = 'dcm' may lie: see there")
-    knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
-    warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
+    centres: Centres = field("grid", "where centres of base = 'dcm' may lie: see there")
 
-    def rule(self) -> DAM | DCM:
-        """The base rule with the same settings."""
-        kind: type[DAM] | type[DCM] = DAM if self.base == "dam" else DCM
-        return kind(**{name: getattr(self, name) for name in kind.model_fields})
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """Those of the base rule."""
+        terrain = self.terrain(world)
+        if self.base == "dam":
+            return terrain.everywhere(flyer)
+        centres = self.centres_of(world, flyer.known, self.ties, self.centres)
+        return terrain.coverage.targets(flyer, centres)
 
-    def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
-        return self.rule().start(world)
+    @override
+    def avoidance(self) -> float:
+        return self.discount
 
-    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
-        rule = self.rule()
-        return flight(
-            state,
-            world,
-            round,
-            ground=rule.ground(world),
-            knowledge=self.knowledge,
-            warm_up=self.warm_up,
-            choose=rule.chooser(world, self.discount),
-        )
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
-        return self.rule().bounds()
-
-    def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
-        return self.rule().groups(world)
+    @override
+    def needs_static(self) -> str:
+        return "dcm" if self.base == "dcm" else ""
 
 
 @register("mobility", "spread_continuous", source="ours; the base rules are after Reza et al., Sec. IV-B")
-class SpreadContinuous(Part):
+class SpreadContinuous(Steered, RectangleCentres, OverRectangle, Discount):
     """Steered clients that do not all fly to the same place, in a continuous rectangle.
 
     The rule is that of `spread`; the base rules are `dam_continuous` and `dcm_continuous`.
     """
 
-    base: Base = field("dcm", "the rule whose targets are discounted")
-    discount: float = field(
-        1.0, "how much a target loses that another serves wholly: 0 nothing, 1 all", ge=0, le=1
-    )
-    width: float = field(500.0, "extent of the world along x (w)", unit="m", gt=0, allow_inf_nan=False)
-    height: float = field(500.0, "extent of the world along y (h)", unit="m", gt=0, allow_inf_nan=False)
-    points: int = field(
-        1000,
-        "how many candidate points (without meaning for intersections), and survey points",
-        ge=1,
-        le=10**6,
-    )
-    candidates: Drawn = field("halton", "how candidate points are drawn")
-    mobile: int = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
-    max_step: float = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
     ties: Ties = field("coverage", "equal centres of base = 'dcm': see dcm_continuous")
-    knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
-    warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
 
-    def rule(self) -> DAMContinuous | DCMContinuous:
-        """The base rule with the same settings."""
-        kind: type[DAMContinuous] | type[DCMContinuous] = (
-            DAMContinuous if self.base == "dam" else DCMContinuous
-        )
-        return kind(**{name: getattr(self, name) for name in kind.model_fields})
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """Those of the base rule."""
+        if self.base == "dam":
+            return self.every_candidate(world, flyer)
+        return self.terrain(world).coverage.targets(flyer, self.centres_of(world, flyer.known, self.ties))
 
-    def start(self, world: World) -> dict[str, np.ndarray]:
-        """See `Mobility.start`."""
-        return self.rule().start(world)
+    @override
+    def avoidance(self) -> float:
+        return self.discount
 
-    def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
-        """See `Mobility.step`."""
-        rule = self.rule()
-        return flight(
-            state,
-            world,
-            round,
-            ground=rule.ground(world),
-            knowledge=self.knowledge,
-            warm_up=self.warm_up,
-            choose=rule.chooser(world, self.discount),
-        )
-
-    def bounds(self) -> tuple[float, float, float, float]:
-        """See `Mobility.bounds`."""
-        return self.rule().bounds()
-
-    def groups(self, world: World) -> np.ndarray:
-        """See `Mobility.groups`."""
-        return self.rule().groups(world)
+    @override
+    def needs_static(self) -> str:
+        return "dcm_continuous" if self.base == "dcm" else self.candidates_need_static()

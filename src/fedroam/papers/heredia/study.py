@@ -24,131 +24,11 @@ others a little more cautious.
 
 from __future__ import annotations
 
-from fedroam.papers.heredia.tables import (
-    ALPHAS,
-    BOTH,
-    FIGURES,
-    SHARES,
-    TABLES,
-    VARIANTS,
-    Alpha,
-    advantage,
-    chosen_over,
-    cost,
-    gain,
-    late,
-    met_high,
-    met_low,
-    name,
-)
-from fedroam.study.claims import Claim, all_of, equal, falls, order, over, rises, under
-from fedroam.study.study import Scale, Study
-from fedroam.study.values import Value, average
-
-
-def _mean_advantage(alpha: Alpha = None, iid: bool = False, shares: tuple[float, ...] = BOTH) -> Value:
-    return average(advantage.of(name(share, alpha, iid)) for share in shares)
-
-
-def _mean_cost(*shares: float, alpha: Alpha = 1.0) -> Value:
-    return average(cost(share, alpha) for share in shares)
-
-
-CLAIMS = (
-    Claim(
-        "more-is-better",
-        "The more high-mobility clients there are, the higher the accuracy.",
-        rises({share: late.of(name(share)) for share in SHARES}),
-        source="Sec. 6.2, Table 1",
-    ),
-    Claim(
-        "diminishing-returns",
-        "Returns diminish: the step from p = 0 to 40 % brings more than the equally long one from 60 % to 100 %.",
-        order(gain(0.4, measure=late), late.of(name(1.0)) - late.of(name(0.6))),
-        source="Sec. 6.2, Figs. 3 and 4",
-    ),
-    Claim(
-        "fast-ones-ahead",
-        "High-mobility clients are ahead of low-mobility ones, on average over p.",
-        over(_mean_advantage(), 0),
-        source="Sec. 6.3, Table 2",
-    ),
-    Claim(
-        "gap-shrinks",
-        "The more high-mobility clients there are, the smaller is their advantage.",
-        falls({share: advantage.of(name(share)) for share in BOTH}),
-        source="Sec. 6.3, Table 2",
-    ),
-    Claim(
-        "naive-weights-lose",
-        "Averaging by shares of speed (alpha = 1) loses accuracy, on average over p.",
-        over(_mean_cost(*SHARES), 0),
-        source="Sec. 6.4, Table 4",
-    ),
-    Claim(
-        "most-near-20-percent",
-        "It loses most around p = 20 %: more for p from 5 % to 40 % than for p = 0, and more than for p from 60 %.",
-        all_of(
-            [
-                order(_mean_cost(0.05, 0.2, 0.4), _mean_cost(0.0)),
-                order(_mean_cost(0.05, 0.2, 0.4), _mean_cost(0.6, 0.8, 1.0)),
-            ]
-        ),
-        source="Sec. 6.4, Table 4",
-    ),
-    Claim(
-        "small-alpha-costs-nothing",
-        "Up to alpha = 0.4 accuracy stays that of plain averaging: with 0.4 within a point, on average over p.",
-        equal(average(late.of(name(p, 0.4)) for p in BOTH), average(late.of(name(p)) for p in BOTH), 1.0),
-        source="Sec. 6.4, Table 7",
-    ),
-    Claim(
-        "small-alpha-narrows-the-gap",
-        "With few high-mobility clients (p = 5 % and 20 %), alpha = 0.4 makes their advantage smaller.",
-        order(_mean_advantage(shares=(0.05, 0.2)), _mean_advantage(0.4, shares=(0.05, 0.2))),
-        source="Sec. 6.4, Table 3",
-    ),
-    Claim(
-        "iid-gains-less",
-        "With IID data movement brings much less: from p = 0 to 100 % not half as much.",
-        order(gain(1.0, measure=late), 2 * gain(1.0, iid=True, measure=late)),
-        source="Sec. 6.5, Tables 1 and 5",
-    ),
-    Claim(
-        "iid-gap-smaller",
-        "With IID data the advantage of high-mobility clients is much smaller: on average over p not half as large.",
-        order(_mean_advantage(), 2 * _mean_advantage(iid=True)),
-        source="Sec. 6.5, Tables 2 and 6",
-    ),
-    Claim(
-        "neighbours-even-out",
-        "High-mobility clients have more neighbours than low-mobility ones, by more at p = 5 % than at 80 %.",
-        all_of(
-            [
-                order(met_high.of(name(0.8)), met_low.of(name(0.8))),
-                order(
-                    met_high.of(name(0.05)) - met_low.of(name(0.05)),
-                    met_high.of(name(0.8)) - met_low.of(name(0.8)),
-                ),
-            ]
-        ),
-        source="App. B, Figs. 7 and 8",
-    ),
-    Claim(
-        "auto-more-accurate",
-        'With alpha = "auto" accuracy is higher than with plain averaging and with each fixed alpha, on average '
-        "over p.",
-        all_of([over(chosen_over(alpha), 0) for alpha in (None, *ALPHAS)]),
-        source="not in the paper, which leaves the choice of alpha open (Sec. 8)",
-    ),
-    Claim(
-        "auto-evens-out-more",
-        'With alpha = "auto" the advantage of high-mobility clients is smaller than with plain averaging and with each '
-        "fixed alpha, on average over p.",
-        all_of([under(chosen_over(alpha, advantage), 0) for alpha in (None, *ALPHAS)]),
-        source="not in the paper, which leaves the choice of alpha open (Sec. 8)",
-    ),
-)
+from fedroam.papers.heredia.claims import CLAIMS
+from fedroam.papers.heredia.figures import FIGURES
+from fedroam.papers.heredia.runs import ALPHAS, RUNS, SHARES, variant
+from fedroam.papers.heredia.tables import TABLES
+from fedroam.study.study import Scale, Study, declared
 
 SCALES = {
     "quick": Scale(
@@ -172,8 +52,8 @@ SCALES = {
             "or 100 %, in Table 7.",
         ),
         without=(
-            *(name(share, alpha, iid=True) for share in SHARES for alpha in ALPHAS),
-            *(name(share, alpha) for share in (0.0, 1.0) for alpha in ALPHAS[:-1]),
+            *(variant(share, alpha, iid=True) for share in SHARES for alpha in ALPHAS),
+            *(variant(share, alpha) for share in (0.0, 1.0) for alpha in ALPHAS[:-1]),
         ),
     ),
     "full": Scale(seeds=3),
@@ -186,7 +66,7 @@ STUDY = Study(
     about="Does movement help, who profits, and do weights by speed close the gap between fast and slow clients? "
     "Declared before it was run; run at scale quick, not in full yet.",
     base="heredia",
-    variants=VARIANTS,
+    variants=declared(RUNS),
     scales=SCALES,
     tables=TABLES,
     figures=FIGURES,

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import math
 
-from fedroam.papers.jahani.runs import (
-    ALL_MOBILE,
-    ALPHAS,
-    CIFAR_LARGE,
-    CIFAR_SMALL,
-    FEW_MOBILE,
-    FEW_RADII,
-    LARGE,
-    LARGE_AXES,
-    LARGEST,
-    MAP_MOBILE,
-    NETWORK_SETTINGS,
-    RUNS,
-    above_share,
-    common,
-)
-from fedroam.papers.steered_variants import LABELS, MOVING, STATIC, STEERED, about
-from fedroam.study.claims import Beyond, Claim, Test, all_of, equal, falls, order, rises, under
-from fedroam.study.measures import best, final, later_half, smallest_b
+from fedroam.papers.jahani import runs
+from fedroam.papers.jahani.runs import RUNS, above_share, common, drop
+from fedroam.papers.steered_variants import ALL, FEW, LABELS, MOVING, STATIC, STEERED, about
+from fedroam.study.claims import Claim, Test, all_of, each_over, equal, falls, order, over, rises, under
+from fedroam.study.measures import best, later_half, smallest_b
 from fedroam.study.values import Value, average
 
 # Gains over random movement with 5 mobile clients (points), by alpha and pattern.
@@ -34,7 +20,7 @@ def ahead(first: str, second: str) -> Test:
     """One pattern ahead of another over the later half of the run, averaged over figure 2 and Table II."""
     return order(
         *(
-            average(RUNS.of(later_half, p, mobile=m, alpha=a) for m in (3, 5) for a in ALPHAS)
+            average(RUNS.of(later_half, p, mobile=m, alpha=a) for m in (3, 5) for a in runs.ALPHAS)
             for p in (first, second)
         )
     )
@@ -45,11 +31,6 @@ def moving(**settings: float) -> Value:
     return average(RUNS.of(best, p, **settings) for p in MOVING)
 
 
-def drop(pattern: str) -> Value:
-    """Final accuracy that more heterogeneous data cost, with 3 mobile clients."""
-    return RUNS.of(final, pattern, mobile=3, alpha=0.1) - RUNS.of(final, pattern, mobile=3, alpha=0.05)
-
-
 def speed_gain(mobile: int) -> Value:
     """What unlimited instead of the shortest moves bring clients that move at random, at Rc = 3."""
     fast, slow = (RUNS.of(best, "random", mobile=mobile, step=step) for step in (math.inf, 1.0))
@@ -58,7 +39,18 @@ def speed_gain(mobile: int) -> Value:
 
 def over_map(step: float) -> Value:
     """Highest accuracy at Rc = 3 and one Rm, averaged over the numbers of clients that move at random."""
-    return average(RUNS.of(best, "random", mobile=m, step=step) for m in MAP_MOBILE)
+    return average(RUNS.of(best, "random", mobile=m, step=step) for m in runs.MAP_MOBILE)
+
+
+def _radii_needed(mobile: int, dcm: float, random: float) -> Test:
+    """DCM comes to 90 % of the fully connected graph at one Rc, random movement not there, but at a larger one."""
+    return all_of(
+        [
+            over(above_share("dcm", mobile=mobile, radius=dcm)),
+            under(above_share("random", mobile=mobile, radius=dcm)),
+            over(above_share("random", mobile=mobile, radius=random)),
+        ]
+    )
 
 
 IN_FIGURE_2 = (
@@ -89,7 +81,7 @@ IN_FIGURE_2 = (
             about((RUNS.gain(p, alpha=alpha), GAINS[alpha, p]) for p in STEERED),
             "Sec. V-B2",
         )
-        for alpha in ALPHAS
+        for alpha in runs.ALPHAS
     ),
     Claim(
         "steering-limits-the-drop",
@@ -108,19 +100,19 @@ IN_FIGURE_3 = (
     Claim(
         "more-mobile-is-better",
         "The more clients move, the higher the accuracy (mean of random, DAM and DCM).",
-        rises({m: moving(mobile=m) for m in FEW_MOBILE}),
+        rises({m: moving(mobile=m) for m in FEW["mobile"]}),
         "Fig. 3a",
     ),
     Claim(
         "gains-grow-with-numbers",
         "The gains of DAM and DCM over random movement grow with the number of mobile clients.",
-        rises({m: average(RUNS.gain(p, measure=best, mobile=m) for p in STEERED) for m in FEW_MOBILE}),
+        rises({m: average(RUNS.gain(p, measure=best, mobile=m) for p in STEERED) for m in FEW["mobile"]}),
         "Sec. V-B4",
     ),
     Claim(
         "gap-widens-as-radius-falls",
         "The smaller the communication radius, the wider the gap between static and moving clients.",
-        falls({r: moving(radius=r) - RUNS.of(best, STATIC, radius=r) for r in FEW_RADII}),
+        falls({r: moving(radius=r) - RUNS.of(best, STATIC, radius=r) for r in FEW["radius"]}),
         "Sec. V-B4",
     ),
     Claim(
@@ -138,7 +130,7 @@ IN_FIGURE_3 = (
     Claim(
         "ahead-at-small-steps",
         "Even with a small Rm, DAM and DCM are ahead of random movement.",
-        all_of([Beyond(RUNS.gain(p, measure=best, step=1.0)) for p in STEERED]),
+        each_over(RUNS.gain(p, measure=best, step=1.0) for p in STEERED),
         "Sec. V-B4",
     ),
 )
@@ -160,25 +152,13 @@ IN_THRESHOLDS = (
     Claim(
         "radius-3-mobile",
         "With 3 mobile clients DCM reaches 90 % of the fully connected graph at Rc = 4, random movement not before 5.",
-        all_of(
-            [
-                Beyond(above_share("dcm", mobile=3, radius=4.0)),
-                under(above_share("random", mobile=3, radius=4.0), 0),
-                Beyond(above_share("random", mobile=3, radius=5.0)),
-            ]
-        ),
+        _radii_needed(3, dcm=4.0, random=5.0),
         "Fig. 4a",
     ),
     Claim(
         "radius-5-mobile",
         "With 5 mobile clients DCM reaches it at Rc = 3, random movement not before 4.",
-        all_of(
-            [
-                Beyond(above_share("dcm", mobile=5, radius=3.0)),
-                under(above_share("random", mobile=5, radius=3.0), 0),
-                Beyond(above_share("random", mobile=5, radius=4.0)),
-            ]
-        ),
+        _radii_needed(5, dcm=3.0, random=4.0),
         "Fig. 4b",
     ),
     Claim(
@@ -190,17 +170,17 @@ IN_THRESHOLDS = (
     Claim(
         "dcm-with-4-at-radius-3",
         "At Rc = 3 DCM reaches it with 4 mobile clients.",
-        Beyond(above_share("dcm", mobile=4)),
+        over(above_share("dcm", mobile=4)),
         "Fig. 5c, 5d",
     ),
     Claim(
         "fewer-mobile-at-radius-4",
         "At Rc = 4 DCM needs fewer mobile clients than random movement (tested: with equally many it is ahead, "
         "averaged over 1 to 8 of them, at Rm = 5 and unconstrained).",
-        Beyond(
+        over(
             average(
                 RUNS.gain("dcm", measure=best, mobile=m, radius=4.0, step=step)
-                for m in ALL_MOBILE
+                for m in ALL["mobile"]
                 for step in (5.0, math.inf)
             )
         ),
@@ -237,35 +217,29 @@ IN_OTHER_NETWORKS = tuple(
         f"generalises-{network.name}",
         f"On {'CIFAR-10' if network.settings else 'MNIST'} with {network.clients} clients on {network.side} x "
         f"{network.side}, {LABELS['dam']} and {LABELS['dcm']} are ahead of random movement.",
-        all_of(
-            [
-                Beyond(RUNS.gain(p, measure=later_half, network=network, **NETWORK_SETTINGS[network.name]))
-                for p in STEERED
-            ]
+        each_over(
+            RUNS.gain(p, measure=later_half, network=network, **runs.NETWORK_SETTINGS[network.name])
+            for p in STEERED
         ),
         "Fig. 7",
     )
-    for network in (CIFAR_SMALL, CIFAR_LARGE, LARGE, LARGEST)
+    for network in (runs.CIFAR_SMALL, runs.CIFAR_LARGE, runs.LARGE, runs.LARGEST)
 )
 IN_LARGER_NETWORKS = tuple(
     Claim(
         f"dcm-needs-less-{network.name}",
         f"With {network.clients} clients on {network.side} x {network.side}, DCM needs a smaller Rc and fewer mobile "
         "clients than random movement (tested: at equal Rc, and with equally many, it is ahead on average).",
-        all_of(
-            [
-                Beyond(
-                    average(
-                        RUNS.gain("dcm", measure=best, network=network, **{**common(network), key: value})
-                        for value in values
-                    )
-                )
-                for key, values in LARGE_AXES.items()
-            ]
+        each_over(
+            average(
+                RUNS.gain("dcm", measure=best, network=network, **{**common(network), key: value})
+                for value in values
+            )
+            for key, values in runs.LARGE_AXES.items()
         ),
         "Fig. 8",
     )
-    for network in (LARGE, LARGEST)
+    for network in (runs.LARGE, runs.LARGEST)
 )
 CLAIMS = (
     *IN_FIGURE_2,

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from fedroam.papers.mocfl.effects import AS_FEDGH, AT_64, BATCH, PART, PARTS
+from fedroam.papers.mocfl.measures import (
+    AS_FEDGH,
+    AT_64,
+    BATCH,
+    PART,
+    PARTS,
+    ahead,
+    best,
+    drop,
+    fluctuation,
+    late,
+    part_brings,
+)
 from fedroam.papers.mocfl.runs import (
     ABLATIONS,
     BASELINES,
@@ -16,15 +28,9 @@ from fedroam.papers.mocfl.runs import (
     RATES,
     RIVALS,
     ROBUST,
-    ahead,
-    best,
-    drop,
-    fluctuation,
-    late,
-    name,
-    part_brings,
+    variant,
 )
-from fedroam.study.claims import Beyond, Claim, all_of, equal, order, over, size, under
+from fedroam.study.claims import Claim, all_of, each_over, equal, order, over, size, under
 from fedroam.study.values import Value, average
 
 MARGIN = 3.0  # points: what is robust loses less at CAR 0.5, what is not loses more
@@ -34,14 +40,14 @@ LATER = "added after the first run had been read"
 
 
 def _mean_best(kinds: tuple[str, ...], clients: int) -> Value:
-    return average(best.of(name(kind, clients)) for kind in kinds)
+    return average(best.of(variant(kind, clients)) for kind in kinds)
 
 
 def _first(clients: int) -> Claim:
     return Claim(
         f"first-{clients}",
         f"With {clients} clients, all active, MoCFL has the highest accuracy of the eight methods (best round).",
-        all_of([over(ahead("mocfl", rival, clients), 0) for rival in RIVALS]),
+        each_over(ahead("mocfl", rival, clients) for rival in RIVALS),
         source="Sec. 4.1, Table 1",
     )
 
@@ -50,7 +56,7 @@ def _first_late(clients: int) -> Claim:
     return Claim(
         f"first-late-{clients}",
         f"The same with {clients} clients over the last ten rounds, which are not chosen on test data.",
-        all_of([over(ahead("mocfl", rival, clients, late), 0) for rival in RIVALS]),
+        each_over(ahead("mocfl", rival, clients, late) for rival in RIVALS),
         source=f"{_OURS}: a fairer number",
     )
 
@@ -59,7 +65,7 @@ def _against(baseline: str) -> Claim:
     return Claim(
         f"mocfl-beats-{baseline}",
         f"MoCFL is above {BASELINES[baseline]} with 10 and with 50 clients, all active (last ten rounds).",
-        all_of([over(ahead("mocfl", baseline, n, late), 0) for n in RATES]),
+        each_over(ahead("mocfl", baseline, n, late) for n in RATES),
         source=f"{_OURS}: a method that does not is of no use to its users",
     )
 
@@ -68,7 +74,7 @@ def _part(key: str, text: str, source: str) -> Claim:
     return Claim(
         f"{key.removeprefix('no-').removeprefix('own-')}-helps",
         f"{text} MoCFL is better than {ABLATIONS[key][0]} (10 clients, last ten rounds, mean of CAR 1.0 and 0.5).",
-        over(part_brings(key), 0),
+        over(part_brings(key)),
         source=source,
     )
 
@@ -78,7 +84,7 @@ def _part_matched(key: str) -> Claim:
         f"{key.removeprefix('no-').removeprefix('own-')}-helps-as-fedgh",
         f"With FedGH's server and start, too, MoCFL is better than {ABLATIONS[key][0]} (10 clients, all active, last "
         "ten rounds).",
-        over(PART[PARTS[key]](FEW, late), 0),
+        over(PART[PARTS[key]](FEW, late)),
         source=_OURS,
         family=LATER,
     )
@@ -93,14 +99,14 @@ CLAIMS = (
         "far-above-static-methods",
         "MoCFL improves accuracy by 5 to 19 points over the other methods: by more than 5 over their mean, with 10 and "
         "with 50 clients (best round).",
-        all_of([size(best.of(name("mocfl", n)), _mean_best(RIVALS, n), 5.0) for n in RATES]),
+        all_of([size(best.of(variant("mocfl", n)), _mean_best(RIVALS, n), 5.0) for n in RATES]),
         source="Sec. 1, Table 1; the mean is our reading",
     ),
     Claim(
         "personalised-ahead",
         "FedAvgDBE, FedProto, GPFL, FedGH and MoCFL are each ahead of FedAvg, FedProx and MOON, with 10 and with 50 "
         "clients (best round).",
-        all_of([over(ahead(p, one, n), 0) for n in RATES for p in PERSONAL for one in ONE_MODEL]),
+        each_over(ahead(p, one, n) for n in RATES for p in PERSONAL for one in ONE_MODEL),
         source="Sec. 4.1, Table 1",
     ),
     Claim(
@@ -112,60 +118,57 @@ CLAIMS = (
     Claim(
         "mocfl-robust-10",
         "With 10 clients MoCFL loses about one point at CAR 0.5 (less than 2; last ten rounds).",
-        equal(late.of(name("mocfl")), late.of(name("mocfl", rate=0.5)), ONE_POINT),
+        equal(late.of(variant("mocfl")), late.of(variant("mocfl", rate=0.5)), ONE_POINT),
         source="Sec. 4.2, Fig. 4; the margin is ours",
     ),
     Claim(
         "three-robust-10",
         "With 10 clients FedProto, GPFL and MoCFL are robust: at CAR 0.5 each stays within 3 points.",
-        all_of([equal(late.of(name(kind)), late.of(name(kind, rate=0.5)), MARGIN) for kind in ROBUST]),
+        all_of([equal(late.of(variant(kind)), late.of(variant(kind, rate=0.5)), MARGIN) for kind in ROBUST]),
         source="Sec. 4.2, Fig. 4; the margin is ours",
     ),
     Claim(
         "others-drop-10",
         "The others (FedAvg, FedProx, MOON, FedAvgDBE, FedGH) drop significantly at CAR 0.5: each by more than 3 "
         "points.",
-        all_of([Beyond(drop(kind), MARGIN) for kind in FRAGILE]),
+        each_over((drop(kind) for kind in FRAGILE), MARGIN),
         source="Sec. 4.2, Fig. 4; the margin is ours",
     ),
     Claim(
         "mocfl-robust-50",
         "With 50 clients MoCFL stays stable: at CAR 0.5 it is within 3 points of CAR 1.0.",
-        equal(late.of(name("mocfl", MANY)), late.of(name("mocfl", MANY, 0.5)), MARGIN),
+        equal(late.of(variant("mocfl", MANY)), late.of(variant("mocfl", MANY, 0.5)), MARGIN),
         source="Sec. 4.2, Fig. 3; the margin is ours",
     ),
     Claim(
         "first-under-churn",
         "At CAR 0.5, too, MoCFL has the highest accuracy, with 10 and with 50 clients (last ten rounds).",
-        all_of([over(ahead("mocfl", rival, n, late, 0.5), 0) for n in RATES for rival in RIVALS]),
+        each_over(ahead("mocfl", rival, n, late, 0.5) for n in RATES for rival in RIVALS),
         source="Sec. 4.2, Figs. 3 and 4",
     ),
     Claim(
         "gpfl-activity",
         "With 50 clients GPFL is slightly better where more are active (CAR 1.0 against 0.5).",
-        order(late.of(name("gpfl", MANY)), late.of(name("gpfl", MANY, 0.5))),
+        order(late.of(variant("gpfl", MANY)), late.of(variant("gpfl", MANY, 0.5))),
         source="Sec. 4.2, Fig. 3",
     ),
     Claim(
         "fedgh-fluctuates",
         "With 50 clients FedGH's accuracy fluctuates more than MoCFL's, at CAR 1.0 and 0.5.",
-        all_of([over(ahead("fedgh", "mocfl", MANY, fluctuation, rate), 0) for rate in (1.0, 0.5)]),
+        each_over(ahead("fedgh", "mocfl", MANY, fluctuation, rate) for rate in (1.0, 0.5)),
         source="Sec. 4.2, Fig. 3",
     ),
     Claim(
         "imbalance-hurts",
         "FedAvg is better on MNIST and on Fashion-MNIST, whose classes are balanced, than on UNSW-NB15.",
-        all_of([over(late.of(name("fedavg", data=d)) - late.of(name("fedavg")), 0) for d in MNIST_FEDAVG]),
+        each_over(late.of(variant("fedavg", data=d)) - late.of(variant("fedavg")) for d in MNIST_FEDAVG),
         source="App. B, Fig. 7",
     ),
     Claim(
         "imbalance-unsettles",
         "FedGH's accuracy fluctuates more on UNSW-NB15 than on MNIST and on Fashion-MNIST.",
-        all_of(
-            [
-                over(fluctuation.of(name("fedgh")) - fluctuation.of(name("fedgh", data=d)), 0)
-                for d in MNIST_FEDAVG
-            ]
+        each_over(
+            fluctuation.of(variant("fedgh")) - fluctuation.of(variant("fedgh", data=d)) for d in MNIST_FEDAVG
         ),
         source="App. B, Fig. 7",
     ),
@@ -177,13 +180,8 @@ CLAIMS = (
     Claim(
         "each-beats-local",
         "Each of the eight methods is above learning alone, with 10 and with 50 clients, all active (last ten rounds).",
-        all_of(
-            [
-                over(ahead(kind, "local", n, late), 0)
-                for n in RATES
-                for kind in METHODS
-                if kind in (*RIVALS, "mocfl")
-            ]
+        each_over(
+            ahead(kind, "local", n, late) for n in RATES for kind in METHODS if kind in (*RIVALS, "mocfl")
         ),
         source=_OURS,
     ),
@@ -191,7 +189,7 @@ CLAIMS = (
         "above-fedgh-as-fedgh",
         "Where the server takes one pair a step for both and all start equally, as in FedGH, MoCFL is above FedGH, "
         "with 10 and with 50 clients, all active (last ten rounds).",
-        all_of([over(AS_FEDGH(n, late), 0) for n in RATES]),
+        each_over(AS_FEDGH(n, late) for n in RATES),
         source=_OURS,
         family=LATER,
     ),
@@ -199,7 +197,7 @@ CLAIMS = (
         "above-fedgh-at-64",
         "Where it takes 64 pairs a step for both and all start equally, MoCFL is above FedGH, with 10 and with 50 "
         "clients, all active (last ten rounds).",
-        all_of([over(AT_64(n, late), 0) for n in RATES]),
+        each_over(AT_64(n, late) for n in RATES),
         source=_OURS,
         family=LATER,
     ),
@@ -207,7 +205,7 @@ CLAIMS = (
         "server-batch-matters",
         "FedGH, too, is better where its server takes 64 pairs a step instead of one, with 10 and with 50 clients, all "
         "active (last ten rounds).",
-        all_of([under(BATCH["FedGH"](n, late), 0) for n in RATES]),
+        all_of([under(BATCH["FedGH"](n, late)) for n in RATES]),
         source=_OURS,
         family=LATER,
     ),

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure as Drawing
 from matplotlib.ticker import NullFormatter
 
-from fedroam.papers.mocfl.runs import BASELINES, FEW, MANY, METHODS, RATES, SETS, SETS_METHODS, name
+from fedroam.papers.mocfl.runs import BASELINES, FEW, MANY, METHODS, RATES, SETS, SETS_METHODS, variant
 from fedroam.papers.mocfl.tables import CHURN, CONDITIONS, ROWS
 from fedroam.recording import Run
 from fedroam.study.items import Curves, Figure, OwnFigure
@@ -17,11 +17,11 @@ from fedroam.study.items import Curves, Figure, OwnFigure
 def _curves(item: str, n: int, rates: Sequence[float], title: str) -> Curves:
     """A panel for each method, a line for each rate: eleven methods in one panel cannot be told apart."""
     held = {
-        f"{BASELINES['local']}, CAR = {rates[0]:g}": name("local", n, rates[0]),
-        "majority": name("majority", n),
+        f"{BASELINES['local']}, CAR = {rates[0]:g}": variant("local", n, rates[0]),
+        "majority": variant("majority", n),
     }
     panels = {
-        label: {**{f"CAR = {rate:g}": name(kind, n, rate) for rate in rates}, **held}
+        label: {**{f"CAR = {rate:g}": variant(kind, n, rate) for rate in rates}, **held}
         for label, kind in ROWS.items()
         if kind not in BASELINES
     }
@@ -67,7 +67,7 @@ def _classes(runs: Mapping[str, Sequence[Run]]) -> Drawing:
 
 
 def _holdings(runs: Mapping[str, Sequence[Run]]) -> Drawing:
-    """Who holds what."""
+    """Bars: training samples of each client by class."""
     from fedroam.analysis.figures.catalogue import class_counts
     from fedroam.analysis.figures.holdings import holdings_figure
 
@@ -87,7 +87,7 @@ def _split(item: str, data: str, n: int = FEW) -> OwnFigure:
     return OwnFigure(
         item,
         f"Training samples by client and class: {SETS[data]}, {n} clients",
-        (name("majority", n, data=data),),
+        (variant("majority", n, data=data),),
         _holdings,
         caption="Of the first seed.",
     )
@@ -102,7 +102,7 @@ FIGURES: tuple[Figure, ...] = (
     OwnFigure(
         "figure-5",
         "UNSW-NB15: records by class",
-        (name("majority"),),
+        (variant("majority"),),
         _classes,
         caption="Those that the clients hold, in training, validation and test together.",
     ),
@@ -114,7 +114,7 @@ FIGURES: tuple[Figure, ...] = (
         "figure-7",
         "FedAvg, FedProx and FedGH on three data sets",
         {
-            label: {METHODS[kind]: name(kind, data=data) for kind in SETS_METHODS}
+            label: {METHODS[kind]: variant(kind, data=data) for kind in SETS_METHODS}
             for data, label in SETS.items()
         },
         by_round="accuracy_pooled",
@@ -126,7 +126,7 @@ FIGURES: tuple[Figure, ...] = (
         OwnFigure(
             f"affinity-{n}-{100 * rate:.0f}",
             f"MoCFL's affinities over time, {n} clients, CAR = {rate:g}",
-            (name("mocfl", n, rate),),
+            (variant("mocfl", n, rate),),
             _affinities,
             caption="Of the first seed, beside how alike the clients' class mixes are; not in the paper.",
         )

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from scipy.stats import spearmanr
 
+from fedroam.papers.mocfl import runs
 from fedroam.papers.mocfl.claims import MARGIN
-from fedroam.papers.mocfl.effects import (
+from fedroam.papers.mocfl.measures import (
     AGAINST_FEDGH,
     BATCH,
     PART,
@@ -19,35 +20,23 @@ from fedroam.papers.mocfl.effects import (
     START,
     UNTRAINED,
     Contrast,
-)
-from fedroam.papers.mocfl.runs import (
-    ABLATIONS,
-    BASELINES,
-    FEW,
-    METHODS,
-    PAPERS,
-    RATES,
-    ROBUST,
-    SETS,
-    SETS_METHODS,
-    TABLE_1,
     ahead,
-    as_judged,
     best,
     drop,
     late,
-    name,
+    mean_of_clients,
     own_head,
     part_brings,
 )
+from fedroam.papers.mocfl.runs import FEW, variant
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.values import Reader
 
-_SHARED = {METHODS[kind]: kind for kind in METHODS if kind not in BASELINES}
+_SHARED = {runs.METHODS[kind]: kind for kind in runs.METHODS if kind not in runs.BASELINES}
 
 
 def findings(read: Reader) -> list[Finding]:
-    """Of the runs that there are; what has no runs is not spoken of."""
+    """Describe the runs that there are; what has no runs is not spoken of."""
     told = (
         Finding("Where our ranking differs from the paper's", tuple(_ranking(read))),
         Finding("Why: what sharing brings over learning alone", tuple(_alone(read))),
@@ -72,12 +61,12 @@ def _sides(found: Iterable[Effect], above: str, below: str, neither: str) -> str
 
 
 def _ranking(read: Reader) -> Iterable[str]:
-    for column, n in enumerate(RATES):
-        found = effects(read, {label: best.of(name(kind, n)) for kind, label in PAPERS.items()})
+    for column, n in enumerate(runs.RATES):
+        found = effects(read, {label: best.of(variant(kind, n)) for kind, label in runs.PAPERS.items()})
         if len(found) < 2:
             continue
         ours = sorted(found, key=lambda one: -one.mean)
-        printed = {METHODS[kind]: row[column] for kind, row in TABLE_1.items()}
+        printed = {runs.METHODS[kind]: row[column] for kind, row in runs.TABLE_1.items()}
         told = [(one.label, printed[one.label]) for one in found]
         theirs = listed(
             [f"{label} ({value:.1f})" for label, value in sorted(told, key=lambda pair: -pair[1])]
@@ -95,11 +84,13 @@ def _ranking(read: Reader) -> Iterable[str]:
 
 def _late(read: Reader, n: int) -> Iterable[str]:
     """The order without the choice of a round on test data, and what that choice brings to whom."""
-    found = effects(read, {label: late.of(name(kind, n)) for kind, label in PAPERS.items()})
+    found = effects(read, {label: late.of(variant(kind, n)) for kind, label in runs.PAPERS.items()})
     if len(found) > 1:
         ours = sorted(found, key=lambda one: -one.mean)
         yield f"{_with(n)}, mean of the last ten rounds: {named(ours)}."
-    chosen = {label: best.of(name(kind, n)) - late.of(name(kind, n)) for kind, label in PAPERS.items()}
+    chosen = {
+        label: best.of(variant(kind, n)) - late.of(variant(kind, n)) for kind, label in runs.PAPERS.items()
+    }
     gains = sorted(effects(read, chosen), key=lambda one: -one.mean)
     if len(gains) > 1:
         yield (
@@ -110,7 +101,7 @@ def _late(read: Reader, n: int) -> Iterable[str]:
 
 def _majority(read: Reader, n: int, printed: Mapping[str, float]) -> Iterable[str]:
     """How much of the accuracies is the partition's: what answering with one class gives."""
-    for one in effects(read, {"majority": best.of(name("majority", n))}):
+    for one in effects(read, {"majority": best.of(variant("majority", n))}):
         under = [label for label, value in printed.items() if value < one.mean]
         if under:
             yield (
@@ -121,16 +112,16 @@ def _majority(read: Reader, n: int, printed: Mapping[str, float]) -> Iterable[st
 
 
 def _alone(read: Reader) -> Iterable[str]:
-    for n in RATES:
+    for n in runs.RATES:
         sides = {}
-        for baseline in BASELINES:
+        for baseline in runs.BASELINES:
             found = effects(read, {label: ahead(kind, baseline, n, late) for label, kind in _SHARED.items()})
             if found:
                 sides[baseline] = by_side(found)
                 words = ("above", "below", "not told apart from")
                 yield (
                     f"{_with(n)}, last ten rounds: "
-                    + _sides(found, *(f"{word} {BASELINES[baseline]}" for word in words))
+                    + _sides(found, *(f"{word} {runs.BASELINES[baseline]}" for word in words))
                     + "."
                 )
         if "local" in sides and not sides["local"][1]:
@@ -144,7 +135,7 @@ def _alone(read: Reader) -> Iterable[str]:
 
 def _parts(read: Reader) -> Iterable[str]:
     words = ("raises accuracy", "lowers accuracy", "not told apart from no effect")
-    for n in RATES:
+    for n in runs.RATES:
         found = effects(read, {word: part_brings(key, n) for key, word in PARTS.items()})
         if found:
             yield f"{n} clients, mean of CAR 1.0 and 0.5, MoCFL's own server and start: {_sides(found, *words)}."
@@ -155,7 +146,7 @@ def _parts(read: Reader) -> Iterable[str]:
     harmful = [one for one in whole if one.mean < 0]
     if harmful:
         better = listed(
-            [ABLATIONS[key][0] for key, word in PARTS.items() if word in {o.label for o in harmful}]
+            [runs.ABLATIONS[key][0] for key, word in PARTS.items() if word in {o.label for o in harmful}]
         )
         yield (
             f"On average over our partitions MoCFL is better {better} ({FEW} clients): under these conditions its "
@@ -173,7 +164,7 @@ def _contrasts(read: Reader, contrasts: Mapping[str, Contrast], n: int) -> str:
 
 
 def _server(read: Reader) -> Iterable[str]:
-    for n in RATES:
+    for n in runs.RATES:
         against = _contrasts(read, AGAINST_FEDGH, n)
         if against:
             yield f"{_with(n)}, MoCFL minus FedGH, {against}."
@@ -199,11 +190,12 @@ def _server(read: Reader) -> Iterable[str]:
 
 
 def _prototypes(read: Reader) -> Iterable[str]:
-    for n in RATES:
-        among_all = as_judged.of(name("fedproto", n))
+    for n in runs.RATES:
+        among_all = mean_of_clients.of(variant("fedproto", n))
         ways = {
-            "among the classes it holds": as_judged.of(name("fedproto", n, without="held")) - among_all,
-            "by its own head": own_head.of(name("fedproto", n)) - among_all,
+            "among the classes it holds": mean_of_clients.of(variant("fedproto", n, without="held"))
+            - among_all,
+            "by its own head": own_head.of(variant("fedproto", n)) - among_all,
         }
         found = effects(read, ways)
         if len(found) == len(ways):
@@ -214,7 +206,7 @@ def _prototypes(read: Reader) -> Iterable[str]:
 
 
 def _churn(read: Reader) -> Iterable[str]:
-    for n in RATES:
+    for n in runs.RATES:
         found = effects(read, {label: drop(kind, n) for label, kind in _SHARED.items()})
         stable = [one for one in found if one.mean < MARGIN]
         falling = [one for one in found if one.mean >= MARGIN]
@@ -225,7 +217,7 @@ def _churn(read: Reader) -> Iterable[str]:
             said
             + f"more by {named(falling)}."
             + (
-                f" The paper names {listed([METHODS[kind] for kind in ROBUST])} as robust."
+                f" The paper names {listed([runs.METHODS[kind] for kind in runs.ROBUST])} as robust."
                 if n == FEW
                 else ""
             )
@@ -241,19 +233,19 @@ def _churn(read: Reader) -> Iterable[str]:
 
 def _sets(read: Reader) -> Iterable[str]:
     """App. B: is UNSW-NB15 harder for who shares than for who learns alone?"""
-    for kind in SETS_METHODS:
-        found = effects(read, {label: late.of(name(kind, data=data)) for data, label in SETS.items()})
+    for kind in runs.SETS_METHODS:
+        found = effects(read, {label: late.of(variant(kind, data=data)) for data, label in runs.SETS.items()})
         if len(found) > 1:
-            yield f"{METHODS[kind]}, 10 clients, last ten rounds: {named(found)}."
-    for kind in SETS_METHODS:
-        if kind in BASELINES:
+            yield f"{runs.METHODS[kind]}, 10 clients, last ten rounds: {named(found)}."
+    for kind in runs.SETS_METHODS:
+        if kind in runs.BASELINES:
             continue
         found = effects(
             read,
             {
-                label: late.of(name(kind, data=data)) - late.of(name("local", data=data))
-                for data, label in SETS.items()
+                label: late.of(variant(kind, data=data)) - late.of(variant("local", data=data))
+                for data, label in runs.SETS.items()
             },
         )
         if len(found) > 1:
-            yield f"{METHODS[kind]} minus local: {named(found)}."
+            yield f"{runs.METHODS[kind]} minus local: {named(found)}."

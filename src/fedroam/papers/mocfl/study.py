@@ -23,12 +23,12 @@ from __future__ import annotations
 from fedroam.papers.mocfl.claims import CLAIMS
 from fedroam.papers.mocfl.figures import FIGURES
 from fedroam.papers.mocfl.findings import findings
-from fedroam.papers.mocfl.runs import QUICK_LR, QUICK_ROUNDS, QUICK_SAMPLES, VARIANTS, name
+from fedroam.papers.mocfl.runs import QUICK_LR, QUICK_ROUNDS, QUICK_SAMPLES, RUNS, variant
 from fedroam.papers.mocfl.tables import TABLES
-from fedroam.study.study import Scale, Study
+from fedroam.study.study import Scale, Study, declared
 
 # At scale quick; all other variants are run at every scale.
-DISTINCT = tuple(name(kind, data="distinct") for kind in ("majority", "local", "fedavg", "fedgh", "mocfl"))
+DISTINCT = tuple(variant(kind, data="distinct") for kind in ("majority", "local", "fedavg", "fedgh", "mocfl"))
 READINGS = (
     "All methods start from one model, but MoCFL, whose paper draws each client's model independently. FedGH's server "
     "takes one pair of class mean and class a step, as in its authors' code, MoCFL's 64. Tables and claims that were "
@@ -70,14 +70,11 @@ SCALES = {
             "3,000 of the 60,000 images of MNIST and of Fashion-MNIST (Figs. 6a, 6b and 7).",
             IMAGES,
         ),
-        without=tuple(v for v in VARIANTS if v.startswith("distinct,") and v not in DISTINCT),
+        without=tuple(v for v in RUNS if v.startswith("distinct,") and v not in DISTINCT),
     ),
     "full": Scale(
         seeds=5,
-        cut=(
-            RECORDS,
-            IMAGES,
-        ),
+        cut=(RECORDS, IMAGES),
     ),
 }
 
@@ -88,7 +85,7 @@ STUDY = Study(
     about="Who detects intrusions best where clients come and go, and is any of it better than learning alone? "
     "Declared before it was run, but for what is marked as added; not yet run in full.",
     base="mocfl",
-    variants=VARIANTS,
+    variants=declared(RUNS),
     scales=SCALES,
     tables=TABLES,
     figures=FIGURES,

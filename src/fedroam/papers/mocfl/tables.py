@@ -3,134 +3,139 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from fedroam.papers.mocfl.effects import EQUAL_SERVERS
-from fedroam.papers.mocfl.runs import (
-    ABLATED,
-    ABLATIONS,
-    BASELINES,
-    FEW,
-    MANY,
-    METHODS,
-    RATES,
-    SETS,
-    SETS_METHODS,
-    TABLE_1,
-    TABLE_2,
-    as_judged,
-    balanced,
-    best,
-    drop,
-    fluctuation,
-    late,
-    macro_f1,
-    name,
-    order_kept,
-    own_head,
-    seconds,
-    spread,
-    traffic,
-)
+from fedroam.papers.mocfl import measures, runs
+from fedroam.papers.mocfl.measures import Contrast
+from fedroam.papers.mocfl.runs import FEW, MANY, variant
 from fedroam.study.items import Table, table
 from fedroam.study.values import Measure, Value
 
-ROWS = {label: kind for kind, label in METHODS.items()}
-_NC = {f"NC = {n}": n for n in RATES}
+# A table of accuracies, below which stands who does not beat the baselines.
+_accuracies = partial(table, baselines=tuple(runs.BASELINES))
+ROWS = {label: kind for kind, label in runs.METHODS.items()}
+_NC = {f"NC = {n}": n for n in runs.RATES}
 CHURN = (
     "A client that is away in a round neither trains nor sends, with local neither; it is judged like all others. Only "
     "FedAvgDBE asks something of absent clients: its pass before round 1 is of all."
 )
 _MEASURES: dict[str, Measure] = {
-    "Best round (%)": best,
-    "Last ten rounds (%)": late,
-    "Balanced accuracy (%)": balanced,
-    "Macro-F1 (%)": macro_f1,
-    "Spread over clients (pp)": spread,
+    "Best round (%)": measures.best,
+    "Last ten rounds (%)": measures.late,
+    "Balanced accuracy (%)": measures.balanced,
+    "Macro-F1 (%)": measures.macro_f1,
+    "Spread over clients (pp)": measures.deviation,
 }
 
 
 def _beside(n: int) -> Table:
-    return table(
+    return _accuracies(
         f"measures-{n}",
         f"More than accuracy: {n} clients, all active",
         ROWS,
         _MEASURES,
-        lambda kind, measure: measure.of(name(kind, n)),
+        lambda kind, measure: measure.of(variant(kind, n)),
         source="not in the paper, but for the best round",
         caption="Balanced accuracy, macro-F1 (of all clients' answers together) and the standard deviation of accuracy "
         "over clients are means over the last ten rounds. With few classes a client, majority is high in accuracy.",
-        baselines=tuple(BASELINES),
     )
 
 
 def _by_rate(n: int, measure: Measure, item: str, what: str) -> Table:
-    return table(
+    return _accuracies(
         item,
         f"{what} by client activity rate: {n} clients",
         ROWS,
-        {f"CAR = {rate:g} (%)": rate for rate in RATES[n]},
-        lambda kind, rate: measure.of(name(kind, n, rate)),
+        {f"CAR = {rate:g} (%)": rate for rate in runs.RATES[n]},
+        lambda kind, rate: measure.of(variant(kind, n, rate)),
         source=f"Fig. {4 if n == FEW else 3}, which prints no numbers",
         caption=CHURN,
-        baselines=tuple(BASELINES),
     )
 
 
 _PARTS: dict[str, tuple[str, str]] = {
     "MoCFL": ("mocfl", ""),
-    **{label: ("mocfl", key) for key, (label, _, _) in ABLATIONS.items()},
+    **{label: ("mocfl", key) for key, (label, _, _) in runs.ABLATIONS.items()},
     "FedGH": ("fedgh", ""),
     "FedFomo": ("fedfomo", ""),
-    **{label: (kind, "") for kind, label in BASELINES.items()},
+    **{label: (kind, "") for kind, label in runs.BASELINES.items()},
 }
-CONDITIONS = {f"NC = {n}, CAR = {rate:g}": (n, rate) for n, rates in ABLATED.items() for rate in rates}
+CONDITIONS = {f"NC = {n}, CAR = {rate:g}": (n, rate) for n, rates in runs.ABLATED.items() for rate in rates}
 
 
 def _ablation(item: str, measure: Measure, what: str) -> Table:
-    return table(
+    return _accuracies(
         item,
         f"MoCFL with parts left out: {what}",
         _PARTS,
         {f"{head} (%)": condition for head, condition in CONDITIONS.items()},
-        lambda part, condition: measure.of(name(part[0], *condition, without=part[1])),
+        lambda part, condition: measure.of(variant(part[0], *condition, without=part[1])),
         source="not in the paper",
         caption="Affinity step: steps 1 to 5 of the method; historical features: f = f_new; global head: each client "
         "keeps its own; global head alone: neither affinity step nor history, FedGH with MoCFL's server and start.",
-        baselines=tuple(BASELINES),
     )
 
 
 def _swing(kind: str, n: int) -> Value:
-    return fluctuation.of(name(kind, n, 0.5))
+    return measures.fluctuation.of(variant(kind, n, 0.5))
 
 
 _DYNAMIC: dict[str, tuple[Callable[[str, int], Value], int]] = {
-    **{f"{head}: CAR 1.0 minus 0.5 (points)": (drop, n) for head, n in _NC.items()},
+    **{f"{head}: CAR 1.0 minus 0.5 (points)": (measures.drop, n) for head, n in _NC.items()},
     **{f"{head}, CAR 0.5: swing (pp)": (_swing, n) for head, n in _NC.items()},
 }
 
+_SERVER_ROWS: dict[str, tuple[str, str]] = {
+    "MoCFL: 64 pairs, independent start": ("mocfl", ""),
+    "MoCFL: 64 pairs, equal start": ("mocfl", "equal-start"),
+    "MoCFL: one pair, independent start": ("mocfl", "server-batch-1"),
+    "MoCFL: one pair, equal start": ("mocfl", "as-fedgh"),
+    "… without affinity step": ("mocfl", "as-fedgh-no-affinity"),
+    "… without historical features": ("mocfl", "as-fedgh-no-history"),
+    "… without global head": ("mocfl", "as-fedgh-own-head"),
+    "FedGH: one pair, equal start": ("fedgh", ""),
+    "FedGH: 64 pairs, equal start": ("fedgh", "server-batch-64"),
+    "FedGH: its server's head never trained": ("fedgh", "untrained-head"),
+    **{label: (kind, "") for kind, label in runs.BASELINES.items()},
+}
+_LATE_AND_BEST = {"last ten rounds": measures.late, "best round": measures.best}
+_SERVER_COLUMNS = {
+    f"{head}, {word} (%)": (n, measure)
+    for word, measure in {**_LATE_AND_BEST, "balanced": measures.balanced}.items()
+    for head, n in _NC.items()
+}
+_EFFECTS: dict[str, Contrast] = {
+    **{f"MoCFL minus FedGH, {label}": value for label, value in measures.AGAINST_FEDGH.items()},
+    **{f"One pair a step instead of 64: {label}": value for label, value in measures.BATCH.items()},
+    **{
+        f"Equal start instead of independent: MoCFL, {label}": value
+        for label, value in measures.START.items()
+    },
+    "FedGH: its server's head never trained": measures.UNTRAINED,
+    **{f"MoCFL's {label}, one pair a step and equal start": value for label, value in measures.PART.items()},
+}
+
 TABLES = (
-    table(
+    _accuracies(
         "table-1",
         "Accuracy in the best round, all clients active",
         ROWS,
         {f"{head} (%)": n for head, n in _NC.items()},
-        lambda kind, n: best.of(name(kind, n)),
-        [TABLE_1.get(kind, (None, None)) for kind in METHODS],
+        lambda kind, n: measures.best.of(variant(kind, n)),
+        [runs.TABLE_1.get(kind, (None, None)) for kind in runs.METHODS],
         source="Table 1",
         caption="The best round is chosen on the test data, as the paper does; the mean of the last ten rounds stands "
         "in the tables below.",
-        baselines=tuple(BASELINES),
     ),
     table(
         "table-2",
         "Seconds a round",
         ROWS,
         {f"{head} (s)": n for head, n in _NC.items()},
-        lambda kind, n: seconds.of(name(kind, n)),
+        lambda kind, n: measures.seconds.of(variant(kind, n)),
         [
-            tuple(round(s / 100, 4) for s in TABLE_2[kind]) if kind in TABLE_2 else (None, None)
-            for kind in METHODS
+            tuple(round(s / 100, 4) for s in runs.TABLE_2[kind]) if kind in runs.TABLE_2 else (None, None)
+            for kind in runs.METHODS
         ],
         source="Table 2",
         caption="Not comparable: the paper's are a hundredth of 100 rounds on one RTX 4090 with more records, and grow "
@@ -142,15 +147,15 @@ TABLES = (
         "What is sent in a round, by all together",
         ROWS,
         {f"{head} (MB)": n for head, n in _NC.items()},
-        lambda kind, n: traffic.of(name(kind, n)),
+        lambda kind, n: measures.traffic.of(variant(kind, n)),
         source="not in the paper",
     ),
     _beside(FEW),
     _beside(MANY),
-    _by_rate(FEW, late, "rates-10", "Accuracy, mean of the last ten rounds,"),
-    _by_rate(MANY, late, "rates-50", "Accuracy, mean of the last ten rounds,"),
-    _by_rate(FEW, balanced, "rates-balanced-10", "Balanced accuracy, mean of the last ten rounds,"),
-    _by_rate(MANY, balanced, "rates-balanced-50", "Balanced accuracy, mean of the last ten rounds,"),
+    _by_rate(FEW, measures.late, "rates-10", "Accuracy, mean of the last ten rounds,"),
+    _by_rate(MANY, measures.late, "rates-50", "Accuracy, mean of the last ten rounds,"),
+    _by_rate(FEW, measures.balanced, "rates-balanced-10", "Balanced accuracy, mean of the last ten rounds,"),
+    _by_rate(MANY, measures.balanced, "rates-balanced-50", "Balanced accuracy, mean of the last ten rounds,"),
     table(
         "churn",
         "What churn costs, and how accuracy swings",
@@ -160,52 +165,76 @@ TABLES = (
         source="Sec. 4.2, in words",
         caption="Mean of the last ten rounds; swing: standard deviation of accuracy over the rounds of the later half.",
     ),
-    _ablation("ablation", late, "accuracy, mean of the last ten rounds"),
-    _ablation("ablation-balanced", balanced, "balanced accuracy, mean of the last ten rounds"),
-    *EQUAL_SERVERS,
+    _ablation("ablation", measures.late, "accuracy, mean of the last ten rounds"),
+    _ablation("ablation-balanced", measures.balanced, "balanced accuracy, mean of the last ten rounds"),
+    _accuracies(
+        "ablation-server",
+        "MoCFL and FedGH by the server's batch and the start models, all clients active",
+        _SERVER_ROWS,
+        _SERVER_COLUMNS,
+        lambda row, of: of[1].of(variant(row[0], of[0], without=row[1])),
+        source="not in the paper; added after the first run",
+        caption="Pairs: class means that the server's head takes in a step. The rows with … are of one pair and equal "
+        "start; without affinity step and history that is FedGH itself. In the public code of FedGH's authors the "
+        "server's head is never trained: it steps other parameters than those it hands out. Balanced accuracy is the "
+        "last ten rounds'.",
+    ),
     table(
+        "effects",
+        "What the server's batch, the start models and MoCFL's parts bring, all clients active",
+        _EFFECTS,
+        {
+            f"{head}, {word} (points)": (n, measure)
+            for word, measure in _LATE_AND_BEST.items()
+            for head, n in _NC.items()
+        },
+        lambda contrast, of: contrast(*of),
+        source="not in the paper; added after the first run",
+        caption="Differences paired by seed: below 0, what is named lowers accuracy.",
+    ),
+    _accuracies(
         "heads",
         "Clients judged with the server's head, and with the head that each trained itself",
-        {METHODS[kind]: kind for kind in ("fedgh", "mocfl", *BASELINES)},
+        {runs.METHODS[kind]: kind for kind in ("fedgh", "mocfl", *runs.BASELINES)},
         {
             f"{head}: {label} (%)": (n, m)
             for head, n in _NC.items()
-            for label, m in (("server's", as_judged), ("own", own_head))
+            for label, m in (("server's", measures.mean_of_clients), ("own", measures.own_head))
         },
         # A baseline is judged in one way only: both columns show it.
-        lambda kind, of: (as_judged if kind in BASELINES else of[1]).of(name(kind, of[0])),
+        lambda kind, of: (measures.mean_of_clients if kind in runs.BASELINES else of[1]).of(
+            variant(kind, of[0])
+        ),
         source="the paper does not say which it judges",
         caption="Each client counts once; mean of the last ten rounds. Baselines are the same in both columns.",
-        baselines=tuple(BASELINES),
     ),
-    table(
+    _accuracies(
         "prototypes",
         "FedProto's clients judged in three ways, all active",
         {
-            "nearest of all prototypes": ("fedproto", "", as_judged),
-            "nearest of those of classes held": ("fedproto", "held", as_judged),
-            "own head": ("fedproto", "", own_head),
-            **{label: (kind, "", as_judged) for kind, label in BASELINES.items()},
+            "nearest of all prototypes": ("fedproto", "", measures.mean_of_clients),
+            "nearest of those of classes held": ("fedproto", "held", measures.mean_of_clients),
+            "own head": ("fedproto", "", measures.own_head),
+            **{label: (kind, "", measures.mean_of_clients) for kind, label in runs.BASELINES.items()},
         },
         {f"{head} (%)": n for head, n in _NC.items()},
-        lambda how, n: how[2].of(name(how[0], n, without=how[1])),
+        lambda how, n: how[2].of(variant(how[0], n, without=how[1])),
         source="the paper does not say how it judges; FedProto's paper does it in the first way, its authors' public "
         "code in the second",
         caption="Each client counts once; mean of the last ten rounds. A client that looks for the nearest only among "
         "the classes of its own training samples is told by them what to expect, as a head of its own is.",
-        baselines=tuple(BASELINES),
     ),
     table(
         "affinity",
         "Do affinities order the others by how alike their class mixes are?",
         {"MoCFL": "mocfl", "FedFomo": "fedfomo"},
         CONDITIONS,
-        lambda kind, condition: order_kept.of(name(kind, *condition)),
+        lambda kind, condition: measures.order_kept.of(variant(kind, *condition)),
         source="not in the paper",
         caption="Rank correlation of a client's affinities with the cosine of class counts, mean over clients, at the "
         "end: 1 is the same order, 0 none.",
     ),
-    table(
+    _accuracies(
         "distinct",
         "Without repeated records: accuracy, mean of the last ten rounds",
         ROWS,
@@ -214,23 +243,21 @@ TABLES = (
             for head, n in _NC.items()
             for label, data in (("all", "unsw"), ("distinct", "distinct"))
         },
-        lambda kind, of: late.of(name(kind, of[0], data=of[1])),
+        lambda kind, of: measures.late.of(variant(kind, of[0], data=of[1])),
         source="not in the paper",
         caption="Records equal in all features and labels are dropped but for the first, so that none of the test "
         "repeats one trained on. That changes how many there are of each class, too (Generic most): compare each "
         "method with majority and local of the same column.",
-        baselines=tuple(BASELINES),
     ),
-    table(
+    _accuracies(
         "sets",
         "Three data sets: accuracy, mean of the last ten rounds, 10 clients",
-        {METHODS[kind]: kind for kind in SETS_METHODS},
-        {f"{label} (%)": data for data, label in SETS.items()},
-        lambda kind, data: late.of(name(kind, data=data)),
-        [[97.0, 78.0, None], *[[None] * 3] * (len(SETS_METHODS) - 1)],
+        {runs.METHODS[kind]: kind for kind in runs.SETS_METHODS},
+        {f"{label} (%)": data for data, label in runs.SETS.items()},
+        lambda kind, data: measures.late.of(variant(kind, data=data)),
+        [[97.0, 78.0, None], *[[None] * 3] * (len(runs.SETS_METHODS) - 1)],
         source="App. B, Fig. 7",
         caption="The paper gives 97 % and 78 % for FedAvg; on UNSW-NB15 it sees FedAvg at 58 to 69 %, FedProx at about "
         "64 %, FedGH at 41 to 82 %.",
-        baselines=tuple(BASELINES),
     ),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -14,8 +13,7 @@ from matplotlib.figure import Figure as Drawing
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.curves import draw
-from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, legend, seeds_title, style
+from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, draw_line, legend, seeds_title, style
 from fedroam.analysis.variants import mean_and_error
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
@@ -35,10 +33,15 @@ def _drawing(width: float, height: float) -> Drawing:
 
 
 def maps(runs: Found) -> Drawing | None:
-    """Figure 2: points of interest and how many lie in a cell, as many spread uniformly and as they are."""
+    """Figure 2: points of interest and how many lie in a cell, as many spread uniformly and as they are.
+
+    None where the world of the runs has none.
+    """
     found = [run for several in runs.values() for run in several]
     mobility = build("mobility", found[0].settings["mobility"])
-    real = cast(KnowsPlaces, mobility).points_of_interest()
+    if not isinstance(mobility, KnowsPlaces):
+        return None
+    real = mobility.points_of_interest()
     low, high = real.min(axis=0), real.max(axis=0)
     even = low + stream(0, "uniform points of interest").random(real.shape) * (high - low)
     edges = [np.linspace(low[k], high[k], _CELLS + 1) / 1000 for k in (0, 1)]
@@ -83,8 +86,7 @@ def counted(runs: Sequence[Run], hours: int, until: int | None = None) -> pd.Dat
     stretch = (grown.index.to_numpy() - 1) // hours
     enough = 2 * np.bincount(stretch)[stretch] >= hours
     table = grown[enough].groupby(stretch[enough]).mean()
-    table.index = (table.index + 0.5) * hours / DAY
-    return table
+    return table.set_axis((table.index + 0.5) * hours / DAY)
 
 
 def _hourly(run: Run) -> pd.Series:
@@ -118,7 +120,7 @@ def availability(
         for ax, (ylabel, each) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
             for k, label in enumerate(lines):
                 mean, error = _mean_and_error([table[k] for table in each])
-                draw(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
+                draw_line(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
             ax.set_ylabel(ylabel)
             ax.set_ylim(bottom=0)
             ax.margins(x=0.01)
@@ -185,12 +187,12 @@ def _against(
     ends, dots = [0.0], []
     for k, (label, several) in enumerate(lines.items()):
         if not several:  # named in the legend nevertheless, which serves all panels
-            draw(ax, k, label, *np.zeros((3, 0)))
+            draw_line(ax, k, label, *np.zeros((3, 0)))
             continue
         rounds = sorted(set.intersection(*(set(column(run).index) for run in several)))
         mean, error = _mean_and_error([100 * column(run).loc[rounds] for run in several])
         spent = np.mean([energy(run).loc[rounds].to_numpy() for run in several], axis=0)
-        draw(ax, k, label, spent, mean, error)
+        draw_line(ax, k, label, spent, mean, error)
         aim = threshold(several[0])
         there = np.flatnonzero(mean >= aim)
         ends.append(float(spent[there[0]] if len(there) else spent[-1]))

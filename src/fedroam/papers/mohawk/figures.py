@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
-import pandas as pd
+from matplotlib.figure import Figure as Drawing
 
 from fedroam.papers.mohawk.drawings import against_energy, availability, charged_energy, maps, printed_energy
-from fedroam.papers.mohawk.measures import DAY, energy_as_printed, energy_true, exchange
+from fedroam.papers.mohawk.measures import DAY, end, energy_as_printed, energy_true, exchange, of
 from fedroam.papers.mohawk.runs import (
+    BY_LABEL,
     DATA,
     K2,
     LEARNT,
-    METHODS,
     SPLITS,
     TRACE_LABELS,
     main,
     on_trace,
     present,
-    spread,
+    with_access_points,
 )
-from fedroam.papers.mohawk.tables import ACCESS_POINTS, end, of
-from fedroam.recording import Run
+from fedroam.papers.mohawk.tables import ACCESS_POINTS
 from fedroam.study.items import Curves, Doses, Figure, OwnFigure
-from fedroam.study.values import Measure
+from fedroam.study.values import Kind, Measure, Reader
 
 MONTH = {
     "HierFAVG, MACFL": present("month", "hierfavg"),
@@ -64,7 +65,7 @@ FIGURE_3 = (
 def _panels(data: str, splits_by_k2: Sequence[int]) -> dict[str, dict[str, str]]:
     return {
         f"{SPLITS[split][0]}, k2 = {k2}": {
-            word: main(data, split, method, k2) for method, word in METHODS.items()
+            word: main(data, split, method, k2) for word, method in BY_LABEL.items()
         }
         for split in SPLITS
         for k2 in splits_by_k2
@@ -95,29 +96,49 @@ def _energy(data: str, split: str, measure: Measure, name: str, title: str) -> D
     return Doses(
         f"{name}-{data}-{split}",
         f"{title}: {DATA[data]}, {SPLITS[split][0]}",
-        {word: {k2: of(measure, data, split, method, k2) for k2 in K2} for method, word in METHODS.items()},
+        {word: {k2: of(measure, data, split, method, k2) for k2 in K2} for word, method in BY_LABEL.items()},
         "Edge rounds per global round, k2",
         "Energy per device (J)",
         caption="No point where some seed never reaches it.",
     )
 
 
-def _against(
-    data: str, energy: Callable[[Run], pd.Series], name: str, title: str, caption: str = ""
-) -> OwnFigure:
-    panels = tuple(_panels(data, K2).items())
-    variants = tuple(variant for _, lines in panels for variant in lines.values())
-    return OwnFigure(
+@dataclass(frozen=True)
+class AgainstEnergy:
+    """Accuracy against energy in a panel for each split and k2: as the paper reckons it, or what was charged."""
+
+    kind: ClassVar[Kind] = "figure"
+    name: str
+    title: str
+    caption: str
+    panels: Mapping[str, Mapping[str, str]]
+    charged: bool
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants of its lines."""
+        return tuple(dict.fromkeys(v for lines in self.panels.values() for v in lines.values()))
+
+    def draw(self, read: Reader) -> Drawing | None:
+        """A line for each method, its accuracy and its energy averaged over seeds."""
+        printed = printed_energy(partial(read.measured, exchange))
+        found = {variant: read.runs(variant) for variant in self.variants}
+        return against_energy(
+            found, tuple(self.panels.items()), charged_energy if self.charged else printed, len(K2)
+        )
+
+
+def _against(data: str, name: str, title: str, caption: str = "", *, charged: bool = False) -> AgainstEnergy:
+    shown = "Up to where the slowest reaches the threshold (dashed); a dot is where the mean does."
+    return AgainstEnergy(
         f"{name}-{data}",
         f"{title}: {DATA[data]}",
-        variants,
-        partial(against_energy, panels=panels, energy=energy, columns=len(K2)),
-        f"Up to where the slowest reaches the threshold (dashed); a dot is where the mean does. {caption}".strip(),
+        f"{shown} {caption}".strip(),
+        _panels(data, K2),
+        charged,
     )
 
 
-# The measure is asked when a figure is drawn, so that runs that share a movement share its result, too.
-_PRINTED = printed_energy(lambda run: exchange.number(run))
 _TRUE = "Energy spent until the threshold"
 FIGURES: tuple[Figure, ...] = (
     FIGURE_2,
@@ -127,7 +148,6 @@ FIGURES: tuple[Figure, ...] = (
     *(
         _against(
             data,
-            _PRINTED,
             "figure-7",
             "Accuracy against energy as the paper reckons",
             "Rounds x joules of one full exchange. The figure itself was not at hand; its text speaks of energy until "
@@ -141,7 +161,7 @@ FIGURES: tuple[Figure, ...] = (
         for split in SPLITS
     ),
     *(
-        _against(data, charged_energy, "energy-true", "Accuracy against what devices were charged for")
+        _against(data, "energy-true", "Accuracy against what devices were charged for", charged=True)
         for data in DATA
     ),
     *(_energy("mnist", split, energy_true, "energy-true", _TRUE) for split in SPLITS),
@@ -149,8 +169,8 @@ FIGURES: tuple[Figure, ...] = (
         "access-points",
         "How many access points there are: MNIST, non-IID, k2 = 5",
         {
-            word: {n: end.of(spread("mnist", "non-iid", m, n)) for n in ACCESS_POINTS}
-            for m, word in METHODS.items()
+            word: {n: end.of(with_access_points("mnist", "non-iid", m, n)) for n in ACCESS_POINTS}
+            for word, m in BY_LABEL.items()
         },
         "Access points",
         "Final accuracy (%)",
@@ -158,7 +178,7 @@ FIGURES: tuple[Figure, ...] = (
     Curves(
         "traces-learnt-curves",
         "Accuracy on each trace (MNIST, non-IID, k2 = 5)",
-        {TRACE_LABELS[t]: {word: on_trace(t, m) for m, word in METHODS.items()} for t in LEARNT},
+        {TRACE_LABELS[t]: {word: on_trace(t, m) for word, m in BY_LABEL.items()} for t in LEARNT},
         ylabel="Accuracy of the cloud's model (%)",
     ),
 )

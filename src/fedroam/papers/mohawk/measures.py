@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from fedroam.access_points import AccessPoints
-from fedroam.cost import Radio, Spread
+from fedroam.cost import DistanceDistribution
 from fedroam.experiment import Experiment
-from fedroam.federation import Setting, TellsDistances, Traffic
+from fedroam.federation import TellsDistances, Traffic
 from fedroam.federation.protocol import access_point
-from fedroam.mobility import Mobility, World
+from fedroam.mobility import World
+from fedroam.papers.mohawk.runs import BASELINES, main, on_trace
+from fedroam.parts import Parts
 from fedroam.recording import Run
 from fedroam.scene import movement
-from fedroam.study.measures import column, rounds_to, spent_to
-from fedroam.study.values import Measure
+from fedroam.study.measures import column, final, rounds_to, spent_to
+from fedroam.study.values import Measure, Quotient, Value, average, product
 
 # Accuracy to reach (%), by data and model: the paper's for its network, ours for the small one of scale quick.
 THRESHOLDS = {("mnist", "conv5"): 97.0, ("cifar10", "conv5"): 60.0, ("mnist", "mlp"): 85.0}
@@ -52,10 +53,6 @@ def _last_day(run: Run) -> float:
     return 100 * float(series[series.index > series.index[-1] - DAY].mean(skipna=False))
 
 
-def _per_client(run: Run, name: str) -> float:
-    return _end(run, name) / int(run.settings["clients"])
-
-
 def overwritten_energy(run: Run) -> float:
     """Joules of updates that an access point aggregated and the cloud never saw, as far as they are known.
 
@@ -67,8 +64,23 @@ def overwritten_energy(run: Run) -> float:
     return settled * _end(run, "total_overwritten") / number if number else 0.0
 
 
-def _with_overwritten(run: Run) -> float:
-    return _end(run, "energy_wasted") + overwritten_energy(run)
+def _energies(name: str, link: str, joules: Callable[[Run], float]) -> tuple[Measure, Measure, Measure]:
+    """Joules of all devices at the end of a run: together, per device, and a round."""
+    return (
+        Measure(name, "J", joules, digits=0),
+        Measure(f"{name}{link}per device", "J", lambda run: joules(run) / int(run.settings["clients"])),
+        Measure(f"{name}{link}a round", "J", lambda run: joules(run) / float(column(run).index[-1])),
+    )
+
+
+def movement_of(run: Run) -> str:
+    """The settings that say who is where, and the size of the model: runs that agree in them exchange at one cost."""
+    settings = run.settings
+    names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
+    known = {name: settings[name] for name in names}
+    # These two change nothing of who is where.
+    known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
+    return json.dumps([known, int(run.world["bytes_per_model"])], sort_keys=True)
 
 
 def full_exchange(run: Run) -> float:
@@ -76,54 +88,37 @@ def full_exchange(run: Run) -> float:
 
     The movement is played again, without training. Raises InputError where the trace is missing.
     """
-    settings = run.settings
-    names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
-    known = {name: settings[name] for name in names}
-    # These change nothing of who is where; so runs that differ in them share the result.
-    known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
-    return _exchange(json.dumps(known, sort_keys=True), int(run.world["bytes_per_model"]))
-
-
-@lru_cache(maxsize=256)
-def _exchange(settings: str, size: int) -> float:
-    experiment = Experiment(**json.loads(settings))
-    mobility, radio = cast(Mobility, experiment.mobility), cast(Radio, experiment.radio)
-    n, nothing = experiment.clients, cast(Any, None)
-    setting = Setting(  # the way of devices to their access points needs neither data nor models
-        seed=experiment.seed,
-        samples=np.ones(n, dtype=np.int64),
-        mixing=nothing,
-        task=nothing,
-        train=(),
-        validation=(),
-        class_counts=np.zeros((n, 1), dtype=np.int64),
-        bounds=mobility.bounds(),
-        access_points=cast(AccessPoints, experiment.access_points).places(mobility, experiment.seed),
-    )
-    world = World(experiment.seed, n, setting.class_counts, 0.0, experiment.rounds)
-    federation = cast(TellsDistances, experiment.federation)
-    every = np.concatenate(list(federation.link_distances(setting, movement(experiment, world))))
-    spread = radio.spread() or Spread.of([every])
+    settings, size = json.loads(movement_of(run))
+    experiment = Experiment(**settings)
+    parts, n = Parts.of(experiment), experiment.clients
+    world = World(experiment.seed, n, np.zeros((n, 1), dtype=np.int64), 0.0, experiment.rounds)
+    access_points = parts.access_points.places(parts.mobility, experiment.seed)
+    federation, radio = parts.federation, parts.radio
+    assert isinstance(federation, TellsDistances)  # those of the study do
+    paths = movement(experiment, world)
+    every = np.concatenate(list(federation.link_distances(experiment.seed, n, access_points, paths)))
+    spread = radio.spread() or DistanceDistribution.of([every])
     fetched = radio.cost(Traffic.of(access_point(0), 0, size, every), spread)
     sent = radio.cost(Traffic.of(0, access_point(0), size, every), spread)
     return float(fetched.energy_down.mean() + sent.energy_up.mean())
 
 
+end = replace(final, digits=2)
 last_day = Measure("accuracy averaged over the last day", "%", _last_day, digits=2)
 rounds_needed = Measure(
     "rounds to the threshold", "rounds", lambda run: rounds_to(threshold(run)).number(run), digits=0
-)
-energy_as_printed = Measure(
-    "rounds to the threshold x joules of one full exchange",
-    "J",
-    lambda run: rounds_needed.number(run) * full_exchange(run),
 )
 energy_true = Measure(
     "energy spent by a device until the threshold",
     "J",
     lambda run: spent_to(threshold(run), "energy", "J").number(run) / int(run.settings["clients"]),
 )
-exchange = Measure("energy of one full exchange", "J", lambda run: full_exchange(run), digits=2)
+exchange = Measure(
+    "energy of one full exchange", "J", lambda run: full_exchange(run), digits=2, alike=movement_of
+)
+energy_as_printed = product(
+    "rounds to the threshold x joules of one full exchange", "J", rounds_needed, exchange
+)
 there = Measure(
     "devices present an hour",
     "devices",
@@ -159,21 +154,28 @@ distance_std = Measure(
     lambda run: float(run.world["distance_std"]) / 1000,
     digits=2,
 )
-consumed_all = Measure("energy consumed", "J", lambda run: _end(run, "energy"), digits=0)
-wasted_all = Measure("energy wasted", "J", lambda run: _end(run, "energy_wasted"), digits=0)
-consumed = Measure("energy consumed per device", "J", lambda run: _per_client(run, "energy"))
-wasted = Measure("energy wasted per device", "J", lambda run: _per_client(run, "energy_wasted"))
-consumed_hourly = Measure("energy consumed a round", "J", lambda run: _hourly(run, "energy"))
-wasted_hourly = Measure("energy wasted a round", "J", lambda run: _hourly(run, "energy_wasted"))
+consumed_all, consumed, consumed_hourly = _energies("energy consumed", " ", lambda run: _end(run, "energy"))
+wasted_all, wasted, wasted_hourly = _energies("energy wasted", " ", lambda run: _end(run, "energy_wasted"))
 # The paper's Table 10 can be read so that what the cloud never sees is wasted, too (see `overwritten_energy`).
-wasted_more_all = Measure("energy wasted, or spent on overwritten updates", "J", _with_overwritten, digits=0)
-wasted_more = Measure(
-    "energy wasted, or spent on overwritten updates, per device",
-    "J",
-    lambda run: _with_overwritten(run) / int(run.settings["clients"]),
+wasted_more_all, wasted_more, wasted_more_hourly = _energies(
+    "energy wasted, or spent on overwritten updates",
+    ", ",
+    lambda run: _end(run, "energy_wasted") + overwritten_energy(run),
 )
-wasted_more_hourly = Measure(
-    "energy wasted, or spent on overwritten updates, a round",
-    "J",
-    lambda run: _with_overwritten(run) / float(column(run).index[-1]),
-)
+
+
+def of(measure: Measure, data: str, split: str, method: str, k2: int) -> Value:
+    """A measure of a variant of tables 3, 4 and 6."""
+    return measure.of(main(data, split, method, k2))
+
+
+def gain(measure: Measure, data: str, split: str, k2: int) -> Quotient:
+    """How many times as much the baselines need as MOHAWK, averaged over both."""
+    rivals = average(of(measure, data, split, method, k2) for method in BASELINES)
+    return Quotient(rivals, of(measure, data, split, "mohawk", k2))
+
+
+def trace_gain(trace: str) -> Quotient:
+    """How many times as many rounds the baselines need as MOHAWK, on a trace."""
+    rivals = average(rounds_needed.of(on_trace(trace, method)) for method in BASELINES)
+    return Quotient(rivals, rounds_needed.of(on_trace(trace, "mohawk")))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from fedroam.study.files import imported
-from fedroam.study.study import Changes
-
-Settings = dict[str, Any]
+from fedroam.study.values import Settings, StudyVariant
 
 HOUR, DAY = 3600.0, 86_400.0
 CITY = 17_500.0  # side of the paper's square, metres
 METHODS = {"hierfavg": "HierFAVG", "macfl": "MACFL", "mohawk": "MOHAWK"}
+BY_LABEL = {label: method for method, label in METHODS.items()}
 BASELINES = ("hierfavg", "macfl")
 K2 = (2, 5, 10)
 DATA = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -107,7 +105,6 @@ HIERFAVG_TURNED: dict[str, tuple[str, Settings]] = {
     "cosine": ("cosine weights", {"weights": "cosine"}),
 }
 
-VARIANTS: dict[str, Changes] = {}
 ABLATION = (5, "non-iid")  # k2 and split of the ablation, the traces and the numbers of access points
 
 
@@ -120,65 +117,53 @@ def _settings(data: str, split: str, method: str, k2: int, **more: Any) -> Setti
     }
 
 
-def main(data: str, split: str, method: str, k2: int) -> str:
+def main(data: str, split: str, method: str, k2: int) -> StudyVariant:
     """The variant of tables 3, 4 and 6."""
-    name = f"{data},{split},k2={k2},{method}"
-    VARIANTS[name] = _settings(data, split, method, k2)
-    return name
+    return StudyVariant(f"{data},{split},k2={k2},{method}", _settings(data, split, method, k2))
 
 
-def turned(method: str, switch: str) -> str:
+def turned(method: str, switch: str) -> StudyVariant:
     """A method with one switch turned (keys of MOHAWK_TURNED or HIERFAVG_TURNED), '' for none."""
     k2, split = ABLATION
     if not switch:
         return main("mnist", split, method, k2)
-    name = f"turned,{method},{switch}"
     changes = (MOHAWK_TURNED if method == "mohawk" else HIERFAVG_TURNED)[switch][1]
-    VARIANTS[name] = _settings("mnist", split, method, k2, **changes)
-    return name
+    return StudyVariant(f"turned,{method},{switch}", _settings("mnist", split, method, k2, **changes))
 
 
-def spread(data: str, split: str, method: str, access_points: int) -> str:
+def with_access_points(data: str, split: str, method: str, access_points: int) -> StudyVariant:
     """The variant with another number of access points than 100 (table 9)."""
     k2 = ABLATION[0]
     if access_points == 100:
         return main(data, split, method, k2)
-    name = f"aps={access_points},{data},{split},{method}"
-    VARIANTS[name] = {**_settings(data, split, method, k2), "access_points": {"number": access_points}}
-    return name
+    settings = {**_settings(data, split, method, k2), "access_points": {"number": access_points}}
+    return StudyVariant(f"aps={access_points},{data},{split},{method}", settings)
 
 
-def on_trace(trace: str, method: str) -> str:
+def on_trace(trace: str, method: str) -> StudyVariant:
     """The variant on another trace than the stand-in month."""
     k2, split = ABLATION
     if trace == "month":
         return main("mnist", split, method, k2)
-    name = f"trace={trace},{method}"
-    whole = {**_settings("mnist", split, method, k2), **TRACES[trace]}
-
-    def changes(scale: str) -> Mapping[str, Any]:
-        return whole | (_FEW_TAXIS if scale == "quick" and trace == "taxis" else {})
-
-    VARIANTS[name] = changes
-    return name
+    settings = {**_settings("mnist", split, method, k2), **TRACES[trace]}
+    return StudyVariant(
+        f"trace={trace},{method}", settings, {"quick": _FEW_TAXIS} if trace == "taxis" else {}
+    )
 
 
-def tuned(data: str, split: str, k1: int, k2: int, batch: int) -> str:
+def tuned(data: str, split: str, k1: int, k2: int, batch: int) -> StudyVariant:
     """MOHAWK with other local epochs and batches (tables 7 and 8)."""
-    name = f"{data},{split},k1={k1},k2={k2},batch={batch}"
-    training = {"training": {"epochs": k1, "batch_size": batch}}
-    VARIANTS[name] = {**_settings(data, split, "mohawk", k2), **training}
-    return name
+    settings = {**_settings(data, split, "mohawk", k2), "training": {"epochs": k1, "batch_size": batch}}
+    return StudyVariant(f"{data},{split},k1={k1},k2={k2},batch={batch}", settings)
 
 
-def present(trace: str, method: str, k2: int = 5) -> str:
+def present(trace: str, method: str, k2: int = 5) -> StudyVariant:
     """Who is there and who is aggregated: a run over the whole trace in which next to nothing is learnt.
 
     Of the taxis, at scale quick, over ten days. A handful of digits and a network of 85 parameters; what is charged
     for is the paper's network.
     """
-    name = f"present,{trace},k2={k2},{method}"
-    whole = {
+    settings = {
         **TRACES[trace],
         "evaluate_every": 1 if trace == "month" else 24,
         "checkpoint_every": 100,
@@ -189,9 +174,8 @@ def present(trace: str, method: str, k2: int = 5) -> str:
         "radio": {"extra": CONV5_BYTES - 4 * 85},
         "federation": {"kind": method, "k2": k2},
     }
-    quick = {"rounds": 240} if trace == "taxis" else {}
-    VARIANTS[name] = lambda scale: whole | (quick if scale == "quick" else {})
-    return name
+    quick = {"quick": {"rounds": 240}} if trace == "taxis" else {}
+    return StudyVariant(f"present,{trace},k2={k2},{method}", settings, quick)
 
 
 QUICK: Settings = {

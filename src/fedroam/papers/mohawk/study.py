@@ -32,11 +32,13 @@ in an independent trial with another network before this study was declared.
 
 from __future__ import annotations
 
-from fedroam.papers.mohawk.causes import TABLES
 from fedroam.papers.mohawk.claims import CLAIMS
 from fedroam.papers.mohawk.figures import FIGURES
-from fedroam.papers.mohawk.runs import BASE, FILES, QUICK, VARIANTS
-from fedroam.study.study import Scale, Study
+from fedroam.papers.mohawk.runs import BASE, FILES, QUICK
+from fedroam.papers.mohawk.tables import TABLES
+from fedroam.study.study import Scale, Study, declared_by
+
+VARIANTS = declared_by((*TABLES, *CLAIMS, *FIGURES))
 
 NOT_HERE = (
     "The paper's check-ins are not public: a month of Gowalla check-ins in New York stands for them, with a stay of 6 "

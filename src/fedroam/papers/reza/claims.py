@@ -4,48 +4,32 @@ from __future__ import annotations
 
 import math
 
-from fedroam.papers.reza.runs import (
-    CIFAR,
-    CIFAR_GAINS,
-    CIFAR_PANELS,
-    FEW_MOBILE,
-    FEW_RADII,
-    GAINS,
-    LARGE,
-    LARGE_GAINS,
-    LARGE_PANELS,
-    LIMITS,
-    MOBILE_GAINS,
-    PANELS,
-    RUNS,
-    SPARSE_GAIN,
-    THREE,
-    Settings,
-)
-from fedroam.papers.steered_variants import MOVING, STATIC, STEERED, about
-from fedroam.study.claims import Beyond, Claim, Test, all_of, equal, order, rises
+from fedroam.papers.reza import runs
+from fedroam.papers.reza.runs import RUNS
+from fedroam.papers.steered_variants import FEW, MOVING, STATIC, STEERED, about
+from fedroam.study.claims import Claim, Test, each_over, equal, order, rises
 from fedroam.study.measures import final, later_half
-from fedroam.study.values import Value, average
+from fedroam.study.values import Settings, Value, average
 
 
-def ahead(first: str, second: str, panels: dict[str, Settings] = PANELS) -> Test:
+def ahead(first: str, second: str, panels: dict[str, Settings] = runs.PANELS) -> Test:
     """One pattern ahead of another over the later half of the run, averaged over panels (default: of figure 2)."""
     return order(*(average(RUNS.of(later_half, p, **s) for s in panels.values()) for p in (first, second)))
 
 
 def both_limits(alpha: float) -> list[Value]:
     """Gains of DAM and of DCM, each averaged over both Rm."""
-    return [average(RUNS.gain(p, alpha=alpha, step=step) for step in LIMITS) for p in STEERED]
+    return [average(RUNS.gain(p, alpha=alpha, step=step) for step in runs.LIMITS) for p in STEERED]
 
 
 def of_three(key: str, value: float) -> Value:
     """Final accuracy with 3 mobile clients and one setting, averaged over the patterns that move."""
-    return average(RUNS.of(final, p, **{**THREE, key: value}) for p in MOVING)
+    return average(RUNS.of(final, p, **{**runs.THREE, key: value}) for p in MOVING)
 
 
 def limited(step: float) -> Value:
     """Accuracy over the later half at one Rm, averaged over the patterns that move and both alphas."""
-    return average(RUNS.of(later_half, p, alpha=alpha, step=step) for p in MOVING for alpha in GAINS)
+    return average(RUNS.of(later_half, p, alpha=alpha, step=step) for p in MOVING for alpha in runs.GAINS)
 
 
 def limit_name(step: float) -> str:
@@ -70,7 +54,7 @@ CLAIMS = (
             about((value, points) for value in both_limits(alpha)),
             "Sec. V-B",
         )
-        for alpha, points in GAINS.items()
+        for alpha, points in runs.GAINS.items()
     ),
     Claim(
         "unconstrained-is-better",
@@ -81,31 +65,33 @@ CLAIMS = (
     Claim(
         "more-mobile-is-better",
         "The more clients move, the higher the accuracy (mean of random, DAM and DCM).",
-        rises({m: average(RUNS.of(final, p, mobile=m) for p in MOVING) for m in FEW_MOBILE}),
+        rises({m: average(RUNS.of(final, p, mobile=m) for p in MOVING) for m in FEW["mobile"]}),
         "Sec. V-B1",
     ),
     Claim(
         "gain-over-numbers",
         "Over the numbers of mobile clients, DAM gains 5.3 points on average and DCM 7.",
-        about((average(RUNS.gain(p, mobile=m) for m in FEW_MOBILE), g) for p, g in MOBILE_GAINS.items()),
+        about(
+            (average(RUNS.gain(p, mobile=m) for m in FEW["mobile"]), g) for p, g in runs.MOBILE_GAINS.items()
+        ),
         "Sec. V-B1",
     ),
     Claim(
         "steering-wins-whatever-the-number",
         "DAM and DCM consistently outperform random movement, whatever the number of mobile clients.",
-        all_of([Beyond(RUNS.gain(p, mobile=m)) for p in STEERED for m in FEW_MOBILE]),
+        each_over(RUNS.gain(p, mobile=m) for p in STEERED for m in FEW["mobile"]),
         "Sec. V-B1",
     ),
     Claim(
         "larger-radius-is-better",
         "The larger the communication radius, the higher the accuracy (mean of random, DAM and DCM).",
-        rises({radius: of_three("radius", radius) for radius in FEW_RADII}),
+        rises({radius: of_three("radius", radius) for radius in FEW["radius"]}),
         "Sec. V-B2",
     ),
     Claim(
         "gain-sparse",
         "At Rc = 1, DAM and DCM are about 15 points above random movement.",
-        about((RUNS.gain(p, radius=1.0, **THREE), SPARSE_GAIN) for p in STEERED),
+        about((RUNS.gain(p, radius=1.0, **runs.THREE), runs.SPARSE_GAIN) for p in STEERED),
         "Sec. V-B2",
     ),
     Claim(
@@ -123,12 +109,8 @@ CLAIMS = (
     Claim(
         "steering-wins-large",
         "With 50 clients on 35 x 35, DAM and DCM outperform random movement, unconstrained and constrained.",
-        all_of(
-            [
-                Beyond(RUNS.gain(p, measure=later_half, **panel))
-                for p in STEERED
-                for panel in LARGE_PANELS.values()
-            ]
+        each_over(
+            RUNS.gain(p, measure=later_half, **panel) for p in STEERED for panel in runs.LARGE_PANELS.values()
         ),
         "Sec. V-B4",
     ),
@@ -136,25 +118,28 @@ CLAIMS = (
         Claim(
             f"gain-large-{limit_name(step)}",
             f"With 50 clients on 35 x 35, DCM is about {points:g} points above random movement, {limit_name(step)}.",
-            about([(RUNS.gain("dcm", network=LARGE, radius=5.0, step=step), points)]),
+            about([(RUNS.gain("dcm", network=runs.LARGE, radius=5.0, step=step), points)]),
             "Sec. V-B4",
         )
-        for step, points in LARGE_GAINS.items()
+        for step, points in runs.LARGE_GAINS.items()
     ),
     Claim(
         "random-beats-static-cifar",
         "On CIFAR-10, too, clients that move are ahead of static ones.",
-        ahead("random", STATIC, CIFAR_PANELS),
+        ahead("random", STATIC, runs.CIFAR_PANELS),
         "Sec. V-B5",
     ),
     *(
         Claim(
             f"gain-cifar-{limit_name(step)}",
-            f"On CIFAR-10, DAM and DCM are about {CIFAR_GAINS[step, 'dam']:g} and {CIFAR_GAINS[step, 'dcm']:g} points "
-            f"above random movement, {limit_name(step)}.",
-            about((RUNS.gain(p, network=CIFAR, alpha=0.1, step=step), CIFAR_GAINS[step, p]) for p in STEERED),
+            f"On CIFAR-10, DAM and DCM are about {runs.CIFAR_GAINS[step, 'dam']:g} and "
+            f"{runs.CIFAR_GAINS[step, 'dcm']:g} points above random movement, {limit_name(step)}.",
+            about(
+                (RUNS.gain(p, network=runs.CIFAR, alpha=0.1, step=step), runs.CIFAR_GAINS[step, p])
+                for p in STEERED
+            ),
             "Sec. V-B5",
         )
-        for step in LIMITS
+        for step in runs.LIMITS
     ),
 )

@@ -1,17 +1,16 @@
-"""Networks, axes, printed numbers and runs of the study of Reza et al.; its tables and claims name runs by `RUNS`."""
+"""What Reza et al. ran and printed: networks, panels, and the variants, which tables and claims make by `RUNS`."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from fedroam.papers.steered_variants import Catalogue, Network, shown
+from fedroam.papers.steered_variants import ClientGrid, SteeredVariants, shown
+from fedroam.study.values import Settings
 
-RUNS = Catalogue(dcm={"ties": "coverage"})
-Settings = dict[str, Any]
+RUNS = SteeredVariants(dcm={"ties": "coverage"})
 
-LARGE = Network("35x35", 35, 50)
-CIFAR = Network(
+LARGE = ClientGrid("35x35", 35, 50)
+CIFAR = ClientGrid(
     "cifar10",
     18,
     20,
@@ -31,10 +30,6 @@ LARGE_GAINS = {math.inf: 5.0, 9.0: 4.0}  # of DCM, by Rm
 CIFAR_GAINS = {(math.inf, "dam"): 5.0, (math.inf, "dcm"): 8.0, (5.0, "dam"): 4.0, (5.0, "dcm"): 5.0}
 LIMITS = (math.inf, 5.0)  # Rm
 
-# Axes of figure 3, ours: the few values are run at every scale.
-FEW_MOBILE, ALL_MOBILE = (1, 3, 5), (1, 2, 3, 4, 5, 6, 7, 8)
-FEW_RADII, ALL_RADII = (1.0, 3.0, 5.0), (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
-FEW_STEPS, ALL_STEPS = (1.0, 5.0, math.inf), (1.0, 2.0, 3.0, 5.0, 7.0, 9.0, 12.0, math.inf)
 THREE: Settings = {"mobile": 3}
 
 PANELS: dict[str, Settings] = {

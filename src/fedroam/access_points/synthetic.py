@@ -1,0 +1,49 @@
+"""Access points placed by rule or by draw, whoever moves in the world."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedroam.components import Part, field, register
+from fedroam.mobility import Mobility
+from fedroam.randomness import stream
+
+
+@register("access_points", "none")
+class NoAccessPoints(Part):
+    """There are none."""
+
+    def places(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """Nowhere: float64 [0, 2]."""
+        return np.zeros((0, 2))
+
+
+@register("access_points", "grid")
+class Grid(Part):
+    """One access point in the middle of each of `columns` times `rows` equal cells of the world.
+
+    They are numbered row by row, from the lower left one.
+    """
+
+    columns: int = field(10, "cells from left to right", ge=1)
+    rows: int = field(10, "cells from bottom to top", ge=1)
+
+    def places(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """The middles of the cells."""
+        x0, y0, x1, y1 = mobility.bounds()
+        x = x0 + (np.arange(self.columns) + 0.5) * ((x1 - x0) / self.columns)
+        y = y0 + (np.arange(self.rows) + 0.5) * ((y1 - y0) / self.rows)
+        return np.stack([np.tile(x, self.rows), np.repeat(y, self.columns)], axis=1)
+
+
+@register("access_points", "uniform")
+class Uniform(Part):
+    """Access points drawn uniformly over the world."""
+
+    number: int = field(100, "number of access points", ge=1)
+
+    def places(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """Uniform draws within the bounds."""
+        x0, y0, x1, y1 = mobility.bounds()
+        draws = stream(seed, "access points").random((self.number, 2))
+        return np.array([x0, y0]) + draws * np.array([x1 - x0, y1 - y0])

@@ -1,0 +1,126 @@
+"""A comparison of variants as a table of text: headings, cells, remarks; and on the terminal."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fedroam.analysis.evaluated_model import accuracy_meaning, mean_model_meaning
+from fedroam.analysis.formatting import NONE, energy, number, percent, size
+from fedroam.analysis.summary import Comparison
+
+# Columns of means with errors that a reader sees: name in the table, heading.
+_MEANS = {
+    "final": "Final accuracy (%)",
+    "mean_model": "Averaged model (%)",
+    "best": "Best (%)",
+    "last_k": "Mean of last {last} (%)",
+}
+
+
+def columns(comparison: Comparison) -> list[str]:
+    """The headings of a comparison, with units."""
+    threshold = comparison.threshold
+    heads = ["Variant", "Seeds", *(text.format(last=comparison.last) for text in _MEANS.values())]
+    at = percent(threshold) if math.isfinite(threshold) else "threshold"
+    heads += [f"Rounds to {at}", "Sent"]
+    if _knows_energy(comparison.table):
+        heads += [f"Sent to {at}", "Energy", f"Energy to {at}", "Wasted"]
+    if len(comparison.table) > 1:
+        heads.insert(3, f"Difference to {comparison.first} (points)")
+    return heads
+
+
+def _knows_energy(table: pd.DataFrame) -> bool:
+    """Whether any variant of a comparison has an account of energy."""
+    return "energy" in table and bool(table["energy"].notna().any())
+
+
+def cells(comparison: Comparison) -> list[list[str]]:
+    """The rows of a comparison as text, in the order of `columns`."""
+    table, rows = comparison.table, []
+    for _, row in table.iterrows():
+        marks = ("" if not row["diverged"] else " †") + ("" if not row["unfinished"] else " *")
+        texts = [str(row["variant"]) + marks, str(row["seeds"])]
+        texts += [number(row[name], row[f"{name}_error"], scale=100) for name in _MEANS]
+        texts += [_rounds_to(row), size(row["bytes"])]
+        if _knows_energy(table):
+            spent, wasted = row["energy"], row["energy_wasted"]
+            share = wasted / spent if spent > 0 else math.nan
+            never = "never" if row["seeds"] and not row["reached"] else ""
+            texts += [never or size(row["bytes_to"]), energy(spent), never or energy(row["energy_to"])]
+            texts.append(percent(share) if math.isfinite(share) else NONE)
+        if len(table) > 1:
+            gap = number(row["difference"], row["difference_error"], scale=100, sign=True)
+            texts.insert(
+                3, gap if row["difference_n"] in (0, row["seeds"]) else f"{gap} (n = {row['difference_n']})"
+            )
+        rows.append(texts)
+    return rows
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """What the numbers of a comparison mean, and which runs need a second look."""
+    table, threshold = comparison.table, comparison.threshold
+    lines = [
+        accuracy_meaning(comparison.evaluated_models),
+        mean_model_meaning(comparison.evaluated_models),
+        "Best: the highest of all evaluated rounds, picked on the test samples themselves, so it flatters.",
+        "Means ± standard error over seeds (no error where there is one seed).",
+    ]
+    if math.isfinite(threshold):
+        lines.append(
+            f"Rounds to {percent(threshold)} ({comparison.threshold_rule}): the first evaluated round with at least "
+            "that accuracy, over the seeds that reached it."
+        )
+    if _knows_energy(table):
+        lines.append(
+            "Energy: what all clients together spent on sending, receiving and training; servers and access points are "
+            "not counted. Wasted: the share of it that went into updates that will never be aggregated."
+        )
+    if len(table) > 1:
+        lines.append("Difference: final accuracy minus that of the first variant, paired by seed.")
+    if (table["diverged"] != "").any():
+        lines.append("† diverged in at least one seed.")
+    if (table["unfinished"] != "").any():
+        lines.append("* unfinished in at least one seed.")
+    return lines
+
+
+def _rounds_to(row: pd.Series) -> str:
+    """When a variant reached the threshold: `34.0 ± 2.1`, `34.0 (2 of 3 seeds)`, `never`."""
+    if not row["seeds"]:
+        return NONE
+    if not row["reached"]:
+        return "never"
+    text = number(row["rounds_to"], row["rounds_to_error"])
+    return text if row["reached"] == row["seeds"] else f"{text} ({row['reached']} of {row['seeds']} seeds)"
+
+
+def print_comparison(comparison: Comparison, console: Console) -> None:
+    """Print a comparison, what its numbers mean, and the runs that diverged or did not finish.
+
+    Variants are rows; where the terminal is too narrow for that and holds them side by side, they are columns.
+    """
+    lying = [columns(comparison), *cells(comparison)]
+    standing = [list(column) for column in zip(*lying, strict=True)]
+    shown = lying if _width(lying) <= console.width or _width(standing) > console.width else standing
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for k, head in enumerate(shown[0]):
+        grid.add_column(escape(head), justify="left" if k == 0 else "right", overflow="fold")
+    for row in shown[1:]:
+        grid.add_row(*(escape(text) for text in row))
+    console.print(grid)
+    for line in remarks(comparison):
+        console.print(escape(line), style="dim", highlight=False)
+    for note in comparison.notes:
+        console.print(escape(f"Note: {note}"), style="yellow", highlight=False)
+
+
+def _width(rows: list[list[str]]) -> int:
+    """Characters that a table needs on one line: its widest cells and two spaces between columns."""
+    return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True)) - 2

@@ -1,0 +1,113 @@
+"""A study and the runs that there are of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedroam.errors import InputError
+from fedroam.planning import SweepPlan, SweepRun
+from fedroam.planning.own_parts import has_own_parts
+from fedroam.recording import Run, open_run, read_json, unchanged_files
+
+if TYPE_CHECKING:
+    from fedroam.study import Item, Study
+
+SWEEP = "sweep"  # where the runs of a study lie, below its folder
+
+
+class StudyRuns:
+    """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
+
+    use: the file of a user's study, which workers load if it has parts of its own.
+    Raises InputError where a scale or a setting is wrong.
+    """
+
+    def __init__(
+        self, study: Study, scale: str, seeds: int | None, folder: str | None, use: tuple[str, ...]
+    ) -> None:
+        if seeds is not None and not 1 <= seeds <= 10_000:
+            raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
+        self.study, self.scale = study, scale
+        self.seeds = seeds or study.scale(scale).seeds
+        self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
+        self.variants = study.needs(scale)
+        first = {variant: study.experiment(variant, scale) for variant in self.variants}
+        self.use = use if has_own_parts(first.values()) else ()
+        self.experiments = {
+            (variant, seed): experiment.replace(seed=experiment.seed + seed)
+            for variant, experiment in first.items()
+            for seed in range(self.seeds)
+        }
+        self.digests = {key: experiment.digest for key, experiment in self.experiments.items()}
+
+    @cached_property
+    def plan(self) -> SweepPlan:
+        """All runs of the study at this scale."""
+        runs = (SweepRun(experiment, {"variant": key[0]}) for key, experiment in self.experiments.items())
+        return SweepPlan(self.study.name, tuple(runs), ("variant",), use=self.use)
+
+    def find(self, variant: str, seed: int) -> Run | None:
+        """The finished run of a variant and seed (counted from 0), None where there is none."""
+        digest = self.digests.get((variant, seed))
+        return None if digest is None else self._opened(digest)
+
+    def _opened(self, digest: str) -> Run | None:
+        if digest not in self._runs:
+            from fedroam.sweep.folder import run_folder
+
+            folder = run_folder(self.root / SWEEP, digest)
+            run = open_run(folder) if (folder / "run.json").exists() else None
+            self._runs[digest] = run if run is not None and run.done else None
+        return self._runs[digest]
+
+    @cached_property
+    def _runs(self) -> dict[str, Run | None]:
+        return {}
+
+    def check(self, items: Iterable[Item]) -> None:
+        """Raise InputError where a finished run that items need read a file that has changed since."""
+        needed = self.needed(items)
+        for key, digest in self.digests.items():
+            run = self._opened(digest) if digest in needed else None
+            if run is not None:
+                unchanged_files(run, self.experiments[key])
+
+    def forget(self) -> None:
+        """Look at the folder anew: runs may have finished."""
+        self._runs.clear()
+
+    def needed(self, items: Iterable[Item]) -> set[str]:
+        """Digests of the runs that items need."""
+        variants = set(self.study.needs(self.scale, items))
+        return {digest for (variant, _), digest in self.digests.items() if variant in variants}
+
+    def missing(self, items: Iterable[Item]) -> set[str]:
+        """Those of them that are not finished."""
+        return {digest for digest in self.needed(items) if self._opened(digest) is None}
+
+    def state(self, item: Item) -> str:
+        """`8 of 8 runs done`."""
+        needed, whole = self.needed([item]), self.study.can(item, self.scale)
+        if not whole and not (needed and item.kind == "table"):  # a table can be there in part
+            return f"not at scale {self.scale}"
+        done = f"{len(needed) - len(self.missing([item]))} of {len(needed)} runs done"
+        return done if whole else f"in part at scale {self.scale}, {done}"
+
+    def seconds(self, digests: Iterable[str]) -> float | None:
+        """Core-seconds that these runs will take, by the finished ones of the same variant; None where unknown."""
+        try:
+            records: dict[str, Any] = read_json(self.root / SWEEP / "sweep.json")["records"]
+        except (InputError, KeyError):
+            return None
+        known: dict[str, list[float]] = {}
+        for (variant, _), digest in self.digests.items():
+            if "seconds" in records.get(digest, {}):
+                known.setdefault(variant, []).append(float(records[digest]["seconds"]))
+        variant_of = {digest: variant for (variant, _), digest in self.digests.items()}
+        wanted = [variant_of[digest] for digest in digests]
+        if any(variant not in known for variant in wanted):
+            return None
+        return sum(sum(known[variant]) / len(known[variant]) for variant in wanted)

@@ -1,0 +1,43 @@
+"""How a stopped command goes on: the command to type, and what is said of it at Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Mapping
+
+import typer
+
+from fedroam.cli.console import one_line, tell
+from fedroam.interrupts import STOPPED, Interrupted, ending
+
+Given = bool | int | float | str | list[str] | None
+
+
+def command(name: str, *arguments: str, options: Mapping[str, Given]) -> str:
+    """The line for a shell that goes on with `fedroam NAME ARGUMENTS`, as far as options were given.
+
+    An option that is None, False or an empty list is left out; one that is True stands alone, one with a list is
+    repeated.
+    """
+    words = ["fedroam", name, *arguments]
+    for option, value in options.items():
+        if value is None or value is False:
+            continue
+        texts = (
+            value if isinstance(value, list) else [f"{value:g}" if isinstance(value, float) else str(value)]
+        )
+        words += [option] if value is True else [word for text in texts for word in (option, text)]
+    return shlex.join(words)
+
+
+@contextlib.contextmanager
+def going_on(again: str, lost: str = "the rounds since the last checkpoints are lost") -> Iterator[None]:
+    """While it lasts, Ctrl-C ends in the command that goes on, `again`, and its own exit code."""
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt) as stop:
+        ending()
+        tell(one_line(str(stop)) if isinstance(stop, Interrupted) else f"stopped at once; {lost}")
+        tell(f"go on with: {again}")
+        raise typer.Exit(STOPPED) from None

@@ -1,0 +1,35 @@
+"""How much local training a round was: passes of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedroam.learning import Job
+from fedroam.learning.training import Training
+from fedroam.randomness import stream
+
+
+class SamplePasses:
+    """Counts the samples that local training passes, each as often as it is in a batch.
+
+    How many they are depends on how many a client holds, not on which of them a batch draws; so each number is counted
+    once a run.
+    """
+
+    def __init__(self, training: Training) -> None:
+        self.training = training
+        self.passes: dict[int, int] = {}
+
+    def of(self, jobs: Sequence[Job]) -> tuple[np.ndarray, np.ndarray]:
+        """The client of each job and its sample passes, int64 [jobs] each; work that a server does is left out."""
+        own = [job for job in jobs if job.client >= 0]
+        clients = np.array([job.client for job in own], dtype=np.int64)
+        return clients, np.array([self._passes(len(job.samples)) for job in own], dtype=np.int64)
+
+    def _passes(self, samples: int) -> int:
+        if samples not in self.passes:
+            batches = self.training.batches(samples, stream(0, "sample passes"))
+            self.passes[samples] = sum(len(batch) for batch in batches)
+        return self.passes[samples]

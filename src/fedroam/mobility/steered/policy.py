@@ -1,0 +1,181 @@
+"""What steered movement is: draw a destination by a policy, keep it until reached, note who lives along the way."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import numpy as np
+
+from fedroam.components import Part, field
+from fedroam.errors import InputError
+from fedroam.mobility.grid import mobile_groups, pick
+from fedroam.mobility.steered.coverage import CoverageMap, Flyer
+from fedroam.mobility.steered.targets import OtherTargets, Targets
+from fedroam.mobility.world import Paths, State, World
+from fedroam.randomness import stream
+
+Knowledge = Literal["oracle", "warm_up", "contacts"]
+Ties = Literal["coverage", "random"]
+
+TIES = field(
+    "coverage", "equal centres: the one that covers most of all (Reza et al.), or at random (Jahani et al.)"
+)
+
+
+class Terrain(Protocol):
+    """What steered clients fly over in a world: who stands where, and how far one gets in a round.
+
+    The survey points are those by which an explorer (knowledge = "contacts") knows where it has not been yet.
+    """
+
+    @property
+    def places(self) -> np.ndarray:
+        """Start places of all clients, float64 [clients, 2], m."""
+
+    @property
+    def coverage(self) -> CoverageMap:
+        """Where the static clients are within reach."""
+
+    @property
+    def survey_points(self) -> int:
+        """How many survey points there are."""
+
+    def survey_point(self, number: int) -> np.ndarray:
+        """The place of a survey point, float64 [2]."""
+
+    def view(self, here: np.ndarray) -> np.ndarray:
+        """The numbers of the survey points within reach of `here`, int64."""
+
+    def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
+        """Where mobile client `m` gets to when it moves at random; `draw` is uniform in [0, 1)."""
+
+    def fly(self, here: np.ndarray, destination: np.ndarray, draw: float) -> np.ndarray:
+        """Where a client gets to in one round on its way; `draw`, uniform in [0, 1), breaks ties."""
+
+
+class Policy(Protocol):
+    """What makes a steered mobility: `Steered`, a base that gives it a terrain, and targets of its own."""
+
+    @property
+    def mobile(self) -> int:
+        """How many clients move."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """How the static clients become known."""
+
+    @property
+    def warm_up(self) -> int:
+        """Rounds of random movement with knowledge = "warm_up"."""
+
+    def terrain(self, world: World) -> Terrain:
+        """What the mobile clients of a world fly over."""
+
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """The places that a mobile client may fly to next, and how much each weighs."""
+
+    def avoidance(self) -> float:
+        """How much a target loses that another mobile client serves wholly: 0 nothing, 1 all."""
+
+    def needs_static(self) -> str:
+        """What of it cannot do without static clients to fly to; "" if nothing."""
+
+
+class Steered(Part):
+    """The rounds of every steered mobility, and what its clients know.
+
+    A kind is put together from this, a base for its terrain (`OverGrid`, `OverRectangle`), and its own `targets`.
+    The fields of a part stand in the order of its bases from the last to the first, so this base comes first.
+    """
+
+    knowledge: Knowledge = field("oracle", "how the static clients' places and class counts are known")
+    warm_up: int = field(20, "rounds of random movement with knowledge = 'warm_up'", unit="rounds", ge=0)
+
+    def start(self: Policy, world: World) -> dict[str, np.ndarray]:
+        """All at their start places, the first `mobile` of them ready to fly.
+
+        position; destination float64 [mobile, 2] (equal to the place: none); known bool [mobile, statics]; seen bool
+        [mobile, survey points], those once within reach (empty but for "contacts"). Raises InputError where more
+        clients move than there are, or where static ones are needed and all move.
+        """
+        mobile_groups(world, self.mobile)
+        if (needs := self.needs_static()) and self.mobile and self.mobile == world.clients:
+            raise InputError(
+                f"mobility.mobile = {self.mobile}: all {world.clients} clients move, and {needs} needs static ones "
+                f"to fly to; allowed is 0 to {world.clients - 1}"
+            )
+        terrain = self.terrain(world)
+        explored = terrain.survey_points if self.knowledge == "contacts" else 0
+        state = {
+            "position": terrain.places.copy(),
+            "destination": terrain.places[: self.mobile].copy(),
+            "known": np.full((self.mobile, world.clients - self.mobile), self.knowledge == "oracle"),
+            "seen": np.zeros((self.mobile, explored), dtype=bool),
+        }
+        return {**state, **_look(terrain, state, self.knowledge)}
+
+    def step(self: Policy, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+        """Draw a destination where the last one is reached, and fly towards it: see `steer`."""
+        return steer(self, state, world, round)
+
+    def avoidance(self) -> float:
+        """0: each flies for itself."""
+        return 0.0
+
+    def needs_static(self) -> str:
+        """Nothing: it can do without static clients."""
+        return ""
+
+
+def steer(policy: Policy, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
+    """One round of steered movement: the state at its end, and the ways of all.
+
+    knowledge = "warm_up": in the first rounds, and until they know somebody, the mobile clients move at random
+    (Jahani et al., Sec. IV-A, which does not say how they move meanwhile); they note the static clients they come
+    in reach of, then and later. "contacts" (ours): they start knowing nobody but those in reach; a new destination
+    is, with the probability that a survey point has not been in reach yet, such a point at random, else chosen by
+    what is known. A destination is kept until reached: Reza et al., Eq. 8.
+
+    Destinations are drawn in the order of the clients' indices. The others that may discount a target are those
+    under way, or who have drawn anew in this round; who moves at random heads for nowhere.
+    """
+    terrain = policy.terrain(world)
+    # Four draws for every client, mobile or not: the draws of one do not depend on how many others fly.
+    draws = stream(world.seed, "destinations", round).random((world.clients, 4))
+    before, destination = state["position"], state["destination"].copy()
+    after, known, seen = before.copy(), state["known"], state["seen"]
+    heading = (destination != before[: len(destination)]).any(axis=1)
+    for m in range(len(destination)):
+        if policy.knowledge == "warm_up" and (
+            round <= policy.warm_up or (known.shape[1] and not known[m].any())
+        ):
+            after[m] = destination[m] = terrain.wander(before[m], m, round, draws[m, 1])
+            continue
+        if not heading[m]:
+            unseen = np.flatnonzero(~seen[m])
+            share = len(unseen) / terrain.survey_points
+            if len(unseen) and (draws[m, 2] < share or not known[m].any()):
+                destination[m] = terrain.survey_point(int(pick(unseen, draws[m, 3])))
+                heading[m] = True
+            elif known[m].any() or not known.shape[1]:
+                # Its own entry is false: it has just arrived.
+                others = OtherTargets.of(destination[heading], world.reach, policy.avoidance())
+                flyer = Flyer(before[m], world.class_counts[m], known[m])
+                destination[m] = policy.targets(world, flyer).draw(draws[m, 0], others)
+                heading[m] = True
+        after[m] = terrain.fly(before[m], destination[m], draws[m, 1])
+    moved = {**state, "position": after, "destination": destination}
+    return {**moved, **_look(terrain, moved, policy.knowledge)}, Paths.straight(before, after)
+
+
+def _look(terrain: Terrain, state: State, knowledge: Knowledge) -> dict[str, np.ndarray]:
+    """What the mobile clients know after looking around from where they are."""
+    known, seen = state["known"].copy(), state["seen"].copy()
+    if knowledge == "oracle":
+        return {"known": known, "seen": seen}
+    for m in range(len(known)):
+        here = state["position"][m]
+        known[m] |= terrain.coverage.in_reach(here)
+        if knowledge == "contacts":
+            seen[m, terrain.view(here)] = True
+    return {"known": known, "seen": seen}

@@ -1,0 +1,74 @@
+"""The parts of an experiment, each as its family's Protocol."""
+
+# mypy: disable-error-code="type-abstract"
+# Protocols are handed on as values below: parts are looked at through them, and none is ever made.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from typing_extensions import get_protocol_members
+
+from fedroam.access_points import AccessPoints
+from fedroam.components import Part
+from fedroam.contacts import Contacts
+from fedroam.cost import Radio
+from fedroam.data import DataSource, Partition
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.federation import Federation
+from fedroam.learning import Engine
+from fedroam.learning.objective import Objective
+from fedroam.learning.training import Training
+from fedroam.mixing import Mixing
+from fedroam.mobility import Activity, Mobility
+from fedroam.models import ModelBuilder
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of an experiment, one of each family."""
+
+    data: DataSource
+    partition: Partition
+    model: ModelBuilder
+    training: Training
+    objective: Objective
+    engine: Engine
+    mobility: Mobility
+    activity: Activity
+    access_points: AccessPoints
+    contacts: Contacts
+    mixing: Mixing
+    federation: Federation
+    radio: Radio
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Parts:
+        """Those of an experiment. Raises InputError where one lacks what is asked of its family."""
+        return cls(
+            data=_as(DataSource, experiment.data),
+            partition=_as(Partition, experiment.partition),
+            model=_as(ModelBuilder, experiment.model),
+            training=_as(Training, experiment.training),
+            objective=_as(Objective, experiment.objective),
+            engine=_as(Engine, experiment.engine),
+            mobility=_as(Mobility, experiment.mobility),
+            activity=_as(Activity, experiment.activity),
+            access_points=_as(AccessPoints, experiment.access_points),
+            contacts=_as(Contacts, experiment.contacts),
+            mixing=_as(Mixing, experiment.mixing),
+            federation=_as(Federation, experiment.federation),
+            radio=_as(Radio, experiment.radio),
+        )
+
+
+def _as(protocol: type[P], part: Part) -> P:
+    """`part`, known to have all that the Protocol names."""
+    if not isinstance(part, protocol):
+        missing = ", ".join(sorted(get_protocol_members(protocol) - set(dir(part))))
+        raise InputError(f"{part.family} {part.kind!r} ({type(part).__name__}) lacks {missing}")
+    return part

@@ -1,0 +1,102 @@
+"""Raw settings, before an experiment is made of them: read from a file, given by `--set`, laid over each other."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from fedroam.components import FAMILIES, Part, kinds
+from fedroam.errors import InputError, unknown
+
+Settings = dict[str, Any]
+
+
+def named_experiments() -> dict[str, Path]:
+    """The experiments that come with fedroam, by name."""
+    folder = Path(str(resources.files("fedroam"))) / "experiments"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def read_settings(source: str | Path) -> tuple[Settings, str]:
+    """The raw settings of an experiment file or of a named experiment, and how to call it in messages."""
+    path, named = Path(source), named_experiments()
+    if str(source) in named:
+        path = named[str(source)]
+    elif not path.is_file():
+        if path.suffix == "" and path.parent == Path():
+            raise unknown("experiment", str(source), named)
+        raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")), str(source)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: not valid TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{source}: cannot be read: {error}") from None
+
+
+def parse_value(text: str) -> Any:
+    """A value of the command line, read as TOML; a bare word is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text.strip()
+
+
+def parse_assignment(text: str) -> tuple[list[str], Any]:
+    """`a.b=value` of `--set`: the path of keys and the value, read as TOML (bare words are strings)."""
+    name, equals, value = text.partition("=")
+    keys = [part.strip() for part in name.split(".")]
+    if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in keys):
+        raise InputError(f"--set {text}: allowed is key=value, e.g. --set mobility.mobile=3")
+    return keys, parse_value(value)
+
+
+def nest(keys: Sequence[str], value: Any) -> Any:
+    """`["a", "b"], 1` as `{"a": {"b": 1}}`; no keys: the value itself."""
+    for part in reversed(keys):
+        value = {part: value}
+    return value
+
+
+def overlay(settings: Mapping[str, Any], changes: Mapping[str, Any], notes: list[str]) -> Settings:
+    """`changes` laid over `settings`. A section that changes its kind keeps the keys the new kind knows too.
+
+    Keys of the old kind that the new one lacks are dropped, and `notes` says so: nothing is ignored silently.
+    """
+    result = {k: dict(v) if isinstance(v, Mapping) else v for k, v in settings.items()}
+    for name, change in changes.items():
+        if name not in FAMILIES:
+            result[name] = change
+            continue
+        before = result.get(name, {})
+        before = {"kind": before} if isinstance(before, str) else before
+        change = {"kind": change} if isinstance(change, str) else change
+        if not isinstance(change, Mapping) or not isinstance(before, Mapping):
+            result[name] = change
+            continue
+        old, new = (m.get("kind", FAMILIES[name].default) for m in (before, {**before, **change}))
+        if new != old and isinstance(new, str) and new in kinds(name):
+            fields = kinds(name)[new].model_fields
+            dropped = [k for k in before if k != "kind" and k not in fields]
+            if dropped:
+                notes.append(f"{name} kind {new!r} has no {', '.join(dropped)}: left out")
+            before = {k: v for k, v in before.items() if k in fields}
+        result[name] = {**before, **change}
+    return result
+
+
+def kind_in(settings: Mapping[str, Any], family: str) -> str:
+    """The kind that settings give a family: the one they name, or its default."""
+    section = settings.get(family, {})
+    if isinstance(section, Part):
+        return section.kind
+    return str(section.get("kind", FAMILIES[family].default) if isinstance(section, Mapping) else section)
+
+
+def plain_parts(settings: Mapping[str, Any]) -> Settings:
+    """Settings in which part objects have become tables, so that others can be laid over them."""
+    return {k: v.settings() if isinstance(v, Part) else v for k, v in settings.items()}

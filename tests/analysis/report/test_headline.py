@@ -1,0 +1,29 @@
+"""The result in sentences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedroam.analysis import compare_runs
+from fedroam.analysis.report.headline import headline
+from support.made_runs import made_run
+
+
+def test_headline_says_what_the_interval_allows(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, "static", s, [0.1, v]) for s, v in enumerate((0.50, 0.51, 0.52))]
+    runs += [made_run(tmp_path, "random", s, [0.1, v]) for s, v in enumerate((0.80, 0.82, 0.81))]
+    runs += [made_run(tmp_path, "wild", s, [0.1, v]) for s, v in enumerate((0.30, 0.51, 0.70))]
+    first, clear, unclear, last = headline(compare_runs(runs))
+    assert "“random” ends highest: test accuracy 81.0 ± 0.6" in first
+    assert "3 seeds" in first
+    assert "+30.0 ± 0.6" in clear
+    assert "excludes zero" in clear
+    assert "no difference is established" in unclear
+    assert "not corrected" in last
+
+
+def test_headline_of_one_seed_claims_no_error(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, "static", 0, [0.1, 0.5]), made_run(tmp_path, "random", 0, [0.1, 0.4])]
+    first, second = headline(compare_runs(runs))
+    assert "±" not in first + second
+    assert "−10.0 percentage points, one seed: no error can be given" in second

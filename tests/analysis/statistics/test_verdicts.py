@@ -1,0 +1,72 @@
+"""Verdicts: Holm's correction, three-way verdicts, and how many seeds would decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fedroam.analysis.statistics.paired import (
+    above,
+)
+from fedroam.analysis.statistics.verdicts import holm, judge, needed, power, seeds_needed
+from fedroam.errors import InputError
+from fedroam.randomness import stream
+
+
+def test_holm_by_hand() -> None:
+    # Sorted .005 .01 .03 .04, times 4 3 2 1: .02 .03 .06 .06 (kept from falling).
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    with pytest.raises(InputError):
+        holm([1.2])
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.3))
+def test_holm_rejects_what_the_step_down_procedure_rejects(p: list[float], alpha: float) -> None:
+    rejected: set[int] = set()
+    order = sorted(range(len(p)), key=lambda k: p[k])
+    for step, k in enumerate(order):  # the procedure as the paper words it
+        if p[k] * (len(p) - step) > alpha:
+            break
+        rejected.add(k)
+    assert {k for k, adjusted in enumerate(holm(p)) if adjusted <= alpha} == rejected
+
+
+def test_three_way_verdict_after_correction() -> None:
+    strong, weak, against = (
+        above([3.0, 3.1, 2.9, 3.0]),
+        above([2.0, 0.6, 1.0, 0.3]),
+        above([-3.0, -3.1, -2.8]),
+    )
+    assert weak.p_holds < 0.05  # alone it would hold
+    verdicts = judge([strong, weak, against])
+    assert [v.word for v in verdicts] == ["holds", "undecided", "does not hold"]
+    assert judge([weak])[0].word == "holds"
+    assert f"about {verdicts[1].seeds} seeds" in verdicts[1].reason
+    assert verdicts[1].seeds is not None
+    assert verdicts[1].seeds > 4
+
+
+def test_seeds_needed_agree_with_a_printed_table_and_with_trials() -> None:
+    # One-sample t test, one-sided 5 %, power 80 %, effect of one and of half a standard deviation: 8 and 27.
+    assert seeds_needed(1.0, 1.0, 0.05) == 8
+    assert seeds_needed(0.5, 1.0, 0.05) == 27
+    assert seeds_needed(0.01, 1.0, 0.05) is None
+    assert seeds_needed(0.0, 1.0, 0.05) is None
+    draws = stream(1, "power").normal(1.0, 1.0, (4000, 8))
+    p = stats.ttest_1samp(draws, 0, axis=1, alternative="greater").pvalue
+    assert (p < 0.05).mean() == pytest.approx(power(1.0, 1.0, 8, 0.05), abs=0.02)
+
+
+def test_seeds_that_are_said_to_decide_do_so_when_there_are_as_many() -> None:
+    pattern = np.array([2.0, 0.2, 1.5, -0.3])
+    found = above(pattern)
+    seeds = needed(found, 0.01, 0.01)
+    assert seeds is not None
+    repeated = np.resize(pattern, seeds)
+    assert above(repeated).p_holds < 0.01
+    assert judge([above([0.001, -1.0, 1.0])])[0].reason.startswith("more than 1000 seeds")

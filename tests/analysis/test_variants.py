@@ -1,0 +1,63 @@
+"""Runs sorted into variants, and means over seeds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedroam.analysis import variants
+from fedroam.analysis.variants import mean_and_error, over_seeds
+from support.made_runs import made_run
+
+
+def test_equal_names_with_other_settings_stay_apart(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path / "a", "random", 0, [0.1], settings={"mobility": {"kind": "random", "mobile": 1}}),
+        made_run(tmp_path / "b", "random", 0, [0.2], settings={"mobility": {"kind": "random", "mobile": 5}}),
+    ]
+    assert [group.label for group in variants(runs)] == [
+        "random (mobility.mobile=1)",
+        "random (mobility.mobile=5)",
+    ]
+
+
+def test_settings_without_influence_do_not_split_a_variant(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path, "", seed, [0.1], settings={"engine": {"kind": "cpu", "workers": seed + 1}})
+        for seed in (0, 1)
+    ]
+    assert [(group.label, len(group.runs)) for group in variants(runs)] == [("made", 2)]
+
+
+def test_over_seeds_takes_rounds_that_all_have(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path, "", 0, [0.1, 0.2, 0.3], done=False, planned=90),
+        made_run(tmp_path, "", 1, [0.3, 0.6], done=False, planned=90),
+    ]
+    (group,) = variants(runs)
+    table = over_seeds(group, "accuracy")
+    assert table["round"].tolist() == [0, 10]
+    assert table["mean"].tolist() == pytest.approx([0.2, 0.4])
+    assert table["error"].tolist() == pytest.approx([0.1, 0.2])
+    assert over_seeds(group, "no such column")["mean"].isna().all()
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.floats(-1e3, 1e3))
+def test_mean_and_error_shift(values: list[float], shift: float) -> None:
+    mean, error = mean_and_error(values)
+    moved, same = mean_and_error(np.add(values, shift))
+    assert moved == pytest.approx(mean + shift, abs=1e-9)
+    assert same == pytest.approx(error, abs=1e-9)
+    assert error >= 0
+
+
+def test_mean_and_error_of_few() -> None:
+    assert mean_and_error([2.0])[0] == 2.0
+    assert math.isnan(mean_and_error([2.0])[1])
+    assert all(map(math.isnan, mean_and_error([])))
+    assert all(map(math.isnan, mean_and_error([1.0, math.inf])))

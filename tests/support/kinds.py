@@ -1,0 +1,112 @@
+"""Every kind of fedroam's own, by family, held against the family's Protocol by the type checker (`make types`).
+
+A test holds the lists against the registry, so that a new class cannot be forgotten here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fedroam.access_points import AccessPoints, given, landmarks, synthetic
+from fedroam.contacts import Contacts, closest_approach, radius
+from fedroam.cost import Radio, lte_wifi
+from fedroam.data import DataSource, Partition, dirichlet, partition, shards
+from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
+from fedroam.federation import Federation, decentralized, hierarchical, methods, server
+from fedroam.learning import Engine, cpu, objective, reference, training
+from fedroam.learning.objective import Objective
+from fedroam.learning.training import Training
+from fedroam.mixing import Mixing, mobility_aware, weights
+from fedroam.mobility import Activity, Mobility, activity, grid, random_walk, steered
+from fedroam.models import ModelBuilder, convolutional, dense, resnet, torch_module
+from fedroam.traces import availability, replay
+
+DATA: Final[tuple[type[DataSource], ...]] = (
+    cifar10.Cifar10,
+    csv_table.Csv,
+    digits.Digits,
+    mnist.FashionMnist,
+    mnist.Mnist,
+    own.Arrays,
+    own.Memory,
+    unsw_nb15.UnswNb15,
+)
+PARTITIONS: Final[tuple[type[Partition], ...]] = (
+    dirichlet.ClientDirichlet,
+    dirichlet.Dirichlet,
+    partition.ByColumn,
+    partition.IID,
+    shards.Classes,
+    shards.Shards,
+)
+MODELS: Final[tuple[type[ModelBuilder], ...]] = (
+    convolutional.CNN1d,
+    convolutional.Conv5,
+    convolutional.LeNetGN,
+    convolutional.MnistCNN,
+    dense.MLP,
+    dense.SoftmaxRegression,
+    resnet.ResNet18,
+    resnet.ResNet50,
+    torch_module.TorchModule,
+)
+TRAININGS: Final[tuple[type[Training], ...]] = (training.SGD,)
+OBJECTIVES: Final[tuple[type[Objective], ...]] = (objective.CrossEntropy,)
+ENGINES: Final[tuple[type[Engine], ...]] = (cpu.engine.Auto, cpu.engine.Cpu, reference.Reference)
+MOBILITIES: Final[tuple[type[Mobility], ...]] = (
+    grid.Random,
+    grid.Static,
+    random_walk.RandomWalk,
+    replay.Replay,
+    steered.grid.DAM,
+    steered.grid.DCM,
+    steered.rectangle.DAMContinuous,
+    steered.rectangle.DCMContinuous,
+    steered.spread.Spread,
+    steered.spread.SpreadContinuous,
+)
+ACTIVITIES: Final[tuple[type[Activity], ...]] = (
+    activity.Always,
+    activity.OnOff,
+    activity.Rate,
+    availability.Availability,
+)
+ACCESS_POINTS: Final[tuple[type[AccessPoints], ...]] = (
+    given.FromFile,
+    landmarks.PointsOfInterest,
+    synthetic.Grid,
+    synthetic.NoAccessPoints,
+    synthetic.Uniform,
+)
+CONTACTS: Final[tuple[type[Contacts], ...]] = (
+    closest_approach.ClosestApproach,
+    closest_approach.Sampled,
+    radius.Radius,
+)
+MIXINGS: Final[tuple[type[Mixing], ...]] = (
+    mobility_aware.MobilityAware,
+    mobility_aware.PlainAverage,
+    weights.DataSize,
+    weights.Metropolis,
+)
+FEDERATIONS: Final[tuple[type[Federation], ...]] = (
+    decentralized.Decentralized,
+    hierarchical.Hierarchical,
+    methods.HierFAVG,
+    methods.MACFL,
+    methods.Mohawk,
+    server.baselines.Local,
+    server.baselines.Majority,
+    server.ditto.Ditto,
+    server.fedavg.FedAvg,
+    server.fedavgdbe.FedAvgDBE,
+    server.fedfomo.FedFomo,
+    server.fedgh.FedGH,
+    server.fedproto.FedProto,
+    server.fedprox.FedProx,
+    server.gpfl.GPFL,
+    server.mocfl.MoCFL,
+    server.moon.Moon,
+    server.scaffold.Scaffold,
+)
+RADIOS: Final[tuple[type[Radio], ...]] = (lte_wifi.LteWifi,)
