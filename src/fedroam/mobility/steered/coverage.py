@@ -92,7 +92,7 @@ class CoverageMap:
     def mix_here(self, flyer: Flyer) -> np.ndarray:
         """The class mix at the place where the flyer is, float64 [classes]."""
         heard = flyer.known & self.in_reach(flyer.here)
-        return class_mix(self.counts[heard].sum(axis=0) + flyer.own)
+        return class_mix(heard @ self.counts + flyer.own)
 
     def distances(self, flyer: Flyer, here: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Distance d(L) = ||D_L - D_here||_2 of the class mix at the points (all, or those in `rows`) from `here`.
