@@ -101,12 +101,12 @@ def test_a_sweep_ends_with_its_words_and_130(tmp_path: Path, times: int) -> None
             def __init__(self, stream): self.stream = stream
             def write(self, text): press(); self.stream.write(text)
             def flush(self): press(); self.stream.flush()
-        def crew(*_):
+        def stopped(*_):
             for _ in range({times}):
                 exec("press()", {{"press": press}})
             sys.stderr = Pressing(sys.stderr)
             raise running.Interrupted("stopped with 2 of 2 runs unfinished")
-        running.crew_size = crew
+        running.pool_size = stopped
         running.warm_up = lambda: None
         if __name__ == "__main__":
             sys.argv = ["fedroam", "sweep", "tiny.toml", "--seeds", "2", "--out", "out"]
