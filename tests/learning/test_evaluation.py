@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from fedroam.learning import Models, evaluation
-from fedroam.learning.samples import standard
 from fedroam.learning.training import SGD
-from support.learners import CLASSES, Problem, learner_of, problem
+from support.learners import CLASSES, clear, learner_of, problem
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -40,17 +39,6 @@ def test_scores_of_both_engines(
     np.testing.assert_allclose(slow.loss, fast.loss, rtol=1e-5)
     assert len(set(fast.loss[~np.isnan(fast.loss)])) == (3 if own else 4)
     assert np.isnan(fast.accuracy).tolist() == [False, own, False, False]
-
-
-def clear(task: Problem, models: Models) -> torch.Tensor:
-    """The samples whose most likely class no rounding can change, for any row."""
-    leads = []
-    for row in range(len(models)):
-        with torch.no_grad():
-            logits = task.module(models, row).eval()(standard(task.task.x))
-        first, second = logits.topk(2, 1).values.t()
-        leads.append(first - second)
-    return torch.nonzero(torch.stack(leads).amin(0) > 1e-4).flatten()
 
 
 def test_number_of_workers_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:

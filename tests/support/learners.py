@@ -15,6 +15,7 @@ from torch import nn
 from fedroam.components import build
 from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
 from fedroam.learning.objective import CrossEntropy, Objective
+from fedroam.learning.samples import standard
 from fedroam.learning.training import SGD, Training
 from fedroam.randomness import stream
 from support.rounding import DECIDING, UNIT, by_layer, off, tolerance, undecided, values
@@ -193,6 +194,17 @@ def _check(
                 goal, reached = (values(entries, m[k]) for m in (truth.momentum, models.momentum))
                 assert off(reached, goal) <= share, where
         assert off(models.buffers[k], truth.buffers[k]) <= share
+
+
+def clear(case: Problem, models: Models) -> torch.Tensor:
+    """The samples whose most likely class no rounding can change, for any row."""
+    leads = []
+    for row in range(len(models)):
+        with torch.no_grad():
+            logits = case.module(models, row).eval()(standard(case.task.x))
+        first, second = logits.topk(2, 1).values.t()
+        leads.append(first - second)
+    return torch.nonzero(torch.stack(leads).amin(0) > 1e-4).flatten()
 
 
 def copied(models: Models, dtype: torch.dtype = torch.float32) -> Models:
