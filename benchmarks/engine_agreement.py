@@ -2,10 +2,10 @@
 
     FEDROAM_DATA=/a/folder/with/mnist python benchmarks/engine_agreement.py [--set key=value ...]
 
-Both engines begin each round at the same point, where the reference engine arrived: a ReLU that rounding decides another
-way moves the step by one sample's share of 3,000, but would grow over rounds. Prints, for each round, the largest absolute
-difference of any parameter of any client, and the seconds that each engine took. Exit code 1 where the difference
-reaches 1e-4.
+Both engines begin each round at the same point, where the reference engine arrived: a ReLU that rounding decides
+another way moves a step by one sample's share of 3,000, but would grow over rounds. Prints, for each round, the largest
+absolute difference of any parameter of any client, and the seconds that each engine took. Exit code 1 where the
+difference reaches 1e-4.
 """
 
 from __future__ import annotations

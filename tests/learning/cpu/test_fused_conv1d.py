@@ -15,7 +15,7 @@ from torch import nn
 from fedroam.learning.cpu.fused_conv1d import Kept, PeakOfSeries, suits
 from fedroam.learning.cpu.fused_layers import quicken
 from fedroam.learning.cpu.kernels import Series, machine
-from fedroam.learning.cpu.kernels.target import Machine
+from fedroam.learning.cpu.kernels.target import Machine, narrowed
 from support.learners import problem
 from support.rounding import decided, off, tolerance
 
@@ -23,7 +23,7 @@ pytest.importorskip("llvmlite")
 HERE = machine()
 assert HERE is not None
 # What kernels are cut for on machines with narrower vectors; these vectors can be computed here too.
-NARROW = {lanes: Machine(HERE.name, HERE.features, lanes, 6, 2, 12) for lanes in (4, 8)}
+NARROW = {lanes: narrowed(HERE, lanes) for lanes in (4, 8)}
 
 
 def drawn(*shape: int, seed: int) -> torch.Tensor:

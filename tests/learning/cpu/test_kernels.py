@@ -15,18 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from fedroam.errors import InputError
 from fedroam.learning.cpu.kernels import Front, leading, machine, stages_of
-from fedroam.learning.cpu.kernels.target import Machine
+from fedroam.learning.cpu.kernels.target import Machine, narrowed
 from fedroam.learning.cpu.sequential import chain_of, sequence
 from fedroam.learning.matrix import Layout
-from support.learners import problem
+from support.learners import learner_of, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 
 pytest.importorskip("llvmlite")
 HERE = machine()
 assert HERE is not None
 # What kernels are cut for on machines with narrower vectors; these vectors can be computed here too.
-NARROW = {lanes: Machine(HERE.name, HERE.features, lanes, 6, 2, 12) for lanes in (4, 8)}
+NARROW = {lanes: narrowed(HERE, lanes) for lanes in (4, 8)}
 
 
 def drawn(*shape: int, seed: int) -> torch.Tensor:
@@ -254,6 +255,19 @@ def test_kernels_outlive_the_worker_that_made_them() -> None:
     for k in range(4):
         assert torch.equal(benches[k].outputs(x), results[k])
         assert torch.equal(results[k], results[0])
+
+
+def test_vectors_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lanes in (4, 8, 16):
+        monkeypatch.setenv("FEDROAM_VECTOR", str(lanes))
+        asked = machine()
+        assert asked is not None
+        assert asked.lanes == lanes
+    monkeypatch.setenv("FEDROAM_VECTOR", "")
+    assert machine() is not None
+    monkeypatch.setenv("FEDROAM_VECTOR", "wide")
+    with pytest.raises(InputError, match=r"^FEDROAM_VECTOR = wide: allowed is 4, 8 or 16"):
+        learner_of(problem("softmax_regression", (4,), (4,)).task, "cpu")
 
 
 @pytest.mark.parametrize("model", ["mnist_cnn", "lenet_gn"])
