@@ -134,9 +134,7 @@ def test_workers_are_the_engines(fr: Commands) -> None:
 def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
     fr.write(
         "broken.py",
-        SLOW.replace('"slow"', '"broken"').replace(
-            "if round == self.at:", "raise OSError('no fuel')\n        if False:"
-        ),
+        SLOW.replace('"slow"', '"broken"').replace("return super", "raise OSError('no fuel')  # "),
     )
     command = ["--use", "broken.py", "--set", "mobility.kind=broken", "--out", "out"]
     answer = fr.run(*command)
@@ -175,6 +173,7 @@ def test_ctrl_c_then_the_command_it_names_gives_the_uninterrupted_numbers(fr: Co
     more = [*long, "--set", "checkpoint_every=1000"]
     running = program(fr.folder, "run", "tiny.toml", *more, "--out", "two words")
     wait_for(running, "round 4/40")
+    eventually((fr.folder / "waits").exists, "the fifth round")
     running.send_signal(signal.SIGINT)
     wait_for(running, "stopping after this round (Ctrl-C again stops at once)")
     (fr.folder / "go").touch()
