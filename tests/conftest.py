@@ -13,7 +13,7 @@ from fedroam.learning.cpu.kernels import machine
 
 settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
 settings.load_profile("fedroam")
-ONEDNN = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
+HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
 
 
@@ -34,10 +34,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def instruction_sets() -> str:
-    """Those of torch, of oneDNN where it is held back, and of our own kernels."""
+    """Those of torch, of its libraries where they are held back, and of our own kernels."""
     here = machine()
     kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"
-    held_back = [f"{name}={os.environ[name]}" for name in ONEDNN if name in os.environ]
+    held_back = [f"{name}={os.environ[name]}" for name in HELD_BACK if name in os.environ]
     return ", ".join([f"torch {torch.backends.cpu.get_cpu_capability()}", *held_back, f"kernels: {kernels}"])
 
 
