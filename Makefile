@@ -3,13 +3,23 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint types check docs bench clean
+.PHONY: demo test test-narrow lint types check docs bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
 
 test: $(VENV)/.dev  ## set up with test extras, run the whole test suite
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
+
+# What depends on how numbers are computed, as narrower processors compute: with AVX2, and with neither AVX2 nor AVX.
+NARROW := $(BIN)/python -m pytest -n 2 --dist worksteal tests/learning tests/house/test_contract.py::test_engine \
+  --ignore tests/learning/test_capacity.py --ignore tests/learning/cpu/test_workers.py
+
+test-narrow: $(VENV)/.dev  ## the tests of learning as processors with narrower vectors compute
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2 \
+	  FEDROAM_VECTOR=8 $(NARROW)
+	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
+	  FEDROAM_VECTOR=4 $(NARROW)
 
 lint: $(VENV)/.dev  ## style and format
 	$(BIN)/ruff check .

@@ -9,8 +9,11 @@ import pytest
 import torch
 from hypothesis import settings
 
+from fedroam.learning.cpu.kernels import machine
+
 settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
 settings.load_profile("fedroam")
+HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
 
 
@@ -22,6 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what the numbers were computed with: what passes with one instruction set may fail with another."""
+    terminalreporter.section("instruction sets")
+    terminalreporter.write_line(instruction_sets())
+
+
+def instruction_sets() -> str:
+    """Those of torch, of its libraries where they are held back, and of our own kernels."""
+    here = machine()
+    kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"
+    held_back = [f"{name}={os.environ[name]}" for name in HELD_BACK if name in os.environ]
+    return ", ".join([f"torch {torch.backends.cpu.get_cpu_capability()}", *held_back, f"kernels: {kernels}"])
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from fedroam.recording import (
     Run,
     environment,
     file_facts,
+    folder_at,
     open_run,
     run_in,
     unchanged_data,
@@ -91,37 +91,37 @@ def run(
     }
     recorder = Recorder(folder, status)
     there = run_in(folder, experiment, existing)
-    finished = there is not None and there.done
-    scene = None if finished else prepare(experiment)  # refuse bad input before writing
-    try:
+    with contextlib.ExitStack() as held:
+        held.callback(recorder.close)
+        scene = None
+        if there is None or not there.done:  # refuse bad input before writing
+            scene = _prepared(experiment, held)
         if there is not None and scene is not None:
             unchanged_data(there, scene.dataset.fingerprint)
         recorder.open(experiment.toml(), existing)
-        found = None if recorder.finished else recorder.restore()  # a damaged checkpoint changes nothing
-    except BaseException:
-        recorder.close()
-        if scene is not None:
-            scene.learner.close()
-        raise
-    try:
         if not recorder.finished:
-            scene = scene or prepare(experiment)
-            _record_scene(scene, recorder, facts or {})
+            found = recorder.restore()  # a damaged checkpoint changes nothing
+            scene = scene or _prepared(experiment, held)
             followers: list[RunEvents] = [_Recording(scene, recorder)]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
-            _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
-    except Interrupted:
-        raise
-    except Exception as error:
-        with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
-            recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
-        raise
-    finally:
-        recorder.close()
-        if scene is not None:
-            scene.learner.close()
+            try:
+                _record_scene(scene, recorder, facts or {})
+                _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
+            except Interrupted:
+                raise
+            except Exception as error:
+                with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
+                    recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
+                raise
     return open_run(folder)
+
+
+def _prepared(experiment: Experiment, held: contextlib.ExitStack) -> Scene:
+    """The scene of an experiment; its learner is given back with what is held."""
+    scene = prepare(experiment)
+    held.callback(scene.learner.close)
+    return scene
 
 
 class _Recording(RunEvents):
@@ -290,7 +290,7 @@ def run_plan(
 
 def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
     """Refuse what cannot be run before anything is written or computed. Raises InputError."""
-    if root.is_dir():
+    if folder_at(root):
         if (root / "run.json").exists():
             raise InputError(
                 f"{root}: is the folder of a single run, a plan needs its own; choose another --out"
@@ -300,8 +300,6 @@ def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
         ours = [*root.glob("*/run.json"), *root.glob("*/*/run.json")]
         if not ours and any(name not in own for name in visible):
             raise InputError(f"{root}: not empty and holds no run of fedroam; choose another --out")
-    elif os.path.lexists(root):
-        raise InputError(f"{root}: is a file; --out needs a folder")
     fresh: dict[str, Experiment] = {}
     for planned in plan.runs:
         experiment, folder = planned.experiment, root / planned.folder

@@ -15,6 +15,7 @@ import pytest
 
 from fedroam.interrupts import Interrupted, StoppedAtOnce, WholeProgram, interrupts
 from support.commands import TINY, Commands
+from support.waiting import HANGS
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -64,7 +65,7 @@ def call(folder: Path, do: str, *arguments: str) -> subprocess.CompletedProcess[
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
 
@@ -101,12 +102,12 @@ def test_a_sweep_ends_with_its_words_and_130(tmp_path: Path, times: int) -> None
             def __init__(self, stream): self.stream = stream
             def write(self, text): press(); self.stream.write(text)
             def flush(self): press(); self.stream.flush()
-        def crew(*_):
+        def stopped(*_):
             for _ in range({times}):
                 exec("press()", {{"press": press}})
             sys.stderr = Pressing(sys.stderr)
             raise running.Interrupted("stopped with 2 of 2 runs unfinished")
-        running.crew_size = crew
+        running.pool_size = stopped
         running.warm_up = lambda: None
         if __name__ == "__main__":
             sys.argv = ["fedroam", "sweep", "tiny.toml", "--seeds", "2", "--out", "out"]
@@ -114,7 +115,7 @@ def test_a_sweep_ends_with_its_words_and_130(tmp_path: Path, times: int) -> None
         """)
     )
     done = subprocess.run(
-        [sys.executable, "-m", "sweeping"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "sweeping"], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 130, done.stderr
     assert ("stopped at once" if times == 2 else "stopped with 2 of 2 runs") in done.stderr
@@ -148,7 +149,7 @@ def test_an_end_that_hangs_can_still_be_stopped(tmp_path: Path) -> None:
             time.sleep(60)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=30
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=HANGS
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "still here\n", "")
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedroam.learning import Models, evaluation
 from fedroam.learning.training import SGD
-from support.learners import CLASSES, learner_of, problem
+from support.learners import CLASSES, clear, learner_of, problem
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -25,10 +25,11 @@ def test_scores_of_both_engines(
 ) -> None:
     monkeypatch.setattr(evaluation, "BATCH", 7)
     monkeypatch.setattr(evaluation, "BLOCK", 14)
-    task = problem(model, shape, (30, 20, 13, 1))
+    task = problem(model, shape, (30, 20, 13, 9))
     models, _ = task.trained("reference", 1)
+    sure = clear(task, models)[:64]
     parts = [np.arange(60, 5, -3), np.array([], np.int64), np.array([4]), np.arange(64)] if own else None
-    x, y, found = task.task.x, task.task.y, []
+    x, y, found = task.task.x[sure], task.task.y[sure], []
     for learner in (learner_of(task.task, "reference"), learner_of(task.task, "cpu", workers=workers)):
         found.append(learner.evaluate(models, [3, 0, 2, 1], x, y, parts))
         learner.close()

@@ -199,6 +199,7 @@ ASSIGNMENTS: tuple[tuple[str, ...], ...] = (
     ("mobility.mobile=3", "mobility.kind=random"),
     ("mobility.kind=randm",),
     ("mobility=3",),
+    ("engine=reference", "engine.workers=2"),
     ("clientz=3",),
     ("clients.x=3",),
     ("seeds=2", "seed=9"),
@@ -264,6 +265,11 @@ def test_set_goes_to_the_variants_that_have_the_key(tmp_path: Path) -> None:
     wrong = assert_the_same(path, ("mobility.mobil=2",))
     assert "mobility.mobil: unknown key of mobility kind 'random' or 'static' 'mobil'" in wrong
     assert wrong.endswith("did you mean 'mobile'?")
+
+
+def test_a_key_of_a_kind_without_any_is_refused() -> None:
+    error = assert_the_same({"engine": "reference"}, ("engine.workers=2",))
+    assert "engine.workers: unknown key of engine kind 'reference' 'workers': allowed are kind" in error
 
 
 def test_a_whole_part_of_set_is_its_kind_and_its_settings() -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from support.waiting import HANGS
+
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 
 
@@ -16,7 +18,7 @@ def test_runs_killed_at_random_moments_resume_to_equal_files() -> None:
         [sys.executable, str(SCRIPT), "--kills", "3", "--rounds", "15", "--seed", "5"],
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=HANGS,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -34,12 +34,13 @@ from fedroam.data import Dataset
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
 from fedroam.federation import AddsColumns, Meeting, Round, Traffic
-from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
+from fedroam.learning import Layout, Models, make_network
 from fedroam.mixing import Facts
 from fedroam.mobility import Paths, World, checked
 from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin
+from support.learners import SMOOTH, check_steps, check_trajectory, clear, learner_of, problem
 
 # Without shrinking: a failing example is wanted, not the smallest one.
 QUICK = (Phase.explicit, Phase.generate)
@@ -486,63 +487,39 @@ def check_objective(part: Any) -> None:
     assert bool(slope.any()), "no gradient"
 
 
-def small_task(training: Any, hidden: int = 6) -> tuple[Task, list[np.ndarray]]:
-    """Three clients with 20, 9 and 0 samples of a task of 12 features and 3 classes; a network with ReLU."""
-    draws = stream(5, "test task")
-    x, y = to_tensors(
-        draws.standard_normal((29, 12)).astype(np.float32), draws.integers(0, 3, 29), torch.device("cpu")
-    )
-    network = partial(
-        make_network,
-        lambda: torch.nn.Sequential(torch.nn.Linear(12, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, 3)),
-        5,
-    )
-    objective: Any = build("objective", "cross_entropy")
-    task = Task(network, Layout.of(network()), x, y, training, objective, seed=5)
-    return task, [np.arange(20), np.arange(20, 29), np.arange(0)]
-
-
 def check_engine(part: Any) -> None:
-    """Agrees with the reference engine to float tolerance, twice to the same bits, and touches its rows only."""
+    """Trains as float64 would, and judges as the reference engine; twice to the same bits; touches its rows only."""
     settings_of_training: list[dict[str, Any]] = [
-        {"lr": 0.2},
-        {"lr": 0.2, "momentum": 0.9, "weight_decay": 0.01, "batch_size": 4, "steps": 3, "lr_decay": 0.9},
-        {"lr": 0.2, "momentum": 0.9, "momentum_state": "reset", "batch_size": 4, "epochs": 2},
+        {"lr": 0.02},
+        {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.01, "batch_size": 4, "steps": 3, "lr_decay": 0.9},
+        {"lr": 0.01, "momentum": 0.9, "momentum_state": "reset", "batch_size": 4, "epochs": 2},
     ]
     for fields in settings_of_training:
-        task, held = small_task(build("training", {"kind": "sgd", **fields}))
-        found = [_train(engine, task, held) for engine in (build("engine", "reference"), part, part)]
-        (truth, truth_losses, truth_scores), (models, losses, scores), (again, _, _) = found
-        torch.testing.assert_close(models.parameters, truth.parameters, rtol=1e-4, atol=1e-6)
-        assert torch.equal(models.parameters, again.parameters), "not deterministic"
-        if truth.momentum is not None:
-            torch.testing.assert_close(models.momentum, truth.momentum, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(losses, truth_losses, rtol=1e-5, equal_nan=True)
-        assert (scores.correct == truth_scores.correct).all()
-        assert (scores.samples == truth_scores.samples).all()
-        np.testing.assert_allclose(scores.loss, truth_scores.loss, rtol=1e-5, equal_nan=True)
-        start = _start(task)
-        assert torch.equal(models.parameters[3], start.parameters[3]), "touches a row without a job"
-        assert torch.equal(models.parameters[2], start.parameters[2]), "changes a model without samples"
-        assert not torch.equal(models.parameters[0], start.parameters[0]), "does not train"
-
-
-def _start(task: Task) -> Models:
-    keeps = task.training.keeps_momentum()
-    return start_models(task.network, task.layout, 4, 5, equal=True, momentum=keeps)
-
-
-def _train(engine: Any, task: Task, held: list[np.ndarray]) -> Any:
-    models, learner = _start(task), engine.build(task)
-    try:
-        with GlobalDraws():
-            for t in (1, 2, 3):
-                jobs = [Job(client, client, samples, t) for client, samples in enumerate(held)]
-                losses = learner.train(models, jobs)
-            scores = learner.evaluate(models, [0, 1, 2], task.x, task.y, [held[1], held[0], held[2]])
-    finally:
+        training: Any = build("training", {"kind": "sgd", **fields})
+        for network in ("batched", "autograd"):
+            shape, make = SMOOTH[network]
+            case = problem(make, shape, (20, 9, 0, 1), training=training)
+            with GlobalDraws():
+                models = check_trajectory(case, part, clients=(0, 1, 2))
+            again = check_trajectory(case, part, clients=(0, 1, 2))
+            assert torch.equal(models.parameters, again.parameters), "not deterministic"
+            start = case.start()
+            assert torch.equal(models.parameters[3], start.parameters[3]), "touches a row without a job"
+            assert torch.equal(models.parameters[2], start.parameters[2]), "changes a model without samples"
+            assert not torch.equal(models.parameters[0], start.parameters[0]), "does not train"
+    step: Any = build("training", {"kind": "sgd", "lr": 0.05})
+    case = problem("mlp", (12,), (20, 9, 0), training=step, hidden=(6,))
+    models, found = check_steps(case, part), []
+    sure = clear(case, models)
+    for engine in ("reference", part):
+        learner = learner_of(case.task, engine)
+        x, y, parts = case.task.x[sure], case.task.y[sure], [np.arange(5), np.arange(3, 12), np.arange(0)]
+        found.append(learner.evaluate(models, [0, 1, 2], x, y, parts))
         learner.close()
-    return models, losses, scores
+    truth, scores = found
+    assert (scores.correct == truth.correct).all()
+    assert (scores.samples == truth.samples).all()
+    np.testing.assert_allclose(scores.loss, truth.loss, rtol=1e-5, equal_nan=True)
 
 
 # --- activity ----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def grid_terrain(
 ) -> GridTerrain:
     """A grid over which clients fly, with static ones at `places` only."""
     coverage = CoverageMap.of_grid(places, counts, reach, grid)
-    return GridTerrain(grid, places, coverage, max_step, approach)
+    return GridTerrain.of(grid, places, coverage, max_step, approach)
 
 
 def row(coverage: CoverageMap, point: np.ndarray | tuple[float, float]) -> int | None:

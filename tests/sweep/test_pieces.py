@@ -130,7 +130,7 @@ def test_the_memory_limit_binds_one_process_and_can_be_lifted() -> None:
     process.start()
     theirs.close()
     assert [ours.recv_bytes() for _ in range(4)] == [b"fits", b"refused", b"fits", b"lifted"]
-    process.join(10)
+    process.join()
     assert process.exitcode == 0
 
 

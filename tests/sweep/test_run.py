@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +20,7 @@ from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, label, sweep_plan
 from fedroam.sweep import Event, Progress, Sweep, estimate, open_sweep, run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
+from support.waiting import HANGS, eventually
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -118,13 +118,6 @@ def start(file: Path, out: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
 def descendants(pid: int) -> list[int]:
     """All processes below one, as Linux tells."""
     parents: dict[int, list[int]] = {}
@@ -161,9 +154,12 @@ def test_ctrl_c_and_then_sigkill_of_the_whole_sweep_lose_nothing(tmp_path: Path)
     file.write_text(tomli_w.dumps(long))
 
     first = start(file, out)
-    wait_for(lambda: '"state": "running"' in "".join(p.read_text() for p in out.glob("runs/*/run.json")))
+    eventually(
+        lambda: '"state": "running"' in "".join(p.read_text() for p in out.glob("runs/*/run.json")),
+        "a run begins",
+    )
     first.send_signal(signal.SIGINT)
-    _, told = first.communicate(timeout=60)
+    _, told = first.communicate(timeout=HANGS)
     assert first.returncode == 130
     assert f"go on with: fedroam sweep {file} --out {out} --workers 2" in told
     stopped = open_sweep(out)
@@ -175,12 +171,12 @@ def test_ctrl_c_and_then_sigkill_of_the_whole_sweep_lose_nothing(tmp_path: Path)
 
     second = start(file, out)
     before = done_runs(out)
-    wait_for(lambda: done_runs(out) > before)
+    eventually(lambda: done_runs(out) > before, "another run is done")
     below = descendants(second.pid)
     assert len(below) >= 3  # the fork server and two workers, at least
     second.kill()
     second.wait()
-    wait_for(lambda: not any(alive(pid) for pid in below), 20)  # workers notice and end
+    eventually(lambda: not any(alive(pid) for pid in below), "the workers notice and end")
     assert second.stderr is not None
     second.stderr.close()
 
@@ -301,7 +297,7 @@ def test_a_dry_run_lists_and_estimates_and_writes_nothing(
     planned = sweep_plan(file, over=["mobility.kind=static,random"], seeds=2)
     assert all(digest[:16] in told for digest in planned.distinct)
     assert told.count("to be computed") == 4 + 1
-    assert "time: about 0:00:0" in told
+    assert re.search(r"time: about \d+:\d\d:\d\d", told)
     assert "measured on 2 variants" in told
     assert "memory: about 0." in told
 

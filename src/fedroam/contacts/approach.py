@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedroam.contacts.ragged import chunks, expand
-from fedroam.mobility import Paths
+from fedroam.mobility import Paths, within_reach
 
 LIMIT = 1 << 18  # legs looked at in one go: bounds the memory, changes no result
 
@@ -68,7 +68,7 @@ class _Legs:
         gap = self._at(a, begin) - self._at(b, begin)
         last = self._at(a, end) - self._at(b, end)
         move = last - gap
-        near = np.minimum(np.hypot(gap[:, 0], gap[:, 1]), np.hypot(last[:, 0], last[:, 1])) <= radius
+        near = within_reach(gap[:, 0], gap[:, 1], radius) | within_reach(last[:, 0], last[:, 1], radius)
         foot_inside = ((gap * move).sum(axis=1) < 0) & ((last * move).sum(axis=1) > 0)
         cross = np.abs(gap[:, 0] * move[:, 1] - gap[:, 1] * move[:, 0])
         near |= foot_inside & (cross <= radius * np.hypot(move[:, 0], move[:, 1]))

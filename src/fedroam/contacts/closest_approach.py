@@ -9,7 +9,7 @@ from fedroam.components import Part, field, register
 from fedroam.contacts.approach import come_within
 from fedroam.contacts.candidates import candidates
 from fedroam.contacts.graph import graph_of
-from fedroam.mobility import Paths
+from fedroam.mobility import Paths, within_reach
 
 
 @register("contacts", "closest_approach", source="de Heredia, Sec. 5.1, Neighbours")
@@ -57,7 +57,7 @@ class Sampled(Part):
             left = np.flatnonzero(apart)
             place = paths.at(k / self.samples)
             gap = place[pairs[left, 0]] - place[pairs[left, 1]]
-            apart[left[np.hypot(gap[:, 0], gap[:, 1]) <= self.radius]] = False
+            apart[left[within_reach(gap[:, 0], gap[:, 1], self.radius)]] = False
         return graph_of(pairs[~apart], paths.clients)
 
     def reach(self) -> float:

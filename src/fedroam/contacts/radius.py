@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 
 from fedroam.components import Part, field, register
 from fedroam.contacts.graph import graph_of
-from fedroam.mobility import Paths
+from fedroam.mobility import Paths, within_reach
 
 
 @register("contacts", "radius", source="Reza et al., Sec. III: N_i = {j != i : ||L_i - L_j||_2 <= Rc}")
@@ -30,7 +30,7 @@ class Radius(Part):
         # whose distance is the radius to the last bit is in contact.
         found = cKDTree(places).query_pairs(self.radius * (1 + 1e-9), output_type="ndarray")
         gap = places[found[:, 0]] - places[found[:, 1]]
-        found = found[np.hypot(gap[:, 0], gap[:, 1]) <= self.radius]
+        found = found[within_reach(gap[:, 0], gap[:, 1], self.radius)]
         return graph_of(present[found], paths.clients)
 
     def reach(self) -> float:

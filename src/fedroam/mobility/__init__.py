@@ -2,6 +2,7 @@
 
 from fedroam.mobility import activity, grid, random_walk, steered
 from fedroam.mobility.activity import Activity, KnowsItsLimits, check_limits
+from fedroam.mobility.distance import within_reach
 from fedroam.mobility.world import KnowsPlaces, Mobility, Paths, State, World, checked
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "grid",
     "random_walk",
     "steered",
+    "within_reach",
 ]

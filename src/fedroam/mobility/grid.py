@@ -9,6 +9,7 @@ import numpy as np
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
+from fedroam.mobility.distance import within_reach
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
@@ -37,7 +38,7 @@ def within(here: np.ndarray, reach: float, grid: int) -> np.ndarray:
     xs = np.arange(max(1, int(here[0]) - span), min(grid, int(here[0]) + span) + 1)
     ys = np.arange(max(1, int(here[1]) - span), min(grid, int(here[1]) + span) + 1)
     # Distances, not their squares: reach = sqrt(13) includes a point at (2, 3), but 13 > sqrt(13) ** 2 in floats.
-    inside = np.hypot(xs[:, None] - here[0], ys[None, :] - here[1]) <= reach
+    inside = within_reach(xs[:, None] - here[0], ys[None, :] - here[1], reach)
     i, j = np.nonzero(inside)
     return np.stack([xs[i], ys[j]], axis=1).astype(np.float64)
 

@@ -279,8 +279,9 @@ def _check_keys(details: Iterable[_Setting], laid: Collection[Mapping[str, Any]]
     """Raise InputError for the key of a part that none of the kinds has which these settings give it."""
     for one in details:
         named = {kind_in(settings, one.name) for settings in laid}
-        known = {key for kind, cls in kinds(one.name).items() if kind in named for key in cls.model_fields}
-        if known and one.key not in known:
+        there = [cls for kind, cls in kinds(one.name).items() if kind in named]
+        known = {key for cls in there for key in cls.model_fields}
+        if there and one.key not in known:
             owner = f"{one.name} kind {' or '.join(repr(kind) for kind in sorted(named))}"
             raise InputError(f"{one.name}.{one.key}: {unknown(f'key of {owner}', one.key, known | {'kind'})}")
 

@@ -3,7 +3,7 @@
 from fedroam.recording.environment import environment
 from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
 from fedroam.recording.inputs import file_facts, recorded_experiment, run_in, unchanged_data, unchanged_files
-from fedroam.recording.locking import take_lock
+from fedroam.recording.locking import folder_at, lock_folder, take_lock
 from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
 from fedroam.recording.verify import damage
@@ -18,6 +18,8 @@ __all__ = [
     "damage",
     "environment",
     "file_facts",
+    "folder_at",
+    "lock_folder",
     "open_run",
     "open_runs",
     "read_json",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ import pandas as pd
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
 from fedroam.recording.files import FileFacts, settle, write_json, write_table, write_text
-from fedroam.recording.locking import take_lock
+from fedroam.recording.locking import folder_at, lock_folder
 from fedroam.recording.pieces import Pieces
 from fedroam.recording.run import TABLES, Run, open_run, table_path, write_status
 
@@ -46,13 +45,9 @@ class Recorder:
         """Take the folder: make it, or check what it holds (see `check`). Raises InputError where it cannot."""
         digest = self.status["digest"]
         check(self.folder, digest, settings_toml, existing)  # a folder that is refused stays untouched
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._take()
-        except OSError as error:
-            raise InputError(
-                f"{self.folder}: cannot be written ({error.strerror or error}); choose another --out"
-            ) from None
+        self._lock = lock_folder(
+            self.folder, "writing this run"
+        )  # two writers would spoil each other's files
         try:
             there = check(
                 self.folder, digest, settings_toml, existing
@@ -83,12 +78,6 @@ class Recorder:
         elif path.name not in self.status.get("files", {path.name: None}):
             self._list(path.name, facts)
             self.note()
-
-    def _take(self) -> None:
-        """Lock the folder: two writers would spoil each other's files."""
-        self._lock = take_lock(self.folder / ".lock")
-        if self._lock is None:
-            raise InputError(f"{self.folder}: another process is writing this run; wait for it")
 
     def _clear(self) -> None:
         """Empty the folder. A kill in the midst of it leaves a `run.json` that says so, to be cleared on."""
@@ -185,10 +174,8 @@ def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> 
     Raises InputError where the folder must not be used: it is a file, holds something else than a run, another
     experiment than the one with this digest, or, with `existing = "refuse"`, an unfinished run.
     """
-    if not os.path.lexists(folder):
+    if not folder_at(folder):
         return None
-    if not folder.is_dir():
-        raise InputError(f"{folder}: is a file; --out needs a folder")
     links = [path for path in folder.rglob("*") if path.is_symlink()]
     if links:
         raise InputError(

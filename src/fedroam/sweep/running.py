@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from fedroam.interrupts import Interrupted, interrupts
 from fedroam.learning.cpu.workers import cores
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
-from fedroam.recording import Run, take_lock, unchanged_files, write_text
+from fedroam.recording import Run, folder_at, lock_folder, unchanged_files, write_text
 from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
@@ -227,16 +226,8 @@ def pool_size(
 def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> Iterator[Ledger]:
     """The sweep's folder, made if need be and locked, with its ledger; of_any: whatever sweep it holds."""
     records = check_folder(root, plan, fresh or of_any)
-    try:
-        (root / RUNS).mkdir(parents=True, exist_ok=True)
-        lock = take_lock(root / ".lock")
-    except OSError as error:
-        raise InputError(
-            f"{root}: cannot be written ({error.strerror or error}); choose another --out"
-        ) from None
-    if lock is None:
-        raise InputError(f"{root}: another process is working on this sweep; wait for it")
-    with lock:
+    with lock_folder(root, "working on this sweep"):
+        (root / RUNS).mkdir(exist_ok=True)
         for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
             shutil.rmtree(left, ignore_errors=True)
         if plan.source:
@@ -248,10 +239,8 @@ def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> I
 
 def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str, object]]:
     """What the ledger of a folder says of runs; refuses a folder that is not for this sweep. Writes nothing."""
-    if not os.path.lexists(root):
+    if not folder_at(root):
         return {}
-    if not root.is_dir():
-        raise InputError(f"{root}: is a file; --out needs a folder")
     if not (root / FILE).exists():
         strange = [
             path.name

@@ -17,7 +17,9 @@ from fedroam.analysis.connectivity.windows import (
     smallest_window,
 )
 from fedroam.errors import InputError
-from support.contact_graphs import graph
+from fedroam.randomness import stream
+from support.contact_graphs import graph, random_graph
+from support.effort import calls
 
 TEN = 10
 
@@ -81,3 +83,17 @@ def test_an_incomplete_last_window_counts_only_if_asked_for() -> None:
     assert smallest_window(latest, keep_last=True).length == 5
     with pytest.raises(InputError, match="window of 6 rounds: allowed is 1 to 5"):
         connected_windows(latest, 6)
+
+
+def test_the_effort_grows_as_the_rounds_do() -> None:
+    """With every length of windows, and not as the square of the rounds."""
+    draws = stream(1, "many")
+    graphs = [random_graph(draws, 20, 0.01) for _ in range(1000)]
+
+    def judge(rounds: int) -> None:
+        latest = latest_starts(graphs[:rounds], 20)
+        smallest_window(latest)
+        for b in range(1, rounds + 1):
+            connected_windows(latest, b)
+
+    assert calls(lambda: judge(1000)) < 15 * calls(lambda: judge(100))

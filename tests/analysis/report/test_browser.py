@@ -15,6 +15,7 @@ from PIL import Image
 
 from fedroam.analysis import write_report
 from support.made_runs import made_run
+from support.waiting import HANGS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [
@@ -70,7 +71,7 @@ def browse(page: Path, folder: Path, *more: str) -> tuple[str, str]:
         [str(CHROMIUM), *flags, page.as_uri()],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
         check=True,
         env={**os.environ, "HOME": str(folder)},
     )

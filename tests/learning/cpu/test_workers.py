@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 import weakref
@@ -13,6 +14,7 @@ import torch
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.learning.cpu.workers import Workers, cores
+from support.waiting import eventually
 
 
 def test_every_job_once_the_largest_first() -> None:
@@ -27,14 +29,14 @@ def test_every_job_once_the_largest_first() -> None:
 
 def test_workers_compute_with_one_thread_and_others_keep_theirs() -> None:
     before, inside, later = torch.get_num_threads(), {}, []
-    workers = Workers(2)
+    workers, both = Workers(2), threading.Barrier(2)
 
     def do(worker: int, k: int) -> None:
         torch.ones(100_000).sum()
         inside[worker] = torch.get_num_threads()
-        time.sleep(0.05)
+        both.wait()  # or one of them might do both
 
-    workers.run([1.0] * 4, do)
+    workers.run([1.0] * 2, do)
     assert inside == {0: 1, 1: 1}
     assert torch.get_num_threads() == before
     thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
@@ -122,17 +124,19 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
             code = 0
         finally:
             os._exit(code)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            break
-        time.sleep(0.01)
-    else:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        pytest.fail("the forked process hangs")
-    assert status == 0
+    ended: list[int] = []
+
+    def over() -> bool:
+        ended[:] = os.waitpid(child, os.WNOHANG)
+        return bool(ended[0])
+
+    try:
+        eventually(over, "the forked process ends")
+    finally:
+        if not ended[0]:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert ended == [child, 0]
     workers.close()
 
 

@@ -11,6 +11,7 @@ from fedroam.mobility.random_walk import RandomWalk
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.rectangle import DAMContinuous, DCMContinuous
 from fedroam.mobility.steered.targets import Targets
+from support.effort import calls
 from support.steering import centres, world
 
 DRAWN = ["halton", "jittered", "clients", "intersections"]
@@ -128,3 +129,11 @@ def test_a_thousand_points_and_clients():
     state, _ = part.step(part.start(w), w, 1)
     assert {tuple(place) for place in state["destination"]} <= {tuple(c) for c in centres(part, w)}
     assert part.terrain(w).coverage.covers[:, :].sum(axis=0).all()
+
+
+def test_a_thousand_points_and_clients_are_not_looked_at_one_by_one():
+    part, effort = DCMContinuous(mobile=10), []
+    for clients in (110, 1010):
+        w = world(0, clients=clients, reach=45.0)
+        effort.append(calls(lambda w=w: part.step(part.start(w), w, 1)))
+    assert effort[1] < 2 * effort[0]

@@ -25,10 +25,10 @@ aten = torch.ops.aten
 
 def quicken(module: nn.Module, native: bool = True) -> nn.Module:
     """Replace what can be replaced below `module`, in place; returns it. native: kernels of ours may be used."""
+    here = machine() if native else None
     for owner in list(module.modules()):
         before: nn.Module | None = None
         if type(owner) is nn.Sequential:
-            here = machine() if native else None
             if here is not None:
                 _join_series(owner, here)
             _join_peaks(owner)

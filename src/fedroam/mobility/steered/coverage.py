@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import cKDTree
 
+from fedroam.mobility.distance import within_reach
 from fedroam.mobility.steered.targets import Targets
 
 NOBODY = -1
@@ -54,7 +55,7 @@ class CoverageMap:
         around = np.arange(-span, span + 1)
         dx, dy = (offset.ravel() for offset in np.meshgrid(around, around, indexing="ij"))
         # Distances, not their squares: see `within` of the grid.
-        inside = np.ones(len(dx), dtype=bool) if math.isinf(reach) else np.hypot(dx, dy) <= reach
+        inside = within_reach(dx, dy, reach)
         offsets = np.stack([dx[inside], dy[inside]], axis=1)
         cells, statics = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for i, place in enumerate(places.astype(np.int64)):
@@ -83,7 +84,7 @@ class CoverageMap:
 
     def in_reach(self, here: np.ndarray) -> np.ndarray:
         """The static clients within reach of `here`, bool [statics]."""
-        return np.asarray(np.hypot(*(self.places - here).T) <= self.reach)
+        return within_reach(*(self.places - here).T, self.reach)
 
     def allowed(self, known: np.ndarray) -> np.ndarray:
         """The points that those know of who know the static clients in `known` (bool [statics]); bool [points]."""
@@ -92,7 +93,7 @@ class CoverageMap:
     def mix_here(self, flyer: Flyer) -> np.ndarray:
         """The class mix at the place where the flyer is, float64 [classes]."""
         heard = flyer.known & self.in_reach(flyer.here)
-        return class_mix(self.counts[heard].sum(axis=0) + flyer.own)
+        return class_mix(heard @ self.counts + flyer.own)
 
     def distances(self, flyer: Flyer, here: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Distance d(L) = ||D_L - D_here||_2 of the class mix at the points (all, or those in `rows`) from `here`.
@@ -163,6 +164,6 @@ def _covers(points: np.ndarray, places: np.ndarray, reach: float) -> sparse.csr_
     # Candidates with a margin, then a test of the distance itself: as the contact rule "radius" decides.
     near = cKDTree(points).sparse_distance_matrix(cKDTree(places), reach * (1 + 1e-9), output_type="ndarray")
     gap = points[near["i"]] - places[near["j"]]
-    near = near[np.hypot(gap[:, 0], gap[:, 1]) <= reach]
+    near = near[within_reach(gap[:, 0], gap[:, 1], reach)]
     ones = np.ones(len(near), dtype=np.int64)
     return sparse.coo_array((ones, (near["i"], near["j"])), shape=shape).tocsr()

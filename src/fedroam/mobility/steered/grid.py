@@ -32,8 +32,12 @@ def points_at(numbers: int | np.ndarray, grid: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class GridTargets(Targets):
-    """All points of a grid: those that are listed with their weights, and all others, each weighing `elsewhere`."""
+    """All points of a grid: those that are listed with their weights, and all others, each weighing `elsewhere`.
 
+    cells: the numbers of the listed points, int64 [points]; grid: points along a side.
+    """
+
+    cells: np.ndarray
     elsewhere: float
     grid: int
 
@@ -47,10 +51,13 @@ class GridTargets(Targets):
             return replace(self, weights=np.ones(len(self.weights)), elsewhere=1.0).discounted(others)
         # Only points within two radio reaches of the others lose anything: these join the list.
         near = [numbers_of(within(place, 2 * others.reach, self.grid), self.grid) for place in others.places]
-        joining = np.setdiff1d(np.concatenate(near), numbers_of(self.points, self.grid))
-        points = np.concatenate([self.points, points_at(joining, self.grid)])
-        weights = np.concatenate([self.weights, np.full(len(joining), self.elsewhere)])
-        return replace(self, points=points, weights=weights * others.unserved(points))
+        joining = np.setdiff1d(np.concatenate(near), self.cells)
+        cells, points = (
+            np.append(self.cells, joining),
+            np.append(self.points, points_at(joining, self.grid), axis=0),
+        )
+        weights = np.append(self.weights, np.full(len(joining), self.elsewhere))
+        return replace(self, points=points, weights=weights * others.unserved(points), cells=cells)
 
     @override
     def at(self, target: float) -> np.ndarray:
@@ -58,9 +65,8 @@ class GridTargets(Targets):
         if target < listed or self.elsewhere * self._unlisted == 0:
             return super().at(target)
         number = min(int((target - listed) / self.elsewhere), self._unlisted - 1)
-        # Before the k-th of the listed points lie cells[k] - k others.
-        cells = np.sort(numbers_of(self.points, self.grid))
-        before = cells - np.arange(len(cells))
+        # Before the k-th of the listed points lie as many others as its number less k.
+        before = np.sort(self.cells) - np.arange(len(self.cells))
         return points_at(number + int(np.searchsorted(before, number, side="right")), self.grid)
 
     @override
@@ -74,13 +80,24 @@ class GridTargets(Targets):
 
 @dataclass(frozen=True)
 class GridTerrain:
-    """A grid, all points of which are survey points."""
+    """A grid, all points of which are survey points.
+
+    cells: the numbers of the points of the coverage, rising; int64 [points].
+    """
 
     grid: int
     places: np.ndarray
     coverage: CoverageMap
+    cells: np.ndarray
     max_step: float
     approach: Approach
+
+    @classmethod
+    def of(
+        cls, grid: int, places: np.ndarray, coverage: CoverageMap, max_step: float, approach: Approach
+    ) -> GridTerrain:
+        """The terrain of clients that start at `places`, with the coverage of the static ones."""
+        return cls(grid, places, coverage, numbers_of(coverage.points, grid), max_step, approach)
 
     @property
     def survey_points(self) -> int:
@@ -119,12 +136,12 @@ class GridTerrain:
         """All grid points L, weighed by d(L): Reza et al., Eqs. 5 and 6."""
         here = self.coverage.mix_here(flyer)
         elsewhere = float(np.linalg.norm(class_mix(flyer.own) - here))
-        return GridTargets(self.coverage.points, self.coverage.distances(flyer, here), elsewhere, self.grid)
+        distances = self.coverage.distances(flyer, here)
+        return GridTargets(self.coverage.points, distances, self.cells, elsewhere, self.grid)
 
     def seats(self) -> np.ndarray:
         """The row of each static client's own place among the points of the coverage, int64 [statics]."""
-        own, points = (numbers_of(some, self.grid) for some in (self.coverage.places, self.coverage.points))
-        return np.searchsorted(points, own)
+        return np.searchsorted(self.cells, numbers_of(self.coverage.places, self.grid))
 
 
 class OverGrid(Part):
@@ -150,7 +167,7 @@ class OverGrid(Part):
     def _terrain(self, world: World) -> GridTerrain:
         places, counts = grid_places(world, self.grid), world.class_counts[self.mobile :]
         coverage = CoverageMap.of_grid(places[self.mobile :], counts, world.reach, self.grid)
-        return GridTerrain(self.grid, places, coverage, self.max_step, self.approach)
+        return GridTerrain.of(self.grid, places, coverage, self.max_step, self.approach)
 
     def centres_of(self, world: World, known: np.ndarray, ties: Ties, centres: Centres) -> np.ndarray:
         """The cluster centres, as rows of the coverage, for those who know the static clients in `known`.

@@ -8,6 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
+from fedroam.mobility.distance import within_reach
 from fedroam.mobility.grid import MAX_STEP, MOBILE, mobile_groups
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
@@ -40,7 +41,7 @@ class RectangleTerrain:
 
     def view(self, here: np.ndarray) -> np.ndarray:
         """The rows of the survey points within radio reach."""
-        return np.flatnonzero(np.hypot(*(self.survey - here).T) <= self.coverage.reach)
+        return np.flatnonzero(within_reach(*(self.survey - here).T, self.coverage.reach))
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Uniform over the points of the rectangle within `max_step`, as "random" is on a grid."""

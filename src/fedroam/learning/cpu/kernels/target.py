@@ -6,9 +6,11 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
+
+from fedroam.errors import InputError
 
 try:
     from llvmlite import binding, ir
@@ -33,12 +35,21 @@ class Machine:
 
 
 def machine() -> Machine | None:
-    """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`)."""
-    return None if ir is None or os.environ.get("FEDROAM_NATIVE") == "0" else _machine()
+    """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`).
+
+    `FEDROAM_VECTOR` (4, 8 or 16 float32 values) asks for the kernels of a machine with other vectors, which can be
+    computed here too, as narrower machines would. Raises InputError for any other value.
+    """
+    if ir is None or os.environ.get("FEDROAM_NATIVE") == "0":
+        return None
+    asked = os.environ.get("FEDROAM_VECTOR", "")
+    if asked not in ("", "4", "8", "16"):
+        raise InputError(f"FEDROAM_VECTOR = {asked}: allowed is 4, 8 or 16, the float32 values of a vector")
+    return _here() if not asked else narrowed(_here(), int(asked))
 
 
 @cache
-def _machine() -> Machine:
+def _here() -> Machine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     name, found = binding.get_host_cpu_name(), binding.get_host_cpu_features()
@@ -48,6 +59,14 @@ def _machine() -> Machine:
     if found.get("neon"):
         return Machine(name, found.flatten(), 4, 6, 4, 25)
     return Machine(name, found.flatten(), 8, 6, 2, 12)
+
+
+def narrowed(here: Machine, lanes: int) -> Machine:
+    """The same machine with vectors of `lanes` values, and with 16 registers where they are narrower than its own."""
+    if lanes >= here.lanes:
+        return replace(here, lanes=lanes)
+    features = here.features + (",-avx512f" if "+avx512f" in here.features else "")
+    return Machine(here.name, features, lanes, 6, 2, 12)
 
 
 Kernel = Callable[..., None]  # takes addresses and whole numbers
