@@ -84,7 +84,8 @@ class CoverageMap:
 
     def in_reach(self, here: np.ndarray) -> np.ndarray:
         """The static clients within reach of `here`, bool [statics]."""
-        return within_reach(*(self.places - here).T, self.reach)
+        gap = self.places - here
+        return within_reach(gap[:, 0], gap[:, 1], self.reach)
 
     def allowed(self, known: np.ndarray) -> np.ndarray:
         """The points that those know of who know the static clients in `known` (bool [statics]); bool [points]."""

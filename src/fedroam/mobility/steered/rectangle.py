@@ -41,7 +41,8 @@ class RectangleTerrain:
 
     def view(self, here: np.ndarray) -> np.ndarray:
         """The rows of the survey points within radio reach."""
-        return np.flatnonzero(within_reach(*(self.survey - here).T, self.coverage.reach))
+        gap = self.survey - here
+        return np.flatnonzero(within_reach(gap[:, 0], gap[:, 1], self.coverage.reach))
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Uniform over the points of the rectangle within `max_step`, as "random" is on a grid."""
