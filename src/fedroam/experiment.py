@@ -114,7 +114,7 @@ class Experiment(BaseModel):
 
     @property
     def parts(self) -> dict[str, Part]:
-        """Its parts by family."""
+        """The parts by family."""
         return {name: value for name, value in self if isinstance(value, Part)}
 
     def settings(self) -> dict[str, Any]:

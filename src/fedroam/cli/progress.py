@@ -125,14 +125,14 @@ class Progress:
         return "" if self._open is None else self._open.folder
 
     def interrupted(self) -> None:
-        """Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
+        """Say that Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
         os.write(2, b"\nstopping after this round (Ctrl-C again stops at once)\n")
 
     def show(self, planned: PlannedRun, round: int, accuracy: float | None, first: bool) -> None:
-        """A round of a run is done; `accuracy` where it was evaluated, `first` where it is the first seen."""
+        """Show that a round is done; `accuracy` where it was evaluated, `first` where it is the first seen of a run."""
 
     def reuse(self, planned: PlannedRun) -> None:
-        """A run was finished already."""
+        """Show that a run was finished already."""
 
 
 class Lines(Progress):

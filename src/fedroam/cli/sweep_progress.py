@@ -73,14 +73,14 @@ class SweepProgress:
         self.show(progress, event)
 
     def show(self, progress: Progress, event: Event) -> None:
-        """Something happened."""
+        """Show what happened."""
 
     def line(self, text: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         tell(text)
 
     def interrupted(self) -> None:
-        """Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
+        """Say that Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
         os.write(2, b"\nstopping after the present rounds (Ctrl-C again stops at once)\n")
 
 

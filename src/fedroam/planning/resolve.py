@@ -211,7 +211,7 @@ class _Setting:
     @property
     def nested(self) -> Settings:
         """As an experiment file says it."""
-        return nest([self.name, self.key] if self.key else [self.name], self.value)
+        return {self.name: {self.key: self.value} if self.key else self.value}
 
     @property
     def is_detail(self) -> bool:

@@ -59,7 +59,7 @@ class Ledger:
             self.write()
 
     def write(self) -> None:
-        """Write it."""
+        """Write `sweep.json`."""
         write_json(self.path, self.content)
         self._written = time.monotonic()
 

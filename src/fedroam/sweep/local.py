@@ -57,7 +57,7 @@ def warm_up() -> None:
 
 @dataclass
 class WorkerHandle(Generic[T]):
-    """A worker process, as its parent knows it."""
+    """The parent's view of a worker process."""
 
     process: BaseProcess
     connection: Connection

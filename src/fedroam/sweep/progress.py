@@ -54,12 +54,12 @@ class Progress:
     _over: set[str] = field(default_factory=set)
 
     def begin(self, digest: str, title: str, rounds: int) -> Event:
-        """A worker takes up a run."""
+        """Note that a worker takes up a run."""
         self.running[digest] = Running(title, rounds, since=self.clock())
         return Event("begun", digest, title)
 
     def advance(self, digest: str, round: int, accuracy: float | None) -> Event:
-        """A run has come to a round."""
+        """Note the round that a run has come to."""
         run = self.running[digest]
         run.first = round if run.first is None else run.first
         run.round = round
@@ -70,7 +70,7 @@ class Progress:
     def end(
         self, digest: str, what: Literal["done", "failed", "again", "interrupted"], text: str = ""
     ) -> Event:
-        """A run is over, or its worker is."""
+        """Note that a run is over, or its worker is."""
         run = self.running.pop(digest)
         self._add(self._ended, digest, run)
         if what in ("done", "failed"):

@@ -263,7 +263,7 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
 Rows = list[tuple[Mapping[str, object], int, str, str]]
 
 
-def rehearse(
+def dry_run(
     plan: SweepPlan, root: Path, *, fresh: bool = False, retry_failed: bool = False
 ) -> tuple[Rows, dict[str, SweepRun]]:
     """What `run_sweep` would do, without doing it: (keys, seed, short digest, state) of each row of the plan, and

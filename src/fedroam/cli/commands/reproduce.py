@@ -98,7 +98,7 @@ def reproduce(
     missing = work.missing(items)
     if dry_run:
         _list(work)
-        _rehearse(work, missing, workers)
+        _dry_run(work, missing, workers)
         return
     failed: list[tuple[str, str]] = []
     if missing and not judge_only:
@@ -193,7 +193,7 @@ def _list(work: StudyRuns) -> None:
         console.print(escape(f"cut at scale {work.scale}: {line}"), style="yellow")
 
 
-def _rehearse(work: StudyRuns, missing: set[str], workers: int) -> None:
+def _dry_run(work: StudyRuns, missing: set[str], workers: int) -> None:
     """Measure what the missing runs will cost."""
     if not missing:
         say("nothing is missing")

@@ -102,7 +102,7 @@ def sweep(
         tell(f"refused: {_title(row.keys, row.seed)}: {row.reason}")
     root = Path(folder) if folder is not None else plan.folder
     if dry_run:
-        _rehearse(plan, root, workers, fresh, retry_failed)
+        _dry_run(plan, root, workers, fresh, retry_failed)
         return
 
     options_given: dict[str, Given] = {"--over": over, "--set": assignments, "--use": use, "--seeds": seeds}
@@ -159,11 +159,11 @@ def _print(headings: list[str], rows: list[list[Any]]) -> None:
         say(f"... and {len(rows) - SHOWN} more")
 
 
-def _rehearse(plan: SweepPlan, root: Path, workers: int, fresh: bool, retry_failed: bool) -> None:
+def _dry_run(plan: SweepPlan, root: Path, workers: int, fresh: bool, retry_failed: bool) -> None:
     """`--dry-run`: the runs with digest and state, then time and memory."""
-    from fedroam.sweep.running import rehearse
+    from fedroam.sweep.running import dry_run
 
-    rows, todo = rehearse(plan, root, fresh=fresh, retry_failed=retry_failed)
+    rows, todo = dry_run(plan, root, fresh=fresh, retry_failed=retry_failed)
     headings = [*plan.varied, "seed", "digest", "state"]
     _print(headings, [[*(row[0].get(n, "") for n in plan.varied), *row[1:]] for row in rows])
     say(
