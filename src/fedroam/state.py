@@ -53,22 +53,81 @@ class State:
 
     @classmethod
     def of(cls, round: int, arrays: Mapping[str, np.ndarray], scene: Scene) -> State:
-        """The state that `arrays` gave."""
+        """The state that `arrays` gave. Raises InputError where an array is missing, or of another type or shape."""
 
         def under(prefix: str) -> dict[str, np.ndarray]:
             return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
-        def rows(name: str) -> torch.Tensor:
-            return torch.from_numpy(arrays[f"models.{name}"]).to(scene.device)
+        found = _Arrays(round, arrays)
+        clients, layout = scene.experiment.clients, scene.task.layout
+        parameters = found.get("models.parameters", "f4", None, layout.size)
+        buffers = found.get("models.buffers", "f4", len(parameters), layout.buffer_size)
+        momentum = None
+        if scene.task.training.keeps_momentum():
+            momentum = found.get("models.momentum", "f4", *parameters.shape)
+        first = found.get("meeting.first", "i8", clients + 1)
+        points = int(first[-1])
+        paths = Paths(
+            first,
+            found.get("meeting.time", "f8", points),
+            found.get("meeting.point", "f8", points, 2),
+            found.get("meeting.present", "b1", clients),
+        )
+        indptr = found.get("meeting.indptr", "i", clients + 1)
+        indices = found.get("meeting.indices", "i", int(indptr[-1]))
+        rising = (np.diff(first) >= 2).all() and first[0] == 0 and (np.diff(indptr) >= 0).all()
+        if not rising or not ((indices >= 0) & (indices < clients)).all():
+            raise found.damaged("meeting.* name clients that there are not")
+        account = Account.new(clients).arrays()
+        for name, column in account.items():
+            found.get(f"account.{name}", column.dtype.str[1:], clients)
+        starts = {
+            "mobility": scene.parts.mobility.start(scene.world),
+            "activity": scene.parts.activity.start(scene.experiment.seed, clients),
+        }
+        for family, start in starts.items():
+            for name, array in start.items():
+                found.get(f"{family}.{name}", array.dtype.str[1:], *(None for _ in array.shape))
 
-        try:
-            momentum = rows("momentum") if scene.task.training.keeps_momentum() else None
-            models = Models(scene.task.layout, rows("parameters"), rows("buffers"), momentum)
-            meeting = under("meeting.")
-            paths = Paths(*(meeting[name] for name in ("first", "time", "point", "present")))
-            graph = scene.graph(meeting["indptr"], meeting["indices"])
-            sent, account = int(arrays["bytes_sent"][0]), Account.of(under("account."))
-        except KeyError as missing:
-            raise InputError(f"checkpoint of round {round}: damaged, {missing} is missing") from None
-        states = (under("mobility."), under("federation."), under("activity."))
-        return cls(round, models, *states, Meeting(paths, graph), sent, account)
+        def tensor(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(scene.device)
+
+        return cls(
+            round,
+            Models(
+                layout, tensor(parameters), tensor(buffers), None if momentum is None else tensor(momentum)
+            ),
+            under("mobility."),
+            under("federation."),
+            under("activity."),
+            Meeting(paths, scene.graph(indptr, indices)),
+            int(found.get("bytes_sent", "i8", 1)[0]),
+            Account.of(under("account.")),
+        )
+
+
+@dataclass(frozen=True)
+class _Arrays:
+    """The arrays of a checkpoint, held against what they must be when they are asked for."""
+
+    round: int
+    arrays: Mapping[str, np.ndarray]
+
+    def get(self, name: str, kind: str, *shape: int | None) -> np.ndarray:
+        """An array of a kind (numpy's letter and bytes, or the letter alone) and shape (None: any length)."""
+        if name not in self.arrays:
+            raise self.damaged(f"{name!r} is missing")
+        array = self.arrays[name]
+        same = len(array.shape) == len(shape) and all(
+            b in (None, a) for a, b in zip(array.shape, shape, strict=True)
+        )
+        if not same or not array.dtype.str[1:].startswith(kind):
+            wanted = [("any" if length is None else length) for length in shape]
+            raise self.damaged(
+                f"{name!r} is {array.dtype} {list(array.shape)}, expected {np.dtype(kind)} {wanted}"
+            )
+        return array
+
+    def damaged(self, what: str) -> InputError:
+        """The error that says so."""
+        return InputError(f"checkpoint of round {self.round}: damaged, {what}")

@@ -315,3 +315,39 @@ def test_a_checkpoint_of_the_first_version_is_read(tmp_path: Path) -> None:
     save_file(arrays, path, metadata={"fedroam": json.dumps(facts, sort_keys=True)})
     with pytest.raises(InputError, match="it is of round 3"):
         checkpoint.load(path, "abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("models.parameters", lambda a: a[:, :-1], "is float32"),
+        ("models.parameters", lambda a: a.astype(np.float64), "is float64"),
+        ("models.momentum", lambda a: a[:-1], "'models.momentum' is float32"),
+        ("meeting.present", lambda a: a.astype(np.int8), "is int8"),
+        ("meeting.first", lambda a: a[::-1].copy(), "damaged"),
+        ("meeting.indptr", lambda a: a - 1, "damaged"),
+        ("meeting.indices", lambda a: a + 100, "name clients that there are not"),
+        ("account.energy", lambda a: a[:-1], "'account.energy' is float64 [2], expected float64 [3]"),
+        ("mobility.position", lambda a: a.astype(np.float32), "'mobility.position' is float32"),
+        ("activity.active", lambda a: None, "'activity.active' is missing"),
+        ("bytes_sent", lambda a: np.zeros(2, np.int64), "'bytes_sent' is int64 [2]"),
+    ],
+)
+def test_a_checkpoint_with_a_valid_sum_and_other_arrays(
+    name: str, change: Callable[[np.ndarray], np.ndarray | None], says: str, half: Path, tmp_path: Path
+) -> None:
+    folder = copy(half, tmp_path / "run")
+    newest = checkpoint.newest(folder / "checkpoints")
+    assert newest is not None
+    found = checkpoint.load(newest, small().digest)
+    arrays = {k: change(v) if k == name else v for k, v in found.arrays.items()}
+    checkpoint.save(
+        folder / "checkpoints",
+        found.round,
+        small().digest,
+        {k: v for k, v in arrays.items() if v is not None},
+    )
+    with pytest.raises(InputError) as caught:
+        run(small(), folder)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
