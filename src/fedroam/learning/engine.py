@@ -1,4 +1,4 @@
-"""What an engine is asked: train these rows on these samples, and judge those."""
+"""What an engine is asked: train these rows on these samples, and evaluate those."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Learner(Protocol):
         y: torch.Tensor,
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
-        """Judge rows on samples x, y: all of them, or for the k-th row those with indices parts[k]."""
+        """Evaluate rows on samples x, y: all of them, or for the k-th row those with indices parts[k]."""
 
     def features(
         self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
@@ -204,7 +204,7 @@ class Engine(Protocol):
 
 def rate(training: Training, round: int) -> float:
     """The learning rate in a round (1, 2, ...)."""
-    return training.lr * getattr(training, "lr_decay", 1.0) ** (round - 1)
+    return training.lr * training.lr_decay ** (round - 1)
 
 
 def make_network(build: Callable[[], nn.Module], seed: int, client: int = 0) -> nn.Module:

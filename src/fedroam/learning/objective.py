@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -21,8 +21,15 @@ class Objective(Protocol):
 
         handed: what the federation gives this client's job by name (see `Job.given` and `Job.each`); nothing in a
         federation that gives nothing. It must be a mean over samples: large batches are computed in pieces and added
-        up by their sizes, unless the objective has an attribute `whole_batches` that is true.
+        up by their sizes, unless the objective is one of `WholeBatches`, which is true.
         """
+
+
+@runtime_checkable
+class WholeBatches(Protocol):
+    """An objective that says whether it is no mean over samples, so that batches may not be computed in pieces."""
+
+    whole_batches: bool
 
 
 @register("objective", "cross_entropy")
@@ -34,5 +41,5 @@ class CrossEntropy(Part):
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`."""
+        """Cross-entropy of the logits; what a federation gives is ignored."""
         return functional.cross_entropy(module(x), y, label_smoothing=self.label_smoothing)

@@ -27,15 +27,15 @@ BATCH = 512  # larger batches gain nothing here
 
 
 @dataclass(frozen=True)
-class Layer:
+class LinearEntries:
     """Where a linear layer's weight [outputs, inputs] and bias [outputs] lie in a row."""
 
     weight: Entry
     bias: Entry | None
 
 
-def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
-    """The linear layers of a network that is a chain of them with ReLU between; None for any other network.
+def recognise(module: nn.Module, task: Task) -> tuple[LinearEntries, ...] | None:
+    """The linear layers of a network that is a sequence of them with ReLU between; None for any other network.
 
     Also None where the objective is not the plain cross-entropy, or a parameter is frozen, shared or hooked.
     """
@@ -43,22 +43,22 @@ def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
         return None
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return None
-    chain = sequence(module)
-    if not chain:
+    found = sequence(module)
+    if not found:
         return None
-    first = chain[0][1]
+    first = found[0][1]
     flattened = type(first) is nn.Flatten and (first.start_dim, first.end_dim) == (1, -1)
-    chain = chain[1:] if flattened else chain
+    found = found[1:] if flattened else found
     if task.x.dim() > 2 and not flattened:
         return None
-    kinds = [type(layer) for _, layer in chain]
+    kinds = [type(layer) for _, layer in found]
     if kinds != [nn.Linear] + [nn.ReLU, nn.Linear] * (len(kinds) // 2):
         return None
     entries = {entry.name: entry for entry in task.layout.parameters}
-    linear = [name for name, layer in chain if type(layer) is nn.Linear]
+    linear = [name for name, layer in found if type(layer) is nn.Linear]
     if any(f"{name}.weight" not in entries for name in linear):  # shared: it stands under another name
         return None
-    layers = tuple(Layer(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
+    layers = tuple(LinearEntries(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
     named = sum(1 if layer.bias is None else 2 for layer in layers)
     return layers if named == len(task.layout.parameters) else None
 
@@ -75,7 +75,7 @@ def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
     group: list[int] = []
     for k in order:
         samples = len(jobs[k].samples)
-        batch = min(getattr(task.training, "batch_size", 0) or samples, samples, BATCH)
+        batch = min(task.training.batch_size or samples, samples, BATCH)
         full = len(group) >= most or (len(group) + 1) * batch > SAMPLES
         if group and (full or alike[k] != alike[group[0]]):
             yield group
@@ -89,21 +89,22 @@ def _pull(job: Job) -> float:
     return 0.0 if job.anchor is None else job.anchor.pull
 
 
-class DenseTrainer:
+class PerceptronTrainer:
     """One worker's way to train a few clients side by side."""
 
     def __init__(
         self,
         task: Task,
         samples: Samples,
-        layers: tuple[Layer, ...],
+        layers: tuple[LinearEntries, ...],
         check: Callable[[], None],
         alone: Callable[[Models, Job], float],
     ) -> None:
         """`alone(models, job)` trains a client whose batches are too large to gain anything here."""
         self.task, self.samples, self.layers, self.check, self.alone = task, samples, layers, check, alone
         classes = layers[-1].weight.shape[0]
-        smoothing = getattr(task.objective, "label_smoothing", 0.0)
+        assert isinstance(task.objective, CrossEntropy)  # or it would not have been recognised
+        smoothing = task.objective.label_smoothing
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     @torch.no_grad()

@@ -10,6 +10,7 @@ from torch import nn
 from fedroam.learning.cpu.fused_layers import quicken
 from fedroam.learning.engine import Task
 from fedroam.learning.matrix import Layout
+from fedroam.learning.objective import WholeBatches
 from fedroam.learning.samples import Samples, standard
 from fedroam.models import draws, noise
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -31,7 +32,7 @@ class Nature:
     native: bool = True
 
 
-def replica(task: Task, nature: Nature) -> nn.Module:
+def worker_model(task: Task, nature: Nature) -> nn.Module:
     """A network of a worker's own, with quicker layers."""
     with torch_default_stream(task.seed, "worker's network"):
         module = task.network()
@@ -85,7 +86,7 @@ def probe(task: Task) -> Nature:
 
 
 def _probe(task: Task, plain: bool) -> tuple[Nature, bool]:
-    module = replica(task, Nature(plain=plain)).train()
+    module = worker_model(task, Nature(plain=plain)).train()
     row = torch.empty(task.layout.size)
     task.layout.write(module, row, torch.empty(task.layout.buffer_size))
     attach(module, task.layout, row)
@@ -94,7 +95,7 @@ def _probe(task: Task, plain: bool) -> tuple[Nature, bool]:
     with noise(torch_stream(task.seed, "probe")):
         try:
             whole, works = module(few.cut(0, 4)[0]), True
-            whole_batches = getattr(task.objective, "whole_batches", False)
+            whole_batches = isinstance(task.objective, WholeBatches) and task.objective.whole_batches
             if not draws(module) and not whole_batches and len(few) > 1:
                 pieces = torch.cat([module(few.cut(k, k + 1)[0]) for k in range(len(few))])
                 apart = pieces.shape == whole.shape and torch.allclose(pieces, whole, rtol=1e-3, atol=1e-4)
