@@ -173,7 +173,8 @@ def test_the_optimum_is_one_and_the_nearest_to_the_start() -> None:
     problem, start = small(), stream(3, "start").standard_normal(15)
     found = problem.optimum(start)
     assert found.attained
-    assert found.gradient <= 1e-9
+    assert found.gradient <= 1e-7  # as promised; below about 1e-9 it is the rounding of f that ends the search
+    assert found.unsure == 0
     assert found.infimum == found.value
     draws = stream(4, "others")
     assert all(problem.value(found.point + 0.1 * draws.standard_normal(15)) > found.value for _ in range(20))
