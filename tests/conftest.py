@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from fedroam.learning.cpu.kernels import machine
+from fedroam.learning.cpu.kernels import target
 
 settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
 settings.load_profile("fedroam")
@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def instruction_sets() -> str:
     """Those of torch, of its libraries where they are held back, and of our own kernels."""
-    here = machine()
+    here = target()
     kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"
     held_back = [f"{name}={os.environ[name]}" for name in HELD_BACK if name in os.environ]
     return ", ".join([f"torch {torch.backends.cpu.get_cpu_capability()}", *held_back, f"kernels: {kernels}"])

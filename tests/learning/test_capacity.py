@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedroam.learning import Layout, Models
-from fedroam.learning import capacity as room
-from fedroam.learning.capacity import keep, with_room
+from fedroam.learning import Layout, Models, capacity
+from fedroam.learning.capacity import keep, with_capacity
 
 LAYOUT = Layout.of(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
 
@@ -37,8 +36,8 @@ def same(models: Models, rows: list[int]) -> None:
 @pytest.mark.parametrize("reserved", [True, False])
 def test_models_stay_while_others_come_and_go(reserved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not reserved:
-        monkeypatch.setattr(room, "_reserve", lambda rows, width: None)
-    models = with_room(filled(4), 7, 10)
+        monkeypatch.setattr(capacity, "_reserve", lambda rows, width: None)
+    models = with_capacity(filled(4), 7, 10)
     assert len(models) == len(models.buffers) == 7
     same(models, [0, 1, 2, 3])
     wide = filled(7)
@@ -51,24 +50,24 @@ def test_models_stay_while_others_come_and_go(reserved: bool, monkeypatch: pytes
     assert len(models) == len(models.parameters) == 4
     same(models, [0, 2, 3, 6])
     assert models.parameters.is_contiguous()
-    models = with_room(models, 7, 10)
+    models = with_capacity(models, 7, 10)
     assert models.parameters.data_ptr() == at, "moved though there was room"
     same(models, [0, 2, 3, 6])
-    models = with_room(models, 30, 30)  # more than was promised
+    models = with_capacity(models, 30, 30)  # more than was promised
     assert len(models) == 30
     same(models, [0, 2, 3, 6])
 
 
 def test_no_room_is_no_copy() -> None:
     models = filled(4)
-    assert with_room(models, 4, 9).parameters.data_ptr() == models.parameters.data_ptr()
+    assert with_capacity(models, 4, 9).parameters.data_ptr() == models.parameters.data_ptr()
     assert keep(models, [0, 1, 2, 3]).parameters.data_ptr() == models.parameters.data_ptr()
 
 
 def test_models_without_momentum_or_buffers() -> None:
     layout = Layout.of(nn.Linear(3, 1))
     models = Models.empty(layout, 1, momentum=False)
-    models = keep(with_room(models, 5, 5), [0, 3])
+    models = keep(with_capacity(models, 5, 5), [0, 3])
     assert (len(models), models.momentum, tuple(models.buffers.shape)) == (2, None, (2, 0))
 
 
@@ -86,7 +85,7 @@ def test_room_takes_up_memory_as_it_is_used() -> None:
     layout = Layout.of(nn.Linear(1 << 20, 1, bias=False))
     models = Models.empty(layout, 1, momentum=False)
     before = resident()
-    models = with_room(models, 8, 4096)
+    models = with_capacity(models, 8, 4096)
     assert resident() - before < 8 * 2**20
     models.parameters[:] = 1.0
     assert 28 * 2**20 < resident() - before < 40 * 2**20

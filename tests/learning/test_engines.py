@@ -21,7 +21,7 @@ from fedroam.errors import FedroamError, InputError
 from fedroam.learning import Models
 from fedroam.learning.cpu import mlp, sequential, trainer
 from fedroam.learning.cpu.kernels import conv_stack
-from fedroam.learning.cpu.worker_model import probe, replica
+from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, SMOOTH, Problem, check_steps, check_trajectory, learner_of, problem
@@ -109,17 +109,10 @@ def test_every_training_by_the_reference_engine(training: str, seed: int) -> Non
 def test_each_smooth_network_is_computed_in_its_own_way() -> None:
     for network in SMOOTH:
         task = smooth(network).task
-        recognised = mlp.recognise(replica(task, probe(task)), task) is not None
-        chain = sequential.chain_of(task.network(), task, torch.zeros(task.layout.size))
-        way = (
-            "batched"
-            if recognised
-            else "autograd"
-            if chain is None
-            else "kernels"
-            if chain.native
-            else "written out"
-        )
+        recognised = mlp.recognise(worker_model(task, probe(task)), task) is not None
+        model = sequential.sequential_model(task.network(), task, torch.zeros(task.layout.size))
+        alone = "autograd" if model is None else "kernels" if model.native else "written out"
+        way = "batched" if recognised else alone
         assert way == network
 
 
@@ -270,7 +263,7 @@ def test_some_clients_of_a_larger_matrix(network: str, clients: list[int]) -> No
 
 def test_recognised_as_a_perceptron() -> None:
     def layers(task: Problem) -> Any:
-        return mlp.recognise(replica(task.task, probe(task.task)), task.task)
+        return mlp.recognise(worker_model(task.task, probe(task.task)), task.task)
 
     assert [layer.weight.shape for layer in layers(problem("mlp", (12,)))] == [(64, 12), (10, 64)]
     assert len(layers(problem("softmax_regression", (4, 4, 3)))) == 1

@@ -1,4 +1,4 @@
-"""Evaluation: the same scores from both engines, equal models judged once."""
+"""Evaluation: the same scores from both engines, equal models evaluated once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from fedroam.learning import Models, evaluation
+from fedroam.learning import Models
+from fedroam.learning.cpu import evaluation
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, clear, learner_of, problem
 
@@ -75,36 +76,36 @@ def test_in_evaluation_mode_and_rows_untouched() -> None:
 
 
 def count(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The rows that are judged, as they come."""
-    judged: list[int] = []
-    real = evaluation.Judge.judge
+    """The rows that are evaluated, as they come."""
+    evaluated: list[int] = []
+    real = evaluation.Evaluator.evaluate
 
-    def judge(self: Any, models: Models, samples: Any, block: Any) -> tuple[int, float]:
-        judged.append(block.row)
+    def evaluate(self: Any, models: Models, samples: Any, block: Any) -> tuple[int, float]:
+        evaluated.append(block.row)
         return real(self, models, samples, block)
 
-    monkeypatch.setattr(evaluation.Judge, "judge", judge)
-    return judged
+    monkeypatch.setattr(evaluation.Evaluator, "evaluate", evaluate)
+    return evaluated
 
 
-def test_equal_rows_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    task, judged = problem("mlp", (12,), (9, 9, 9, 9, 9)), count(monkeypatch)
+def test_equal_rows_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, evaluated = problem("mlp", (12,), (9, 9, 9, 9, 9)), count(monkeypatch)
     models = task.start(equal=False)
     models.parameters[3] = models.parameters[1]
     models.parameters[4] = models.parameters[1]
     models.parameters[4, -1] += 1e-6  # nearly equal is not equal
     learner = learner_of(task.task, "cpu", workers=1)
     scores = learner.evaluate(models, range(5), task.task.x, task.task.y)
-    assert judged == [0, 1, 2, 4]
+    assert evaluated == [0, 1, 2, 4]
     assert scores.loss[1] == scores.loss[3] != scores.loss[0]
-    judged.clear()
+    evaluated.clear()
     parts = [np.arange(5), np.arange(5), np.arange(5), np.arange(6), np.arange(7)]
     learner.evaluate(models, range(5), task.task.x, task.task.y, parts)
-    assert sorted(judged) == [0, 1, 2, 3, 4], "other samples, other scores"
-    judged.clear()
+    assert sorted(evaluated) == [0, 1, 2, 3, 4], "other samples, other scores"
+    evaluated.clear()
     parts[3] = np.arange(5)
     learner.evaluate(models, range(5), task.task.x, task.task.y, parts)
-    assert sorted(judged) == [0, 1, 2, 4]
+    assert sorted(evaluated) == [0, 1, 2, 4]
     learner.close()
 
 
@@ -112,13 +113,13 @@ def test_rows_equal_but_for_buffers_are_two(monkeypatch: pytest.MonkeyPatch) -> 
     def network() -> nn.Module:
         return nn.Sequential(nn.Linear(12, 6), nn.BatchNorm1d(6), nn.Linear(6, CLASSES))
 
-    task, judged = problem(network, (12,), (9, 9)), count(monkeypatch)
+    task, evaluated = problem(network, (12,), (9, 9)), count(monkeypatch)
     models = task.start()
     models.buffers[1, 0] = 0.5
     learner = learner_of(task.task, "cpu")
     scores = learner.evaluate(models, [0, 1], task.task.x, task.task.y)
     learner.close()
-    assert len(judged) == 2
+    assert len(evaluated) == 2
     assert scores.loss[0] != scores.loss[1]
 
 

@@ -15,7 +15,7 @@ import torch
 
 from fedroam.federation.attention import AveragingWeights, Cosine, average
 from fedroam.learning import Models
-from fedroam.learning.capacity import keep, with_room
+from fedroam.learning.capacity import keep, with_capacity
 
 CLOUD = 0
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -93,7 +93,7 @@ class HierarchyState:
         begin = len(self.models)
         rows = np.arange(begin, begin + len(devices))
         most = 1 + len(self.ap_row) + len(self.device_row)
-        self.models = models = with_room(self.models, begin + len(devices), most)
+        self.models = models = with_capacity(self.models, begin + len(devices), most)
         origin = self.ap_row[self.ap[devices]]
         for row, source in zip(rows.tolist(), origin.tolist(), strict=True):
             models.parameters[row].copy_(models.parameters[source])

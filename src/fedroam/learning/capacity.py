@@ -1,4 +1,4 @@
-"""Room for a number of models that changes from round to round, without copying those that stay."""
+"""Capacity for a number of models that changes from round to round, without copying those that stay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fedroam.learning.matrix import Models
 NORESERVE = 0x4000
 
 
-def with_room(models: Models, rows: int, most: int) -> Models:
+def with_capacity(models: Models, rows: int, most: int) -> Models:
     """The same models, followed by further rows whose values mean nothing yet: `rows` in all.
 
-    Where the matrix has room behind it, it is used in place; otherwise all is copied once to a place that has room
-    for `most` rows, of which only those ever used take up memory (on Linux with models on the CPU; elsewhere rows are
-    copied each time they outgrow the room by half). `models` must not be used afterwards.
+    Where the matrix has capacity behind it, it is used in place; otherwise all is copied once to a place with a
+    capacity of `most` rows, of which only those ever used take up memory (on Linux with models on the CPU; elsewhere
+    rows are copied each time they outgrow it, by half). `models` must not be used afterwards.
     """
 
     def wider(matrix: torch.Tensor) -> torch.Tensor:
@@ -51,7 +51,7 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
 
 
 def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
-    """`matrix` with more rows, in place if its storage has room for them."""
+    """`matrix` with more rows, in place if its storage can hold them."""
     width = matrix.shape[1]
     if rows <= len(matrix):
         return matrix[:rows]

@@ -1,4 +1,4 @@
-"""What an engine is asked: train these rows on these samples, and judge those."""
+"""What an engine is asked: train these rows on these samples, and evaluate those."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class Learner(Protocol):
         y: torch.Tensor,
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
-        """Judge rows on samples x, y: all of them, or for the k-th row those with indices parts[k]."""
+        """Evaluate rows on samples x, y: all of them, or for the k-th row those with indices parts[k]."""
 
     def features(
         self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]

@@ -44,5 +44,5 @@ class CrossEntropy(Part):
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:
-        """See `Objective.loss`."""
+        """Cross-entropy of the logits; what a federation gives is ignored."""
         return functional.cross_entropy(module(x), y, label_smoothing=self.label_smoothing)

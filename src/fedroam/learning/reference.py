@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch.nn import functional
+from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.learning.engine import Anchor, Job, Scores, Task, rate, tally
+from fedroam.learning.engine import Anchor, Job, Learner, Scores, Task, rate, tally
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.samples import standard
 from fedroam.models import noise, split
@@ -27,12 +28,12 @@ class Reference(Part):
     """The slow, obvious loop over clients: `nn.Module`, `torch.optim.SGD`, whole batches."""
 
     def build(self, task: Task) -> ReferenceLearner:
-        """See `Engine.build`."""
+        """One network, through which every client's model is computed."""
         return ReferenceLearner(task)
 
 
-class ReferenceLearner:
-    """See `Learner`. notes: what is worth telling the user about how the work is done."""
+class ReferenceLearner(Learner):
+    """The reference engine at work."""
 
     notes: tuple[str, ...] = ("engine: reference",)
 
@@ -40,8 +41,8 @@ class ReferenceLearner:
         self.task = task
         self.module = task.network().to(task.x.device)
 
+    @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
-        """See `Learner.train`."""
         return np.array([self._train_one(models, job) for job in jobs], dtype=np.float64)
 
     def _train_one(self, models: Models, job: Job) -> float:
@@ -80,10 +81,10 @@ class ReferenceLearner:
         return total / seen if seen else float("nan")
 
     @torch.no_grad()
+    @override
     def features(
         self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
     ) -> list[torch.Tensor]:
-        """See `Learner.features`."""
         found = []
         for row, part in zip(rows, parts, strict=True):
             models.layout.read(self.module, models.parameters[row], models.buffers[row])
@@ -95,6 +96,7 @@ class ReferenceLearner:
         return found
 
     @torch.no_grad()
+    @override
     def evaluate(
         self,
         models: Models,
@@ -103,7 +105,6 @@ class ReferenceLearner:
         y: torch.Tensor,
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
-        """See `Learner.evaluate`."""
         counts, loss = [], []
         for k, row in enumerate(rows):
             models.layout.read(self.module, models.parameters[row], models.buffers[row])

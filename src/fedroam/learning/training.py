@@ -13,7 +13,7 @@ from fedroam.components import Part, field, register
 
 @runtime_checkable
 class Training(Protocol):
-    """The local work of a round. The engines read the optimiser's fields (lr, momentum, weight_decay)."""
+    """The local work of a round. The engines read the optimiser's fields."""
 
     @property
     def lr(self) -> float:
@@ -78,11 +78,11 @@ class SGD(Part):
         return self
 
     def keeps_momentum(self) -> bool:
-        """See `Training.keeps_momentum`."""
+        """Unless there is none, or `momentum_state` is "reset"."""
         return self.momentum > 0 and self.momentum_state == "kept"
 
     def batches(self, samples: int, stream: np.random.Generator) -> Iterator[np.ndarray]:
-        """See `Training.batches`. Each pass is a new shuffle; a full batch needs no draw.
+        """Shuffle anew for each pass; a full batch needs no draw.
 
         Passes are cut into batches in order; with `steps` a new pass begins where one ends.
         """

@@ -64,6 +64,7 @@ class Claim:
     """
 
     kind: ClassVar[Kind] = "claim"
+    partial: ClassVar[bool] = False
     name: str
     text: str
     test: Test

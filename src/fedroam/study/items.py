@@ -51,6 +51,7 @@ class Table:
     """
 
     kind: ClassVar[Kind] = "table"
+    partial: ClassVar[bool] = True
     name: str
     title: str
     cells: tuple[Cell, ...]
@@ -126,6 +127,7 @@ class Search:
     """The smallest key whose value reaches a share of a bound, a number or a value (by seed). paper: its answer."""
 
     kind: ClassVar[Kind] = "search"
+    partial: ClassVar[bool] = False
     name: str
     title: str
     values: Mapping[float, Value]
@@ -159,6 +161,7 @@ class Curves:
     """
 
     kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = False
     name: str
     title: str
     panels: Mapping[str, Mapping[str, str | tuple[str, ByRound]]]
@@ -200,6 +203,7 @@ class Doses:
     """A value over a setting, with error bars: {label: {key: value}}; bound: a dashed line, share times a value."""
 
     kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = False
     name: str
     title: str
     lines: Mapping[str, Mapping[Any, Value | Quotient]]
@@ -233,6 +237,7 @@ class Heat:
     """A value over two settings: {(column, row): value}."""
 
     kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = True
     name: str
     title: str
     cells: Mapping[tuple[Any, Any], Value]
@@ -258,6 +263,7 @@ class OwnFigure:
     """Any other figure: `make({variant: [run of each seed]})` draws it, or gives None."""
 
     kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = False
     name: str
     title: str
     variants: tuple[str, ...]

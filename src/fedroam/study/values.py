@@ -58,6 +58,7 @@ class Item(Protocol):
     """A table, search, figure or claim of a study."""
 
     kind: ClassVar[Kind]
+    partial: ClassVar[bool]  # whether it is worth showing with the runs of some of its variants alone
 
     @property
     def name(self) -> str:

@@ -138,9 +138,9 @@ def test_the_regularisation_draws_features_together() -> None:
 
 def test_large_batches_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fast engine cuts full batches where it may; here it may not: a piece's mean is not the batch's."""
-    from fedroam.learning.cpu import trainer as local
+    from fedroam.learning.cpu import trainer
 
-    monkeypatch.setattr(local, "PIECE", 5)
+    monkeypatch.setattr(trainer, "PIECE", 5)
     part = {"kind": "fedavgdbe", "kappa": 1.5, "momentum": 0.5}
     slow, fast = (Server(part, engine=engine).play() for engine in ("reference", "cpu"))
     close(slow.server, fast.server)

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fedroam.learning.cpu.fused_conv1d import Kept, PeakOfSeries, suits
+from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder, suits
 from fedroam.learning.cpu.fused_layers import quicken
-from fedroam.learning.cpu.kernels import Series, machine
-from fedroam.learning.cpu.kernels.target import Machine, narrowed
+from fedroam.learning.cpu.kernels import Conv1dSizes, target
+from fedroam.learning.cpu.kernels.target import Target, narrowed
 from support.learners import problem
 from support.rounding import decided, off, tolerance
 
 pytest.importorskip("llvmlite")
-HERE = machine()
+HERE = target()
 assert HERE is not None
 # What kernels are cut for on machines with narrower vectors; these vectors can be computed here too.
 NARROW = {lanes: narrowed(HERE, lanes) for lanes in (4, 8)}
@@ -30,10 +30,10 @@ def drawn(*shape: int, seed: int) -> torch.Tensor:
     return torch.empty(shape).normal_(generator=torch.Generator().manual_seed(seed))
 
 
-def layers(series: Series, biases: tuple[bool, bool] = (True, True), seed: int = 0) -> list[nn.Conv1d]:
+def layers(sizes: Conv1dSizes, biases: tuple[bool, bool] = (True, True), seed: int = 0) -> list[nn.Conv1d]:
     made = [
-        nn.Conv1d(series.inputs, series.hidden, series.near, bias=biases[0]),
-        nn.Conv1d(series.hidden, series.outputs, series.far, bias=biases[1]),
+        nn.Conv1d(sizes.inputs, sizes.hidden, sizes.near, bias=biases[0]),
+        nn.Conv1d(sizes.hidden, sizes.outputs, sizes.far, bias=biases[1]),
     ]
     with torch.no_grad():
         for k, parameter in enumerate(p for layer in made for p in layer.parameters()):
@@ -41,8 +41,8 @@ def layers(series: Series, biases: tuple[bool, bool] = (True, True), seed: int =
     return made
 
 
-def joined(first: nn.Conv1d, second: nn.Conv1d, here: Machine = HERE) -> PeakOfSeries:
-    return PeakOfSeries(Kept(first), second, here)
+def joined(first: nn.Conv1d, second: nn.Conv1d, here: Target = HERE) -> FusedConv1d:
+    return FusedConv1d(ParameterHolder(first), second, here)
 
 
 def usual(made: list[nn.Conv1d]) -> nn.Sequential:
@@ -50,7 +50,7 @@ def usual(made: list[nn.Conv1d]) -> nn.Sequential:
     return nn.Sequential(made[0], nn.ReLU(), made[1], nn.AdaptiveMaxPool1d(1))
 
 
-def check(made: list[nn.Conv1d], samples: torch.Tensor, slopes: torch.Tensor, here: Machine = HERE) -> None:
+def check(made: list[nn.Conv1d], samples: torch.Tensor, slopes: torch.Tensor, here: Target = HERE) -> None:
     """Outputs and gradients are off by rounding alone, layer by layer, for the samples that it sends no other way."""
     module = usual(made)
     x, exact = decided(module, samples), copy.deepcopy(module).double()
@@ -70,7 +70,7 @@ def check(made: list[nn.Conv1d], samples: torch.Tensor, slopes: torch.Tensor, he
 @pytest.mark.parametrize("samples", [1, 7, 16])
 def test_the_papers_network(samples: int, lanes: int | None) -> None:
     """MoCFL: 196 features of a record, 32 and 64 channels, three places each."""
-    made = layers(Series(1, 196, 32, 3, 64, 3), seed=1)
+    made = layers(Conv1dSizes(1, 196, 32, 3, 64, 3), seed=1)
     slope = drawn(samples, 64, 1, seed=3).relu()  # half of them zero, as behind a ReLU
     check(made, drawn(samples, 1, 196, seed=2), slope, HERE if lanes is None else NARROW[lanes])
 
@@ -80,7 +80,7 @@ def test_the_papers_network(samples: int, lanes: int | None) -> None:
 def test_any_sizes(data: st.DataObject) -> None:
     lanes = data.draw(st.sampled_from([4, 8, HERE.lanes]))
     near, far = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6))
-    series = Series(
+    sizes = Conv1dSizes(
         inputs=data.draw(st.integers(1, 12)),
         length=near + far - 1 + data.draw(st.integers(0, 17)),
         hidden=lanes * data.draw(st.integers(1, 3)),
@@ -90,13 +90,13 @@ def test_any_sizes(data: st.DataObject) -> None:
     )
     biases, seed = data.draw(st.tuples(st.booleans(), st.booleans())), data.draw(st.integers(0, 1000))
     samples = data.draw(st.integers(0, 6))
-    made, x = layers(series, biases, seed), drawn(samples, series.inputs, series.length, seed=seed + 7)
-    check(made, x, drawn(samples, series.outputs, 1, seed=seed + 8), NARROW.get(lanes, HERE))
+    made, x = layers(sizes, biases, seed), drawn(samples, sizes.inputs, sizes.length, seed=seed + 7)
+    check(made, x, drawn(samples, sizes.outputs, 1, seed=seed + 8), NARROW.get(lanes, HERE))
 
 
 def test_among_equal_places_the_first_gets_the_gradient() -> None:
     """By hand: every output is relu(x) at a place plus nothing of the next one; 5 is the largest, at places 1 and 3."""
-    made = layers(Series(1, 5, 16, 1, 16, 2))
+    made = layers(Conv1dSizes(1, 5, 16, 1, 16, 2))
     with torch.no_grad():
         for parameter in (p for layer in made for p in layer.parameters()):
             parameter.zero_()
@@ -113,7 +113,7 @@ def test_among_equal_places_the_first_gets_the_gradient() -> None:
 
 
 def test_values_that_are_no_numbers_are_not_hidden() -> None:
-    made = layers(Series(1, 20, 16, 3, 16, 3))
+    made = layers(Conv1dSizes(1, 20, 16, 3, 16, 3))
     x = drawn(3, 1, 20, seed=1)
     x[1, 0, 9] = float("nan")
     y = joined(*made)(x)
@@ -127,7 +127,7 @@ def test_values_that_are_no_numbers_are_not_hidden() -> None:
 
 
 def test_a_sample_does_not_hang_on_its_neighbours() -> None:
-    made, x = layers(Series(2, 30, 32, 4, 48, 2)), drawn(9, 2, 30, seed=1)
+    made, x = layers(Conv1dSizes(2, 30, 32, 4, 48, 2)), drawn(9, 2, 30, seed=1)
     layer = joined(*made)
     with torch.inference_mode():
         whole = layer(x)
@@ -137,7 +137,7 @@ def test_a_sample_does_not_hang_on_its_neighbours() -> None:
 
 
 def test_what_the_kernels_do_not_know_is_left_to_torch() -> None:
-    made = layers(Series(1, 20, 16, 3, 16, 3))
+    made = layers(Conv1dSizes(1, 20, 16, 3, 16, 3))
     layer, x = joined(*made), drawn(4, 1, 20, seed=1)
     expected = copy.deepcopy(usual(made)).double()(x.double())
     wanted = x.clone().requires_grad_()
@@ -182,7 +182,7 @@ def test_what_the_kernels_do_not_know_is_left_to_torch() -> None:
 def test_other_sequences_are_not_joined(change: Any) -> None:
     module = nn.Sequential(*_usual())
     change(module)
-    assert not any(isinstance(layer, PeakOfSeries) for layer in quicken(module).modules())
+    assert not any(isinstance(layer, FusedConv1d) for layer in quicken(module).modules())
 
 
 def _usual() -> list[nn.Module]:
@@ -192,21 +192,19 @@ def _usual() -> list[nn.Module]:
 def test_sequences_are_joined_wherever_they_stand() -> None:
     inner = nn.Sequential(nn.Identity(), *_usual(), nn.Flatten(), nn.ReLU())
     module = quicken(nn.Sequential(inner, nn.Linear(16, 2)))
-    assert sum(isinstance(layer, PeakOfSeries) for layer in module.modules()) == 1
+    assert sum(isinstance(layer, FusedConv1d) for layer in module.modules()) == 1
     names = [name for name, _ in module.named_parameters()]
     assert names == ["0.1.weight", "0.1.bias", "0.3.weight", "0.3.bias", "1.weight", "1.bias"]
-    assert not any(
-        isinstance(one, PeakOfSeries) for one in quicken(nn.Sequential(*_usual()), False).modules()
-    )
+    assert not any(isinstance(one, FusedConv1d) for one in quicken(nn.Sequential(*_usual()), False).modules())
     same = nn.Conv1d(16, 16, 3)
     twice = quicken(nn.Sequential(same, nn.ReLU(), same, nn.AdaptiveMaxPool1d(1)))
-    assert not any(isinstance(layer, PeakOfSeries) for layer in twice.modules())
+    assert not any(isinstance(layer, FusedConv1d) for layer in twice.modules())
     assert suits(nn.Conv1d(1, 16, 3), nn.Conv1d(16, 16, 3), HERE)
     assert not suits(nn.Conv1d(1, 16, 3), nn.Conv1d(32, 16, 3), HERE)
 
 
 def test_several_threads_at_once() -> None:
-    made, x = layers(Series(1, 41, 32, 5, 64, 3)), drawn(8, 1, 41, seed=1)
+    made, x = layers(Conv1dSizes(1, 41, 32, 5, 64, 3)), drawn(8, 1, 41, seed=1)
     results: dict[int, list[torch.Tensor]] = {}
 
     def work(k: int) -> None:

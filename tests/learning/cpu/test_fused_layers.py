@@ -13,10 +13,10 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.learning import Layout, make_network
-from fedroam.learning.cpu.fused_conv1d import Kept, PeakOfSeries
-from fedroam.learning.cpu.fused_layers import Convolution1d, PeakOfConvolution1d, quicken
-from fedroam.learning.cpu.kernels import machine
-from fedroam.learning.cpu.sequential import Chain, chain_of
+from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder
+from fedroam.learning.cpu.fused_layers import Convolution1d, PooledConvolution1d, quicken
+from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.objective import CrossEntropy
 from support.learners import CLASSES, problem
 from support.rounding import by_layer, decided, off, tolerance, values
@@ -98,18 +98,18 @@ def test_chain_has_autograds_gradient(name: str, smoothing: float, seed: int) ->
     ).task
     module = task.network()
     gradient = torch.zeros(task.layout.size)
-    chain = chain_of(module, task, gradient)
-    assert isinstance(chain, Chain)
+    model = sequential_model(module, task, gradient)
+    assert isinstance(model, SequentialModel)
     row = torch.empty(task.layout.size)
     task.layout.write(module, row, torch.empty(0))
-    chain.attach(row)
+    model.attach(row)
     x = decided(module, images(9, channels, height, width))
     assert len(x) > 4
     y = 3 * torch.arange(len(x)) % CLASSES
     kept = x.clone()
     # twice, in two shares: gradients are added up
-    loss = chain.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.25)
-    loss += chain.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.75)
+    loss = model.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.25)
+    loss += model.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.75)
     assert torch.equal(x, kept)
     exact = copy.deepcopy(module).double()
     wanted = x.double().requires_grad_()  # or torch 2.13 crashes where a norm comes first
@@ -145,7 +145,7 @@ def test_unknown_layers_are_left_to_autograd(layer: nn.Module) -> None:
         return module
 
     task = problem(made, (6, 6, 1), (4,)).task
-    assert chain_of(task.network(), task, torch.zeros(task.layout.size)) is None
+    assert sequential_model(task.network(), task, torch.zeros(task.layout.size)) is None
 
 
 def test_only_the_plain_objective_on_untouched_layers() -> None:
@@ -155,14 +155,14 @@ def test_only_the_plain_objective_on_untouched_layers() -> None:
     task = problem("mnist_cnn", (16, 16, 1), (4,)).task
     gradient = torch.zeros(task.layout.size)
     module = task.network()
-    assert chain_of(module, task, gradient) is not None
+    assert sequential_model(module, task, gradient) is not None
     other = type(task)(**{**vars(task), "objective": Doubled()})
-    assert chain_of(module, other, gradient) is None
+    assert sequential_model(module, other, gradient) is None
     handle = module.get_submodule("head").register_forward_hook(lambda *_: None)
-    assert chain_of(module, task, gradient) is None
+    assert sequential_model(module, task, gradient) is None
     handle.remove()
     next(module.parameters()).requires_grad_(False)
-    assert chain_of(module, task, gradient) is None
+    assert sequential_model(module, task, gradient) is None
 
 
 SEQUENCES: dict[str, tuple[int, int, Callable[[], list[nn.Module]], list[type]]] = {
@@ -180,17 +180,17 @@ SEQUENCES: dict[str, tuple[int, int, Callable[[], list[nn.Module]], list[type]]]
     "peak": (
         *(1, 15),
         lambda: [nn.Conv1d(1, 6, 3), nn.ReLU(), nn.Conv1d(6, 8, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
-        [Convolution1d, nn.ReLU, PeakOfConvolution1d, nn.Identity, nn.ReLU],
+        [Convolution1d, nn.ReLU, PooledConvolution1d, nn.Identity, nn.ReLU],
     ),
     "series": (
         *(2, 15),
         lambda: [nn.Conv1d(2, 16, 3), nn.ReLU(), nn.Conv1d(16, 32, 4), nn.AdaptiveMaxPool1d(1), nn.ReLU()],
-        [Kept, nn.Identity, PeakOfSeries, nn.Identity, nn.ReLU] if machine() else [Convolution1d],
+        [ParameterHolder, nn.Identity, FusedConv1d, nn.Identity, nn.ReLU] if target() else [Convolution1d],
     ),
     "peak of the input": (
         *(3, 9),
         lambda: [nn.Conv1d(3, 4, 2, bias=False), nn.AdaptiveMaxPool1d(1)],
-        [PeakOfConvolution1d, nn.Identity],
+        [PooledConvolution1d, nn.Identity],
     ),
     "no global peak": (
         *(3, 9),

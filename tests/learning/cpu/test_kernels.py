@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.errors import InputError
-from fedroam.learning.cpu.kernels import Front, leading, machine, stages_of
-from fedroam.learning.cpu.kernels.target import Machine, narrowed
-from fedroam.learning.cpu.sequential import chain_of, sequence
+from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of, target
+from fedroam.learning.cpu.kernels.target import Target, narrowed
+from fedroam.learning.cpu.sequential import sequence, sequential_model
 from fedroam.learning.matrix import Layout
 from support.learners import learner_of, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 
 pytest.importorskip("llvmlite")
-HERE = machine()
+HERE = target()
 assert HERE is not None
 # What kernels are cut for on machines with narrower vectors; these vectors can be computed here too.
 NARROW = {lanes: narrowed(HERE, lanes) for lanes in (4, 8)}
@@ -38,7 +38,7 @@ class Bench:
     """A front of some layers, beside the same layers in float64."""
 
     def __init__(
-        self, layers: Sequence[nn.Module], image: tuple[int, int, int], here: Machine = HERE, seed: int = 0
+        self, layers: Sequence[nn.Module], image: tuple[int, int, int], here: Target = HERE, seed: int = 0
     ) -> None:
         self.module, self.image = nn.Sequential(*layers), image
         self.layout = Layout.of(self.module)
@@ -50,8 +50,8 @@ class Bench:
         assert named is not None
         stages = stages_of(leading(named), image, {entry.name: entry for entry in self.layout.parameters})
         assert stages is not None
-        self.front = Front(stages, here, lambda entry: entry.view(self.gradient))
-        self.front.attach(lambda entry: entry.view(self.row))
+        self.stack = ConvStack(stages, here, lambda entry: entry.view(self.gradient))
+        self.stack.attach(lambda entry: entry.view(self.row))
 
     def set(self, row: torch.Tensor) -> None:
         """Compute with these parameters."""
@@ -70,7 +70,7 @@ class Bench:
         pytest.fail(f"{len(found)} of {count} samples: rounding decides too often")
 
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
-        return self.front.forward(x.contiguous(memory_format=torch.channels_last)).clone()
+        return self.stack.forward(x.contiguous(memory_format=torch.channels_last)).clone()
 
     def check(self, x: torch.Tensor, seed: int = 9) -> None:
         """Outputs and gradients are off by rounding alone, layer by layer."""
@@ -81,7 +81,7 @@ class Bench:
         self.exact.zero_grad()
         expected.backward(slope.double())
         self.gradient.zero_()
-        assert self.front.backward(slope, False) is None
+        assert self.stack.backward(slope, False) is None
         parameters = dict(self.exact.named_parameters())
         for layer, entries in by_layer(self.layout):
             ours = values(entries, self.gradient)
@@ -183,12 +183,12 @@ def test_what_was_computed_before_leaves_no_trace() -> None:
     def gradient() -> torch.Tensor:
         bench.gradient.zero_()
         bench.outputs(x)
-        bench.front.backward(slope, False)
+        bench.stack.backward(slope, False)
         return bench.gradient.clone()
 
     first = gradient()
     bench.outputs(torch.full((8, *image), math.inf))  # into the same memory, where 5 samples are padded to 8
-    bench.front.backward(torch.full((8, 320), math.nan), False)
+    bench.stack.backward(torch.full((8, 320), math.nan), False)
     assert torch.equal(gradient(), first)
 
 
@@ -222,9 +222,9 @@ def test_what_kernels_cannot_do_is_left_to_torch(layers: list[nn.Module]) -> Non
         return nn.Sequential(body, nn.Linear(body(torch.zeros(1, 2, 10, 10)).shape[1], 10))
 
     task = problem(network, (10, 10, 2), (4,)).task
-    chain = chain_of(task.network(), task, torch.zeros(task.layout.size))
-    assert chain is not None
-    assert not chain.native
+    model = sequential_model(task.network(), task, torch.zeros(task.layout.size))
+    assert model is not None
+    assert not model.native
 
 
 def test_a_layer_used_twice_is_left_to_autograd() -> None:
@@ -233,7 +233,7 @@ def test_a_layer_used_twice_is_left_to_autograd() -> None:
         return nn.Sequential(shared, nn.ReLU(), shared, nn.Flatten(), nn.Linear(72, 10))
 
     task = problem(network, (6, 6, 2), (4,)).task
-    assert chain_of(task.network(), task, torch.zeros(task.layout.size)) is None
+    assert sequential_model(task.network(), task, torch.zeros(task.layout.size)) is None
 
 
 def test_kernels_outlive_the_worker_that_made_them() -> None:
@@ -260,11 +260,11 @@ def test_kernels_outlive_the_worker_that_made_them() -> None:
 def test_vectors_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for lanes in (4, 8, 16):
         monkeypatch.setenv("FEDROAM_VECTOR", str(lanes))
-        asked = machine()
+        asked = target()
         assert asked is not None
         assert asked.lanes == lanes
     monkeypatch.setenv("FEDROAM_VECTOR", "")
-    assert machine() is not None
+    assert target() is not None
     monkeypatch.setenv("FEDROAM_VECTOR", "wide")
     with pytest.raises(InputError, match=r"^FEDROAM_VECTOR = wide: allowed is 4, 8 or 16"):
         learner_of(problem("softmax_regression", (4,), (4,)).task, "cpu")
@@ -292,15 +292,15 @@ def test_outputs_of_many_samples_in_slices(model: str) -> None:
     shape = (28, 28, 1) if model == "mnist_cnn" else (32, 32, 3)
     task = problem(model, shape, (4,)).task
     module = task.network()
-    chain = chain_of(module, task, torch.zeros(task.layout.size))
-    assert chain is not None
-    assert chain.native
+    model = sequential_model(module, task, torch.zeros(task.layout.size))
+    assert model is not None
+    assert model.native
     row = torch.empty(task.layout.size)
     task.layout.write(module, row, torch.empty(0))
-    chain.attach(row)
-    x = drawn(2 * chain.many + 3, shape[2], shape[0], shape[1], seed=4)
+    model.attach(row)
+    x = drawn(2 * model.many + 3, shape[2], shape[0], shape[1], seed=4)
     with torch.no_grad():
         expected = module(x)
-    found = chain.outputs(x.contiguous(memory_format=torch.channels_last))
+    found = model.outputs(x.contiguous(memory_format=torch.channels_last))
     assert found.shape == (len(x), 10)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)

@@ -91,7 +91,7 @@ class StudyRuns:
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""
         needed, whole = self.needed([item]), self.study.can(item, self.scale)
-        if not whole and not (needed and item.kind == "table"):  # a table can be there in part
+        if not whole and not (needed and item.partial):
             return f"not at scale {self.scale}"
         done = f"{len(needed) - len(self.missing([item]))} of {len(needed)} runs done"
         return done if whole else f"in part at scale {self.scale}, {done}"

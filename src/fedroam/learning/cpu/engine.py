@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.learning.cpu.mlp import DenseTrainer, groups, recognise
+from fedroam.learning.cpu.evaluation import NOTHING, Evaluator, blocks, scores
+from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
-from fedroam.learning.cpu.worker_model import probe, replica
+from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.cpu.workers import Workers
 from fedroam.learning.engine import Job, Learner, Scores, Task
-from fedroam.learning.evaluation import NOTHING, Judge, blocks, scores
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.reference import Reference
@@ -36,7 +37,7 @@ class Cpu(Part):
     native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> CpuLearner:
-        """See `Engine.build`. Raises InputError where the data are not on the CPU."""
+        """Start the workers, after a look at the network. Raises InputError where the data are not on the CPU."""
         if task.x.device.type != "cpu":
             raise InputError(f"engine 'cpu': the data are on {task.x.device}; allowed is device = \"cpu\"")
         return CpuLearner(task, self.workers, self.native)
@@ -50,30 +51,30 @@ class Auto(Part):
     native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> Learner:
-        """See `Engine.build`."""
+        """Choose by where the data are."""
         if task.x.device.type == "cpu":
             return Cpu(workers=self.workers, native=self.native).build(task)
         return Reference().build(task)
 
 
-class _Hands:
+class _Worker:
     """What one worker computes with; each is made when first needed."""
 
     def __init__(self, learner: CpuLearner) -> None:
         self.learner = learner
         self._any: Trainer | None = None
-        self._dense: DenseTrainer | None = None
-        self._judge: Judge | None = None
+        self._perceptrons: PerceptronTrainer | None = None
+        self._evaluator: Evaluator | None = None
 
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
         learner = self.learner
         if learner.layers is None:
             return [self._alone(models, job) for job in jobs]
-        if self._dense is None:
-            self._dense = DenseTrainer(
+        if self._perceptrons is None:
+            self._perceptrons = PerceptronTrainer(
                 learner.task, learner.samples, learner.layers, learner.workers.check, self._alone
             )
-        return self._dense.train(models, jobs)
+        return self._perceptrons.train(models, jobs)
 
     def _alone(self, models: Models, job: Job) -> float:
         learner = self.learner
@@ -82,41 +83,41 @@ class _Hands:
         return self._any.train(models, job)
 
     @property
-    def judge(self) -> Judge:
-        if self._judge is None:
-            self._judge = Judge(self.learner.task, self.learner.nature)
-        return self._judge
+    def evaluator(self) -> Evaluator:
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self.learner.task, self.learner.nature)
+        return self._evaluator
 
 
-class CpuLearner:
-    """See `Learner`. notes: what is worth telling the user about how the work is done."""
+class CpuLearner(Learner):
+    """The fast engine at work."""
 
     def __init__(self, task: Task, workers: int, native: bool = True) -> None:
         self.task = task
         self.nature = replace(probe(task), native=native)
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
-        self.layers = recognise(replica(task, self.nature), task)
+        self.layers = recognise(worker_model(task, self.nature), task)
         self.workers = Workers(workers)
-        self._hands: dict[int, _Hands] = {}
+        self._by_worker: dict[int, _Worker] = {}
         notes = ["engine: cpu"]
         if self.nature.foreign:
             notes.append("the network draws from torch's global generator: clients are trained one by one")
         if self.nature.plain:
             notes.append("the network cannot work with channels-last images: it is computed the slower way")
         usual = replace(task, objective=CrossEntropy())
-        if self.layers is None and recognise(replica(usual, self.nature), usual) is not None:
+        if self.layers is None and recognise(worker_model(usual, self.nature), usual) is not None:
             notes.append(
                 "the loss is not the plain cross-entropy: each worker trains one client after the other"
             )
         self.notes = tuple(notes)
 
-    def _of(self, worker: int) -> _Hands:
-        if worker not in self._hands:
-            self._hands[worker] = _Hands(self)
-        return self._hands[worker]
+    def _of(self, worker: int) -> _Worker:
+        if worker not in self._by_worker:
+            self._by_worker[worker] = _Worker(self)
+        return self._by_worker[worker]
 
+    @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
-        """See `Learner.train`."""
         losses = np.full(len(jobs), np.nan)
         units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
 
@@ -131,6 +132,7 @@ class CpuLearner:
         self.workers.run(sizes, do, name, serial=self.nature.foreign)
         return losses
 
+    @override
     def evaluate(
         self,
         models: Models,
@@ -139,29 +141,28 @@ class CpuLearner:
         y: torch.Tensor,
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
-        """See `Learner.evaluate`."""
         samples = Samples(x, y, plain=self.nature.plain)
         found, case_of = blocks(models, rows, len(y), parts)
         results = [(NOTHING, 0.0)] * len(found)
 
         def do(worker: int, k: int) -> None:
             self.workers.check()
-            results[k] = self._of(worker).judge.judge(models, samples, found[k])
+            results[k] = self._of(worker).evaluator.evaluate(models, samples, found[k])
 
         sizes = [block.end - block.begin for block in found]
         self.workers.run(sizes, do, lambda k: f"evaluation of row {found[k].row}", serial=self.nature.foreign)
         return scores(found, results, case_of)
 
+    @override
     def features(
         self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
     ) -> list[torch.Tensor]:
-        """See `Learner.features`."""
-        split(self._of(0).judge.module)  # refuse at once what has no extractor
+        split(self._of(0).evaluator.module)  # refuse at once what has no extractor
         results: list[torch.Tensor] = [torch.empty(0)] * len(rows)
 
         def do(worker: int, k: int) -> None:
             self.workers.check()
-            results[k] = self._of(worker).judge.features(models, rows[k], self.samples, parts[k])
+            results[k] = self._of(worker).evaluator.features(models, rows[k], self.samples, parts[k])
 
         self.workers.run(
             [len(part) for part in parts],
@@ -171,6 +172,6 @@ class CpuLearner:
         )
         return results
 
+    @override
     def close(self) -> None:
-        """See `Learner.close`."""
         self.workers.close()

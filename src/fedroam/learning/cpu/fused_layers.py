@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.fused_conv1d import Kept, PeakOfSeries, suits
-from fedroam.learning.cpu.kernels import Machine, machine
+from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder, suits
+from fedroam.learning.cpu.kernels import Target, target
 from fedroam.learning.cpu.sequential import hooked
 
 # Inputs of one output value: below, a convolution is slower than a matrix product over a copy of all windows.
@@ -25,13 +25,13 @@ aten = torch.ops.aten
 
 def quicken(module: nn.Module, native: bool = True) -> nn.Module:
     """Replace what can be replaced below `module`, in place; returns it. native: kernels of ours may be used."""
-    here = machine() if native else None
+    here = target() if native else None
     for owner in list(module.modules()):
         before: nn.Module | None = None
         if type(owner) is nn.Sequential:
             if here is not None:
-                _join_series(owner, here)
-            _join_peaks(owner)
+                _fuse_convolutions(owner, here)
+            _fuse_pools(owner)
         for name, layer in owner._modules.items():
             if layer is None or hooked(layer):
                 before = None
@@ -48,7 +48,7 @@ def quicken(module: nn.Module, native: bool = True) -> nn.Module:
     return module
 
 
-def _join_series(owner: nn.Sequential, here: Machine) -> None:
+def _fuse_convolutions(owner: nn.Sequential, here: Target) -> None:
     """Two 1-D convolutions with a ReLU between and a global max-pool behind become one layer, if kernels suit them."""
     for names in zip(*(list(owner._modules)[k:] for k in range(4)), strict=False):
         layers: list[Any] = [owner._modules[name] for name in names]
@@ -58,8 +58,8 @@ def _join_series(owner: nn.Sequential, here: Machine) -> None:
         first, _, second, pool = layers
         simple = all(_plain(layer) and layer.groups == 1 for layer in (first, second))
         if simple and first is not second and _whole(pool) and suits(first, second, here):
-            kept = Kept(first)
-            joined = (kept, nn.Identity(), PeakOfSeries(kept, second, here), nn.Identity())
+            kept = ParameterHolder(first)
+            joined = (kept, nn.Identity(), FusedConv1d(kept, second, here), nn.Identity())
             owner._modules.update(zip(names, joined, strict=True))
 
 
@@ -67,7 +67,7 @@ def _whole(pool: nn.AdaptiveMaxPool1d) -> bool:
     return pool.output_size in (1, (1,)) and not pool.return_indices
 
 
-def _join_peaks(owner: nn.Sequential) -> None:
+def _fuse_pools(owner: nn.Sequential) -> None:
     """A 1-D convolution followed at once by a global max-pool becomes one layer."""
     names = list(owner._modules)
     for name, after in itertools.pairwise(names):
@@ -75,7 +75,7 @@ def _join_peaks(owner: nn.Sequential) -> None:
         if type(layer) is not nn.Conv1d or type(pool) is not nn.AdaptiveMaxPool1d:
             continue
         if _whole(pool) and _plain(layer) and layer.groups == 1 and not (hooked(layer) or hooked(pool)):
-            owner._modules[name], owner._modules[after] = PeakOfConvolution1d(layer), nn.Identity()
+            owner._modules[name], owner._modules[after] = PooledConvolution1d(layer), nn.Identity()
 
 
 def _plain(layer: nn.Conv1d) -> bool:
@@ -149,7 +149,7 @@ class _Windows(torch.autograd.Function):
         return None, for_weight.squeeze(2), gradient.sum((0, 2)) if ctx.bias else None
 
 
-class PeakOfConvolution1d(nn.Module):
+class PooledConvolution1d(nn.Module):
     """A 1-D convolution and the largest value of each of its outputs over the whole length.
 
     All but one place of each output get no gradient, so the backward pass looks at that place's inputs alone:
@@ -164,18 +164,18 @@ class PeakOfConvolution1d(nn.Module):
         """[n, inputs, length] -> [n, outputs, 1]."""
         if x.dim() != 3:
             return functional.adaptive_max_pool1d(functional.conv1d(x, self.weight, self.bias), 1)
-        y: torch.Tensor = _Peak.apply(x, self.weight, self.bias)
+        y: torch.Tensor = _PooledConvolution.apply(x, self.weight, self.bias)
         return y
 
 
-class _Peak(torch.autograd.Function):
+class _PooledConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         flat = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
-        peak, place = aten.adaptive_max_pool2d(functional.conv2d(flat, weight.unsqueeze(2), bias), (1, 1))
+        largest, place = aten.adaptive_max_pool2d(functional.conv2d(flat, weight.unsqueeze(2), bias), (1, 1))
         ctx.save_for_backward(flat, weight, place.flatten(1))
         ctx.bias = bias is not None
-        return peak.new_empty((*peak.shape[:2], 1)).copy_(peak.squeeze(3))
+        return largest.new_empty((*largest.shape[:2], 1)).copy_(largest.squeeze(3))
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

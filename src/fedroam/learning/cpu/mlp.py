@@ -28,15 +28,15 @@ BATCH = 512  # larger batches gain nothing here
 
 
 @dataclass(frozen=True)
-class Layer:
+class LinearEntries:
     """Where a linear layer's weight [outputs, inputs] and bias [outputs] lie in a row."""
 
     weight: Entry
     bias: Entry | None
 
 
-def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
-    """The linear layers of a network that is a chain of them with ReLU between; None for any other network.
+def recognise(module: nn.Module, task: Task) -> tuple[LinearEntries, ...] | None:
+    """The linear layers of a network that is a sequence of them with ReLU between; None for any other network.
 
     Also None where the objective is not the plain cross-entropy, or a parameter is frozen, shared or hooked.
     """
@@ -44,22 +44,22 @@ def recognise(module: nn.Module, task: Task) -> tuple[Layer, ...] | None:
         return None
     if not all(parameter.requires_grad for parameter in module.parameters()):
         return None
-    chain = sequence(module)
-    if not chain:
+    found = sequence(module)
+    if not found:
         return None
-    first = chain[0][1]
+    first = found[0][1]
     flattened = type(first) is nn.Flatten and (first.start_dim, first.end_dim) == (1, -1)
-    chain = chain[1:] if flattened else chain
+    found = found[1:] if flattened else found
     if task.x.dim() > 2 and not flattened:
         return None
-    kinds = [type(layer) for _, layer in chain]
+    kinds = [type(layer) for _, layer in found]
     if kinds != [nn.Linear] + [nn.ReLU, nn.Linear] * (len(kinds) // 2):
         return None
     entries = {entry.name: entry for entry in task.layout.parameters}
-    linear = [name for name, layer in chain if type(layer) is nn.Linear]
+    linear = [name for name, layer in found if type(layer) is nn.Linear]
     if any(f"{name}.weight" not in entries for name in linear):  # shared: it stands under another name
         return None
-    layers = tuple(Layer(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
+    layers = tuple(LinearEntries(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
     named = sum(1 if layer.bias is None else 2 for layer in layers)
     return layers if named == len(task.layout.parameters) else None
 
@@ -91,14 +91,14 @@ def _pull(job: Job) -> float:
     return 0.0 if job.anchor is None else job.anchor.pull
 
 
-class DenseTrainer:
+class PerceptronTrainer:
     """One worker's way to train a few clients side by side."""
 
     def __init__(
         self,
         task: Task,
         samples: Samples,
-        layers: tuple[Layer, ...],
+        layers: tuple[LinearEntries, ...],
         check: Callable[[], None],
         alone: Callable[[Models, Job], float],
     ) -> None:

@@ -1,4 +1,4 @@
-"""Loss and gradient of networks that are a chain of well-known layers, with the backward pass written out.
+"""Loss and gradient of networks that are a sequence of well-known layers, with the backward pass written out.
 
 For a small network, autograd and modules cost as much time as a fifth of the arithmetic. Here a step is one call
 of torch for each layer and direction, and gradients go straight into the flat gradient vector.
@@ -6,13 +6,12 @@ of torch for each layer and direction, and gradients go straight into the flat g
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 
-from fedroam.learning.cpu.kernels import Front, leading, machine, stages_of
-from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, MaxPool, ReLU, View, Weighted
+from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of, target
+from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, View, Weighted
 from fedroam.learning.engine import Task
 from fedroam.learning.matrix import Entry
 from fedroam.learning.objective import CrossEntropy
@@ -21,52 +20,55 @@ from fedroam.models import Network
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 
 
-class Chain:
-    """A network as links. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
+class SequentialModel:
+    """A network as layers. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
     many: samples for `add_gradient` at a time, at most, or it becomes slow. native: whether kernels of ours are among
-    the links.
+    the layers.
     """
 
-    def __init__(self, links: list[Any], classes: int, smoothing: float, many: int) -> None:
-        self.links, self.many = links, many
-        self.native = any(isinstance(link, Front) for link in links)
+    def __init__(self, layers: list[Layer], classes: int, smoothing: float, many: int) -> None:
+        self.layers, self.many = layers, many
+        self.native = any(isinstance(layer, ConvStack) for layer in layers)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
-        for link in self.links:
-            if isinstance(link, (Weighted, Front)):
-                link.attach(lambda entry: entry.view(row))
+        for layer in self.layers:
+            if isinstance(layer, (Weighted, ConvStack)):
+                layer.attach(lambda entry: entry.view(row))
 
     @torch.no_grad()
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """The logits [n, classes] of samples x, any number of them. No gradient can be asked for afterwards."""
-        first, *others = self.links
+        first, *others = self.layers
         pieces = x.split(self.many)
         x = first.forward(x) if len(pieces) == 1 else torch.cat([first.forward(p).clone() for p in pieces])
         return self._through(others, x)
 
-    def _through(self, links: list[Any], x: torch.Tensor) -> torch.Tensor:
-        for link in links:
-            x = link.forward(x)
+    def _through(self, layers: list[Layer], x: torch.Tensor) -> torch.Tensor:
+        for layer in layers:
+            x = layer.forward(x)
         return x
 
     @torch.no_grad()
     def add_gradient(self, x: torch.Tensor, y: torch.Tensor, share: float) -> float:
         """Mean loss of samples x, y, times `share`; as much of its gradient is added to the gradient vector."""
-        x = self._through(self.links, x)
+        x = self._through(self.layers, x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
         gradient = log.exp_().sub_(targets).mul_(share / len(y))
-        for k in range(len(self.links) - 1, -1, -1):
-            gradient = self.links[k].backward(gradient, k > 0)
+        for k in range(len(self.layers) - 1, -1, -1):
+            below = self.layers[k].backward(gradient, k > 0)
+            gradient = gradient if below is None else below
         return loss
 
 
-def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor, native: bool = True) -> Chain | None:
-    """The network as a chain whose gradients go into `gradient` [parameters]; None where it cannot be one.
+def sequential_model(
+    module: nn.Module, task: Task, gradient: torch.Tensor, native: bool = True
+) -> SequentialModel | None:
+    """The network as a sequence whose gradients go into `gradient` [parameters]; None where it cannot be one.
 
     It can where the objective is the plain cross-entropy, and the network is a sequence of 2-D convolutions,
     group norms, 2-D max-pools, ReLUs and linear layers, none of them frozen, shared or hooked. native: whether
@@ -82,11 +84,12 @@ def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor, native: bool
     def view(entry: Entry) -> torch.Tensor:
         return entry.view(gradient)
 
-    links: list[Any] = []
+    layers: list[Layer] = []
     used, many, begin = 0, PIECE, 0
-    if native and task.x.dim() == 4:
-        links, used, begin = _front(named, task, entries, view)
-        many = links[0].many if links else PIECE
+    found = _conv_stack(named, task, entries, view) if native and task.x.dim() == 4 else None
+    if found is not None:
+        stack, used, begin = found
+        layers, many = [stack], stack.many
     for position, (name, layer) in enumerate(named[begin:], begin):
         kind = WEIGHTED.get(type(layer))
         if kind is not None:
@@ -94,40 +97,37 @@ def chain_of(module: nn.Module, task: Task, gradient: torch.Tensor, native: bool
             if weight is None or not _usual(layer):
                 return None
             used += 1 + (bias is not None)
-            links.append(kind(layer, weight, bias, view))
+            layers.append(kind(layer, weight, bias, view))
         elif type(layer) is nn.MaxPool2d and not layer.return_indices:
-            links.append(MaxPool(layer))
+            layers.append(MaxPool(layer))
         elif type(layer) is nn.ReLU:
-            links.append(ReLU(over=position > 0 and type(named[position - 1][1]) is not nn.ReLU))
+            layers.append(ReLU(over=position > 0 and type(named[position - 1][1]) is not nn.ReLU))
         elif type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
-            links.append(Flatten())
+            layers.append(Flatten())
         else:
             return None
     if type(named[-1][1]) is not nn.Linear or used != len(entries):
         return None
-    return Chain(links, named[-1][1].out_features, task.objective.label_smoothing, many)
+    return SequentialModel(layers, named[-1][1].out_features, task.objective.label_smoothing, many)
 
 
-def _front(
+def _conv_stack(
     named: list[tuple[str, nn.Module]], task: Task, entries: dict[str, Entry], view: View
-) -> tuple[list[Any], int, int]:
-    """Our kernels as the first link, its number of parameters, and the number of the layer after it, if they fit."""
-    here, blocks = machine(), leading(named)
-    end = blocks[-1].end if blocks else 0
-    flat = named[end][1] if end < len(named) else None
-    if (
-        here is None
-        or not blocks
-        or type(flat) is not nn.Flatten
-        or (flat.start_dim, flat.end_dim) != (1, -1)
-    ):
-        return [], 0, 0
+) -> tuple[ConvStack, int, int] | None:
+    """Our kernels as the first layer, its number of parameters, and the number of the layer after it, if they fit."""
+    here, blocks = target(), leading(named)
+    if here is None or not blocks or blocks[-1].end == len(named):
+        return None
+    end = blocks[-1].end
+    flat = named[end][1]
+    if type(flat) is not nn.Flatten or (flat.start_dim, flat.end_dim) != (1, -1):
+        return None
     channels, height, width = task.x.shape[1:]
     stages = stages_of(blocks, (channels, height, width), entries)
     if stages is None:
-        return [], 0, 0
+        return None
     used = sum(entry is not None for stage in stages for entry in stage.entries)
-    return [Front(stages, here, view)], used, end + 1
+    return ConvStack(stages, here, view), used, end + 1
 
 
 def _usual(layer: nn.Module) -> bool:
@@ -154,4 +154,4 @@ def sequence(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] |
 def hooked(layer: nn.Module) -> bool:
     """Whether someone watches a layer, or its parameters are computed from others (weight norm and the like)."""
     hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(hooks) or hasattr(layer, "parametrizations")
+    return any(hooks) or is_parametrized(layer)

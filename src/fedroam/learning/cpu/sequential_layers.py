@@ -1,4 +1,4 @@
-"""The links of a chain: well-known layers, each with its backward pass written out."""
+"""Well-known layers, each with its backward pass written out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from typing_extensions import override
 
 from fedroam.learning.matrix import Entry
 
@@ -16,7 +17,7 @@ LANES = 16  # below so many channels torch's max-pool works on one value at a ti
 View = Callable[[Entry], torch.Tensor]
 
 
-class Link(Protocol):
+class Layer(Protocol):
     """One layer. `forward` keeps what `backward` needs."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -57,12 +58,12 @@ class Convolution(Weighted):
         self.sizes = None if bias is None else [layer.out_channels]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
+        """Correlate with the weights, by torch."""
         self.x = x
         return torch.convolution(x, self.weight, self.bias, *self.how)
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
+        """Add torch's gradients of weight and bias."""
         asked = [wanted, True, self.sizes is not None]
         x, weight, bias = aten.convolution_backward.default(
             gradient, self.x, self.weight, self.sizes, *self.how, asked
@@ -78,12 +79,12 @@ class Linear(Weighted):
     """`nn.Linear`."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
+        """x W^T + b."""
         self.x = x
         return x.mm(self.weight.t()) if self.bias is None else torch.addmm(self.bias, x, self.weight.t())
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
+        """dW += g^T x and db += sum g; g W."""
         self.for_weight.addmm_(gradient.t(), self.x)
         if self.for_bias is not None:
             self.for_bias.add_(gradient.sum(0))
@@ -95,14 +96,14 @@ class GroupNorm(Weighted):
     """`nn.GroupNorm` with weight and bias."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
+        """Norm by torch; means and scales are kept."""
         self.sizes = (x.shape[0], x.shape[1], math.prod(x.shape[2:]), self.layer.num_groups)
         y, mean, scale = torch.native_group_norm(x, self.weight, self.bias, *self.sizes, self.layer.eps)
         self.kept = (x, mean, scale)
         return y
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
+        """Add torch's gradients of weight and bias."""
         # Always all three: without the first, torch 2.13 writes it to where there is no memory.
         x, weight, bias = aten.native_group_norm_backward.default(
             gradient, *self.kept, self.weight, *self.sizes, [True, True, True]
@@ -114,7 +115,7 @@ class GroupNorm(Weighted):
         return x if wanted else None
 
 
-class MaxPool:
+class MaxPool(Layer):
     """`nn.MaxPool2d`."""
 
     def __init__(self, layer: nn.MaxPool2d) -> None:
@@ -124,8 +125,8 @@ class MaxPool:
         self.halves = both == [[2, 2], [2, 2], [0, 0], [1, 1]]
         self.halved: tuple[torch.Tensor, torch.Tensor] | None = None
 
+    @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
         pixels = x.permute(0, 2, 3, 1)
         self.halved = None
         if (
@@ -139,8 +140,8 @@ class MaxPool:
         self.kept = (x, where)
         return y
 
+    @override
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
         if self.halved is not None:
             return self._halve_backward(gradient.permute(0, 2, 3, 1)).permute(0, 3, 1, 2) if wanted else None
         x, where = self.kept
@@ -170,34 +171,34 @@ class MaxPool:
         return result
 
 
-class ReLU:
+class ReLU(Layer):
     """`nn.ReLU`."""
 
     def __init__(self, over: bool) -> None:
         self.over = over  # whether the input may be overwritten
 
+    @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
         self.y = x.relu_() if self.over else x.relu()
         return self.y
 
+    @override
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
         y = self.y
         del self.y
         return aten.threshold_backward.default(gradient, y, 0) if wanted else None
 
 
-class Flatten:
+class Flatten(Layer):
     """`nn.Flatten` of all but the samples."""
 
+    @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
         self.shape = x.shape
         return x.flatten(1)
 
+    @override
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`."""
         images = gradient.view(self.shape)
         return images.contiguous(memory_format=torch.channels_last) if len(self.shape) == 4 else images
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.sequential import PIECE, chain_of
-from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, replica, write_buffers
+from fedroam.learning.cpu.sequential import PIECE, sequential_model
+from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, worker_model, write_buffers
 from fedroam.learning.engine import Anchor, Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.samples import Samples
@@ -25,11 +25,15 @@ class Trainer:
 
     def __init__(self, task: Task, samples: Samples, nature: Nature, check: Callable[[], None]) -> None:
         self.task, self.samples, self.nature, self.check = task, samples, nature, check
-        self.module = replica(task, nature).train()
+        self.module = worker_model(task, nature).train()
         self.gradient = torch.zeros(task.layout.size)
         self.parameters = dict(self.module.named_parameters())
-        self.still: list[Entry] | None = None  # parameters that get no gradient; None before the first step
-        self.chain = None if nature.plain else chain_of(self.module, task, self.gradient, nature.native)
+        self.without_gradient: list[Entry] | None = (
+            None  # parameters that get no gradient; None before the first step
+        )
+        self.sequential = (
+            None if nature.plain else sequential_model(self.module, task, self.gradient, nature.native)
+        )
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 
@@ -37,8 +41,8 @@ class Trainer:
         """Train the job's row in place; mean training loss."""
         task, layout = self.task, self.task.layout
         row = models.parameters[job.row].data
-        if self.chain is not None:
-            self.chain.attach(row)
+        if self.sequential is not None:
+            self.sequential.attach(row)
         else:
             attach(self.module, layout, row)
         read_buffers(self.module, layout, models.buffers[job.row])
@@ -69,13 +73,13 @@ class Trainer:
         """Mean loss of a batch (positions in the job's samples); its gradient is left in `self.gradient`."""
         self.gradient.zero_()
         index, positions = torch.from_numpy(job.samples[batch]), torch.from_numpy(batch)
-        most = PIECE if self.chain is None else self.chain.many
+        most = PIECE if self.sequential is None else self.sequential.many
         step = most if self.nature.apart and len(batch) > most else len(batch)
         pieces, total = index.split(step), 0.0
         for piece, some in zip(pieces, positions.split(step), strict=True):
-            if self.chain is not None:
+            if self.sequential is not None:
                 self.check()
-                total += self.chain.add_gradient(*self.samples.pick(piece), len(piece) / len(batch))
+                total += self.sequential.add_gradient(*self.samples.pick(piece), len(piece) / len(batch))
                 continue
             handed = job.handed(some) if job.given or job.each else {}
             loss = self.task.objective.loss(self.module, *self.samples.pick(piece), **handed)
@@ -83,8 +87,8 @@ class Trainer:
                 self.check()
                 loss = loss * (len(piece) / len(batch))
             loss.backward()
-            if self.still is None:
-                self.still = self._collect()
+            if self.without_gradient is None:
+                self.without_gradient = self._collect()
             total += float(loss.detach())
         return total
 
@@ -106,7 +110,7 @@ class Trainer:
     def _hold(self, anchor: Anchor, row: torch.Tensor) -> None:
         """Add an anchor's terms to the gradient, but for parameters that get none."""
         anchor.add(self.gradient, row)
-        for entry in self.still or ():
+        for entry in self.without_gradient or ():
             entry.view(self.gradient).zero_()
 
     def _update(self, row: torch.Tensor, momentum: torch.Tensor | None, lr: float) -> None:
@@ -114,7 +118,7 @@ class Trainer:
         gradient, decay = self.gradient, self.task.training.weight_decay
         if decay:
             gradient.add_(row, alpha=decay)
-            for entry in self.still or ():
+            for entry in self.without_gradient or ():
                 entry.view(gradient).zero_()
         if momentum is not None:
             gradient = momentum.mul_(self.task.training.momentum).add_(gradient)

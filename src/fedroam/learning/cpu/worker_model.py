@@ -32,7 +32,7 @@ class Nature:
     native: bool = True
 
 
-def replica(task: Task, nature: Nature) -> nn.Module:
+def worker_model(task: Task, nature: Nature) -> nn.Module:
     """A network of a worker's own, with quicker layers."""
     with torch_default_stream(task.seed, "worker's network"):
         module = task.network()
@@ -86,7 +86,7 @@ def probe(task: Task) -> Nature:
 
 
 def _probe(task: Task, plain: bool) -> tuple[Nature, bool]:
-    module = replica(task, Nature(plain=plain)).train()
+    module = worker_model(task, Nature(plain=plain)).train()
     row = torch.empty(task.layout.size)
     task.layout.write(module, row, torch.empty(task.layout.buffer_size))
     attach(module, task.layout, row)

@@ -108,6 +108,7 @@ class AgainstEnergy:
     """Accuracy against energy in a panel for each split and k2: as the paper reckons it, or what was charged."""
 
     kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = False
     name: str
     title: str
     caption: str

@@ -5,18 +5,18 @@ lie side by side, and norm, pool and ReLU are one pass over memory.
 """
 
 from fedroam.learning.cpu.kernels.blocks import leading, stages_of
-from fedroam.learning.cpu.kernels.conv1d_maxpool import PeakGradients, Peaks, Series
-from fedroam.learning.cpu.kernels.conv_stack import Front
-from fedroam.learning.cpu.kernels.target import Machine, kernel, machine
+from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool, Conv1dMaxPoolGradient, Conv1dSizes
+from fedroam.learning.cpu.kernels.conv_stack import ConvStack
+from fedroam.learning.cpu.kernels.target import Target, kernel, target
 
 __all__ = [
-    "Front",
-    "Machine",
-    "PeakGradients",
-    "Peaks",
-    "Series",
+    "Conv1dMaxPool",
+    "Conv1dMaxPoolGradient",
+    "Conv1dSizes",
+    "ConvStack",
+    "Target",
     "kernel",
     "leading",
-    "machine",
     "stages_of",
+    "target",
 ]

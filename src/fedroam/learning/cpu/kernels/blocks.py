@@ -41,7 +41,7 @@ class Block:
 
 
 def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[Block]:
-    """The blocks at the beginning of a chain of layers, by name: each begins with a convolution."""
+    """The blocks at the beginning of a sequence of layers, by name: each begins with a convolution."""
     found: list[Block] = []
     k = 0
     while k < len(layers):
@@ -97,7 +97,7 @@ class Stage:
         out, channels, down, right = weight.view(torch.empty(weight.offset + weight.size)).stride()
         self.weights = Weights(height, width, (out, channels, down, right))
 
-    def finish(self, kind: type[Any], samples: int, **more: Any) -> Any:
+    def epilogue(self, kind: type[Any], samples: int, **more: Any) -> Any:
         """What comes after the convolution, as a kernel's description for so many samples."""
         lanes = math.gcd(samples, 16)
         return kind(self.raw, self.y, self.side, self.relu, self.groups, self.eps, lanes, **more)

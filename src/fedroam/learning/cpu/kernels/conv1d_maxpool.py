@@ -1,8 +1,8 @@
 """Kernels of two 1-D convolutions with a ReLU between, of which the largest value over the whole length is kept.
 
 Here the lanes are output channels: a place's inputs, and those of the places beside it, are then one stretch of memory,
-and a value's largest place is found where it is summed up, so that nothing as long as the series is written. Only that
-place gets a gradient: the backward pass is a few vectors for each output.
+and a value's largest place is found where it is summed up, so that nothing as long as the sequence is written. Only
+that place gets a gradient: the backward pass is a few vectors for each output.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedroam.learning.cpu.kernels.ir import Value, Writer, parts
-from fedroam.learning.cpu.kernels.target import Machine, ir
+from typing_extensions import override
+
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 
 AT_ONCE = 8  # weights of the first convolution whose gradients are summed up at a time
 
 
 @dataclass(frozen=True)
-class Series:
+class Conv1dSizes:
     """Sizes: x float32 [samples, inputs, length]; kernels of `near` and `far` places; `hidden` channels between.
 
     The channels between and the outputs must fill the machine's vectors (`fits`).
@@ -30,9 +32,9 @@ class Series:
     outputs: int
     far: int
 
-    def fits(self, machine: Machine) -> bool:
+    def fits(self, target: Target) -> bool:
         """Whether the kernels can be written."""
-        whole = self.hidden % machine.lanes == self.outputs % machine.lanes == 0
+        whole = self.hidden % target.lanes == self.outputs % target.lanes == 0
         return whole and self.places > 0
 
     @property
@@ -50,8 +52,8 @@ class Series:
         """Inputs of a value of the second convolution."""
         return self.far * self.hidden
 
-    def write_between(self, k: Writer, x: Value, weights: Value, bias: Value, room: Value) -> None:
-        """relu(first convolution) of the sample at x into room [between, hidden]; weights [near, inputs, hidden]."""
+    def write_between(self, k: KernelBuilder, x: Value, weights: Value, bias: Value, scratch: Value) -> None:
+        """relu(first convolution) of the sample at x into scratch [between, hidden]; weights [near, inputs, hidden]."""
         vectors = self.hidden // k.lanes
 
         def of_place(p: Value, _: list[Value]) -> None:
@@ -67,27 +69,27 @@ class Series:
                 return sums
 
             for v, total in enumerate(k.loop(0, self.inputs, 1, sums, of_input)):
-                place = k.at(room, k.times(p, self.hidden), v * k.lanes)
+                place = k.at(scratch, k.times(p, self.hidden), v * k.lanes)
                 k.store(k.maximum(total, k.constant(0.0)), place)
 
         k.loop(0, self.between, 1, [], of_place)
 
 
 @dataclass(frozen=True)
-class Peaks:
+class Conv1dMaxPool(KernelSpec):
     """y[n, o] = max over places p of bias[o] + sum over i and d of w[o, i, d] relu(first convolution)[n, i, p + d].
 
     Kernel: (addresses of x, of the first weights [near, inputs, hidden] and bias, of the second weights [far, hidden,
-    outputs] and bias, of room for [between, hidden], of y [samples, outputs], of the places [samples, outputs] as
-    float32; samples). Of equal values the first place is taken; a NaN is larger than all.
+    outputs] and bias, of scratch memory for [between, hidden], of y [samples, outputs], of the places [samples,
+    outputs] as float32; samples). Of equal values the first place is taken; a NaN is larger than all.
     """
 
-    series: Series
+    sizes: Conv1dSizes
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        s, k = self.series, Writer(module, machine.lanes, 8, 1)
-        at_x, at_first, at_bias, at_second, at_second_bias, room, at_y, at_place, samples = k.arguments
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        s, k = self.sizes, KernelBuilder(module, target.lanes, 8, 1)
+        at_x, at_first, at_bias, at_second, at_second_bias, scratch, at_y, at_place, samples = k.arguments
 
         def group(first: int, size: int, n: Value) -> Any:
             """So many vectors of outputs, `size` at a time."""
@@ -103,7 +105,7 @@ class Peaks:
                             row = k.at(weights, k.times(tap, s.outputs))
                             w = [k.load(k.at(row, v * k.lanes)) for v in range(size)]
                             for q in range(wide):
-                                seen = k.load_spread(k.at(room, k.times(k.sum(p, q), s.hidden), tap))
+                                seen = k.load_spread(k.at(scratch, k.times(k.sum(p, q), s.hidden), tap))
                                 for v in range(size):
                                     sums[q * size + v] = k.fma(seen, w[v], sums[q * size + v])
                             return sums
@@ -124,8 +126,8 @@ class Peaks:
                     return of_block
 
                 best = [k.constant(float("-inf"))] * size + [k.constant(0.0)] * size
-                many = s.places // machine.channels * machine.channels
-                best = k.loop(0, many, machine.channels, best, block(machine.channels))
+                many = s.places // target.channels * target.channels
+                best = k.loop(0, many, target.channels, best, block(target.channels))
                 best = k.loop(many, s.places, 1, best, block(1))
                 for v in range(size):
                     into = k.sum(k.times(n, s.outputs), out, v * k.lanes)
@@ -135,8 +137,8 @@ class Peaks:
             return of_group
 
         def of_sample(n: Value, _: list[Value]) -> None:
-            s.write_between(k, k.at(at_x, k.times(n, s.inputs * s.length)), at_first, at_bias, room)
-            for first, size, groups in parts(s.outputs // k.lanes, machine.vectors):
+            s.write_between(k, k.at(at_x, k.times(n, s.inputs * s.length)), at_first, at_bias, scratch)
+            for first, size, groups in parts(s.outputs // k.lanes, target.vectors):
                 k.loop(0, groups, 1, [], group(first, size, n))
 
         k.loop(0, samples, 1, [], of_sample)
@@ -144,21 +146,21 @@ class Peaks:
 
 
 @dataclass(frozen=True)
-class PeakGradients:
-    """The gradients of `Peaks`, added to: those of its weights and biases, as they lie for this kernel.
+class Conv1dMaxPoolGradient(KernelSpec):
+    """The gradients of `Conv1dMaxPool`, added to: those of its weights and biases, as they lie for this kernel.
 
     Kernel: (addresses of x, of the first weights [near, inputs, hidden] and bias, of the second weights [outputs, far,
-    hidden], of the gradient of y and the places [samples, outputs], of twice the room for [between, hidden], of the
-    gradients of the first weights [near, inputs, hidden] and bias, of the second [outputs, far, hidden] and bias;
-    samples).
+    hidden], of the gradient of y and the places [samples, outputs], of twice the scratch memory for [between, hidden],
+    of the gradients of the first weights [near, inputs, hidden] and bias, of the second [outputs, far, hidden] and
+    bias; samples).
     """
 
-    series: Series
+    sizes: Conv1dSizes
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        s, k = self.series, Writer(module, machine.lanes, 12, 1)
-        at_x, at_first, at_bias, at_second, at_dy, at_place, room, slopes, *into, samples = k.arguments
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        s, k = self.sizes, KernelBuilder(module, target.lanes, 12, 1)
+        at_x, at_first, at_bias, at_second, at_dy, at_place, scratch, slopes, *into, samples = k.arguments
         into_first, into_bias, into_second, into_second_bias = into
         nothing = k.constant(0.0)
 
@@ -174,7 +176,7 @@ class PeakGradients:
                 def of_vector(t: Value, _: list[Value]) -> None:
                     weight, window = k.sum(k.times(out, s.taps), t), k.sum(begin, t)
                     for target, factor in (
-                        (k.at(into_second, weight), k.at(room, window)),
+                        (k.at(into_second, weight), k.at(scratch, window)),
                         (k.at(slopes, window), k.at(at_second, weight)),
                     ):
                         k.store(k.fma(wide, k.load(factor), k.load(target)), target)
@@ -195,7 +197,7 @@ class PeakGradients:
 
                     def of_place(p: Value, sums: list[Value], some: Any = some) -> list[Value]:
                         here = k.sum(k.times(p, s.hidden), v)
-                        passed = k.b.fcmp_unordered(">", k.load(k.at(room, here)), nothing)
+                        passed = k.b.fcmp_unordered(">", k.load(k.at(scratch, here)), nothing)
                         slope = k.b.select(passed, k.load(k.at(slopes, here)), nothing)
                         seen = [k.load_spread(k.at(x, p, i * s.length + near)) for near, i in some]
                         return [k.fma(a, slope, b) for a, b in zip(seen, sums, strict=False)] + [
@@ -213,7 +215,7 @@ class PeakGradients:
 
         def of_sample(n: Value, _: list[Value]) -> None:
             x = k.at(at_x, k.times(n, s.inputs * s.length))
-            s.write_between(k, x, at_first, at_bias, room)
+            s.write_between(k, x, at_first, at_bias, scratch)
             size = s.between * s.hidden
             k.loop(0, size, k.lanes, [], lambda at, _: k.store(nothing, k.at(slopes, at)))
             k.loop(0, s.outputs, 1, [], of_output(n))

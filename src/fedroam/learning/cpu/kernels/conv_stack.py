@@ -1,4 +1,4 @@
-"""The convolutional part of a network as one link of a chain: kernels, and the memory between them."""
+"""The convolutional part of a network as one layer of a sequence: kernels, and the memory between them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.blocks import Stage
 from fedroam.learning.cpu.kernels.convolution import Convolution, Images, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
-from fedroam.learning.cpu.kernels.target import Kernel, Machine, kernel
+from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
+from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.matrix import Entry
 
 View = Callable[[Entry], torch.Tensor]
@@ -20,30 +22,30 @@ CACHE = 3 << 19  # bytes: the largest image of a slice of samples should stay ne
 SIZES = 8  # numbers of samples for which memory is kept
 
 
-class _Room:
+class _StageMemory:
     """A block at work on so many samples: memory for its images, and its kernels."""
 
     y: torch.Tensor
     dy: torch.Tensor
 
-    def __init__(self, stage: Stage, samples: int, before: _Room | None, machine: Machine) -> None:
-        def room(images: Images) -> torch.Tensor:
+    def __init__(self, stage: Stage, samples: int, before: _StageMemory | None, target: Target) -> None:
+        def zeros(images: Images) -> torch.Tensor:
             return torch.zeros(images.channels, images.height, images.row, samples)
 
         def made(spec: Any) -> Kernel:
-            return kernel(spec, machine)
+            return kernel(spec, target)
 
         self.samples = samples
-        self.x: torch.Tensor = room(stage.x) if before is None else before.y
+        self.x: torch.Tensor = zeros(stage.x) if before is None else before.y
         self.dx: torch.Tensor | None = None if before is None else before.dy
-        self.raw, self.draw = room(stage.raw), room(stage.draw)
-        self.y, self.dy = room(stage.y), room(stage.dy)
+        self.raw, self.draw = zeros(stage.raw), zeros(stage.draw)
+        self.y, self.dy = zeros(stage.y), zeros(stage.dy)
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
         self.convolve = made(Convolution(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
-        self.measure = made(stage.finish(Moments, samples)) if stage.groups else None
-        self.finish = made(stage.finish(Forward, samples))
-        self.back = made(stage.finish(Backward, samples, dx=stage.draw, bias=stage.bias))
+        self.measure = made(stage.epilogue(Moments, samples)) if stage.groups else None
+        self.epilogue = made(stage.epilogue(Forward, samples))
+        self.back = made(stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias))
         self.slope = made(WeightGradient(stage.x, stage.draw, stage.weights, stage.above))
         self.turned = None if before is None else made(stage.turned)
 
@@ -53,7 +55,7 @@ class _Room:
         self.convolve(_at(self.x), weight, bias, raw, samples)
         if self.measure is not None:
             self.measure(raw, self.means, self.scales, samples)
-        self.finish(raw, gamma, beta, self.means, self.scales, _at(self.y), samples)
+        self.epilogue(raw, gamma, beta, self.means, self.scales, _at(self.y), samples)
 
     def backward(self, values: Sequence[int], gradients: Sequence[int]) -> None:
         """From dy to dx, where there is a block before; the parameters' gradients are added to."""
@@ -65,22 +67,22 @@ class _Room:
             self.turned(images[3], values[0], 0, _at(self.dx), self.samples)
 
 
-class Front:
-    """A link: images float32 [n, channels, height, width] to features [n, features], and their gradient back.
+class ConvStack(Layer):
+    """A layer: images float32 [n, channels, height, width] to features [n, features], and their gradient back.
 
     many: samples that are best computed at a time.
     """
 
-    def __init__(self, stages: Sequence[Stage], machine: Machine, gradient: View) -> None:
-        self.stages, self.machine = list(stages), machine
+    def __init__(self, stages: Sequence[Stage], target: Target, gradient: View) -> None:
+        self.stages, self.target = list(stages), target
         widths = [image.width for stage in stages for image in (stage.raw, stage.dx)]
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
-        self.unit = max(4, *(machine.lanes // math.gcd(width, machine.lanes) for width in widths))
+        self.unit = max(4, *(target.lanes // math.gcd(width, target.lanes) for width in widths))
         largest = max(image.pixels for stage in stages for image in (stage.x, stage.raw, stage.draw))
         self.many = max(CACHE // (4 * largest) // self.unit * self.unit, self.unit)
         if self.many > 16:
             self.many -= self.many % 16
-        self.rooms: OrderedDict[int, list[_Room]] = OrderedDict()
+        self.memories: OrderedDict[int, list[_StageMemory]] = OrderedDict()
         self.gradients = [_addresses(stage, gradient) for stage in stages]
         self.values = self.gradients
         self.samples = 0
@@ -89,40 +91,40 @@ class Front:
         """Compute with a row's parameters from now on."""
         self.values = [_addresses(stage, row) for stage in self.stages]
 
-    def _room(self, samples: int) -> list[_Room]:
+    def _memory(self, samples: int) -> list[_StageMemory]:
         padded = -(-samples // self.unit) * self.unit
-        found = self.rooms.get(padded)
+        found = self.memories.get(padded)
         if found is None:
             found = []
             for stage in self.stages:
-                found.append(_Room(stage, padded, found[-1] if found else None, self.machine))
-            self.rooms[padded] = found
-            if len(self.rooms) > SIZES:
-                self.rooms.popitem(last=False)
-        self.rooms.move_to_end(padded)
+                found.append(_StageMemory(stage, padded, found[-1] if found else None, self.target))
+            self.memories[padded] = found
+            if len(self.memories) > SIZES:
+                self.memories.popitem(last=False)
+        self.memories.move_to_end(padded)
         return found
 
+    @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """See `Link.forward`."""
         self.samples = n = len(x)
-        rooms, border = self._room(n), self.stages[0].x.border
-        first = rooms[0].x
+        memories, border = self._memory(n), self.stages[0].x.border
+        first = memories[0].x
         first[:, :, border : border + x.shape[3], :n].copy_(x.permute(1, 2, 3, 0))
-        if n < rooms[0].samples:
+        if n < memories[0].samples:
             first[..., n:].zero_()
-        for room, values in zip(rooms, self.values, strict=True):
-            room.forward(*values)
-        return rooms[-1].y.view(-1, rooms[0].samples).t()[:n]
+        for memory, values in zip(memories, self.values, strict=True):
+            memory.forward(*values)
+        return memories[-1].y.view(-1, memories[0].samples).t()[:n]
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
-        """See `Link.backward`; the gradient of the images is never wanted."""
-        n, rooms = self.samples, self._room(self.samples)
-        last = rooms[-1].dy.view(gradient.shape[1], -1)
+        """Add to the parameters' gradients; that of the images is never wanted."""
+        n, memories = self.samples, self._memory(self.samples)
+        last = memories[-1].dy.view(gradient.shape[1], -1)
         last[:, :n].copy_(gradient.t())
-        if n < rooms[0].samples:
+        if n < memories[0].samples:
             last[:, n:].zero_()
-        for k in range(len(rooms) - 1, -1, -1):
-            rooms[k].backward(self.values[k], self.gradients[k])
+        for k in range(len(memories) - 1, -1, -1):
+            memories[k].backward(self.values[k], self.gradients[k])
         return None
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fedroam.learning.cpu.kernels.ir import Value, Writer, parts
-from fedroam.learning.cpu.kernels.target import Machine
+from typing_extensions import override
+
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Convolution(KernelSpec):
     """y[o] = bias[o] + sum over i of w[o, i] correlated with x[i]; `above` rows of zeros lie above and below x.
 
     x has the border of zeros that the widths of x, y and the weights ask for. Kernel: (address of x, of w, of the bias,
@@ -71,9 +73,9 @@ class Convolution:
     above: int
     bias: bool
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        k, x, y = Writer(module, machine.lanes, 4, 1), self.x, self.y
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k, x, y = KernelBuilder(module, target.lanes, 4, 1), self.x, self.y
         at_x, at_w, at_bias, at_y, samples = k.arguments
         length = k.times(y.width, samples)
         right = [k.times(column, samples) for column in range(self.weights.width)]
@@ -121,22 +123,22 @@ class Convolution:
 
                         return of_block
 
-                    wide = machine.vectors * k.lanes
+                    wide = target.vectors * k.lanes
                     many = k.b.sub(length, k.b.srem(length, k.number(wide)))
-                    k.loop(0, many, wide, [], block(machine.vectors))
+                    k.loop(0, many, wide, [], block(target.vectors))
                     k.loop(many, length, k.lanes, [], block(1))
 
                 k.loop(0, y.height, 1, [], of_row)
 
             return of_group
 
-        for first, size, groups in parts(y.channels, machine.channels):
+        for first, size, groups in parts(y.channels, target.channels):
             k.loop(0, groups, 1, [], channels(first, size))
         return k.end()
 
 
 @dataclass(frozen=True)
-class WeightGradient:
+class WeightGradient(KernelSpec):
     """dw[o, i] += sum over samples and pixels of dy[o] times x[i]; `above` as in the convolution.
 
     Kernel: (address of x, of dy, of dw, samples). The samples times the width of dy must be a multiple of the lanes.
@@ -147,14 +149,14 @@ class WeightGradient:
     weights: Weights
     above: int
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        k, x, y = Writer(module, machine.lanes, 3, 1), self.x, self.y
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k, x, y = KernelBuilder(module, target.lanes, 3, 1), self.x, self.y
         at_x, at_y, at_w, samples = k.arguments
         length = k.times(y.width, samples)
         right = [k.times(column, samples) for column in range(self.weights.width)]
         per_out, per_in, per_row, per_column = self.weights.strides
-        many = max(1, machine.products // self.weights.width)
+        many = max(1, target.products // self.weights.width)
 
         def channels(first: int, size: int) -> Any:
             def of_group(group: Value, _: list[Value]) -> None:

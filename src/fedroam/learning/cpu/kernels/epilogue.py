@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from typing_extensions import override
+
 from fedroam.learning.cpu.kernels.convolution import Images
-from fedroam.learning.cpu.kernels.ir import Value, Writer
-from fedroam.learning.cpu.kernels.target import Machine
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
 
 @dataclass(frozen=True)
-class Finish:
+class Epilogue:
     """From a convolution's result x to the next layer's input y: [norm], [max of side x side pixels], [ReLU].
 
     groups: of the norm, 0 is no norm; eps is the norm's. lanes: samples in a vector, of which the number of samples
@@ -29,7 +31,9 @@ class Finish:
     eps: float
     lanes: int
 
-    def places(self, k: Writer, channel: Value, row: Value, column: Value, samples: Value) -> list[Value]:
+    def places(
+        self, k: KernelBuilder, channel: Value, row: Value, column: Value, samples: Value
+    ) -> list[Value]:
         """How far the pixels of x lie that become one pixel of y, in torch's order of looking at them."""
         x, found = self.x, []
         for down in range(self.side):
@@ -40,7 +44,7 @@ class Finish:
         return found
 
     def place(
-        self, k: Writer, of: Images, channel: Value, row: Value, column: Value, samples: Value
+        self, k: KernelBuilder, of: Images, channel: Value, row: Value, column: Value, samples: Value
     ) -> Value:
         """How far a pixel lies in images shaped as y."""
         line = k.sum(k.times(channel, of.height), row)
@@ -48,15 +52,15 @@ class Finish:
 
 
 @dataclass(frozen=True)
-class Moments(Finish):
+class Moments(Epilogue, KernelSpec):
     """Mean and 1 / sqrt(variance + eps) of every group and sample.
 
     Kernel: (address of x, of the means, of the scales, samples); the last two are [groups, samples].
     """
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        k, x = Writer(module, self.lanes, 3, 1), self.x
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k, x = KernelBuilder(module, self.lanes, 3, 1), self.x
         at_x, at_mean, at_scale, samples = k.arguments
         members = x.channels // self.groups
         abreast = next(n for n in (4, 2, 1) if x.width % n == 0)  # sums that need not wait for each other
@@ -101,7 +105,9 @@ class Moments(Finish):
         return k.end()
 
 
-def _normed(k: Writer, spec: Finish, channel: Value, n: Value, given: list[Value]) -> tuple[Value, Value]:
+def _normed(
+    k: KernelBuilder, spec: Epilogue, channel: Value, n: Value, given: list[Value]
+) -> tuple[Value, Value]:
     """a and b of the norm a x + b of a channel. given: addresses of gamma, beta, means, scales, and the samples."""
     gamma, beta, means, scales, samples = given
     place = k.sum(k.times(k.b.sdiv(channel, k.number(spec.x.channels // spec.groups)), samples), n)
@@ -111,12 +117,12 @@ def _normed(k: Writer, spec: Finish, channel: Value, n: Value, given: list[Value
 
 
 @dataclass(frozen=True)
-class Forward(Finish):
+class Forward(Epilogue, KernelSpec):
     """Kernel: (address of x, of gamma, of beta, of the means, of the scales, of y, samples)."""
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        k = Writer(module, self.lanes, 6, 1)
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, self.lanes, 6, 1)
         at_x, *norm, at_y, samples = k.arguments
 
         def of_channel(channel: Value, _: list[Value]) -> None:
@@ -145,7 +151,7 @@ class Forward(Finish):
 
 
 @dataclass(frozen=True)
-class Backward(Finish):
+class Backward(Epilogue, KernelSpec):
     """The gradient's way back. Among equal pixels the first gets it, as torch does it.
 
     dx: images that the gradient of x is written into. bias: whether the convolution has one. Kernel: (address of x,
@@ -159,9 +165,9 @@ class Backward(Finish):
     dx: Images
     bias: bool
 
-    def write(self, module: Any, machine: Machine) -> int:
-        """See `compiled`."""
-        k = Writer(module, self.lanes, 11, 1)
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, self.lanes, 11, 1)
         of_channels = self._normed if self.groups else self._plain
         members = self.x.channels // max(self.groups, 1)
 
@@ -174,7 +180,9 @@ class Backward(Finish):
         k.loop(0, k.arguments[-1], k.lanes, [], of_samples)
         return k.end()
 
-    def _pixels(self, k: Writer, channel: Value, n: Value, carried: list[Value], do: Any) -> list[Value]:
+    def _pixels(
+        self, k: KernelBuilder, channel: Value, n: Value, carried: list[Value], do: Any
+    ) -> list[Value]:
         """Every pixel of y: `do(column, row, x and y's values, dy where it passes, carried)`."""
         at_x, at_y, at_dy = k.arguments[:3]
         samples = k.arguments[-1]
@@ -195,7 +203,7 @@ class Backward(Finish):
 
         return k.loop(0, self.y.height, 1, carried, of_row)
 
-    def _share(self, k: Writer, values: list[Value], y: Value, slope: Value) -> list[Value]:
+    def _share(self, k: KernelBuilder, values: list[Value], y: Value, slope: Value) -> list[Value]:
         """What of dy goes to each pixel."""
         if len(values) == 1:
             return [slope]
@@ -207,13 +215,13 @@ class Backward(Finish):
         return found
 
     def _write(
-        self, k: Writer, channel: Value, row: Value, column: Value, n: Value, values: list[Value]
+        self, k: KernelBuilder, channel: Value, row: Value, column: Value, n: Value, values: list[Value]
     ) -> None:
-        target = Finish(self.dx, self.y, self.side, self.relu, self.groups, self.eps, self.lanes)
+        target = Epilogue(self.dx, self.y, self.side, self.relu, self.groups, self.eps, self.lanes)
         for place, value in zip(target.places(k, channel, row, column, k.arguments[-1]), values, strict=True):
             k.store(value, k.at(k.arguments[3], place, n))
 
-    def _plain(self, k: Writer, first: Value, last: Value, n: Value) -> None:
+    def _plain(self, k: KernelBuilder, first: Value, last: Value, n: Value) -> None:
         def of_channel(channel: Value, _: list[Value]) -> None:
             def do(row: Value, column: Value, seen: list[Value], y: Value, slope: Value, sums: Any) -> Any:
                 self._write(k, channel, row, column, n, self._share(k, seen, y, slope))
@@ -225,7 +233,7 @@ class Backward(Finish):
 
         k.loop(first, last, 1, [], of_channel)
 
-    def _normed(self, k: Writer, first: Value, last: Value, n: Value) -> None:
+    def _normed(self, k: KernelBuilder, first: Value, last: Value, n: Value) -> None:
         gamma, beta, means, scales, for_gamma, for_beta, for_bias, samples = k.arguments[4:]
         members = self.x.channels // self.groups
         place = k.sum(k.times(k.b.sdiv(first, k.number(members)), samples), n)

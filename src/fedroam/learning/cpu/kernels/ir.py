@@ -11,7 +11,7 @@ Value = Any  # of LLVM
 Body = Callable[[Value, list[Value]], Sequence[Value] | None]
 
 
-class Writer:
+class KernelBuilder:
     """Writes one function `kernel(address, ..., number, ...)` of float32 vectors with `lanes` values."""
 
     def __init__(self, module: Any, lanes: int, addresses: int, numbers: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +20,7 @@ except ImportError:  # a platform without it: the layers are then torch's
 
 
 @dataclass(frozen=True)
-class Machine:
+class Target:
     """What kernels are cut for.
 
     lanes: float32 values in a vector. channels, vectors: sums that a convolution keeps in registers, output channels
@@ -34,7 +35,7 @@ class Machine:
     products: int
 
 
-def machine() -> Machine | None:
+def target() -> Target | None:
     """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`).
 
     `FEDROAM_VECTOR` (4, 8 or 16 float32 values) asks for the kernels of a machine with other vectors, which can be
@@ -49,38 +50,44 @@ def machine() -> Machine | None:
 
 
 @cache
-def _here() -> Machine:
+def _here() -> Target:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     name, found = binding.get_host_cpu_name(), binding.get_host_cpu_features()
     # 32 registers of 16 values, of 4 values (ARM), or 16 of 8 values; a few are left for what is multiplied.
     if found.get("avx512f"):
-        return Machine(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 25)
+        return Target(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 25)
     if found.get("neon"):
-        return Machine(name, found.flatten(), 4, 6, 4, 25)
-    return Machine(name, found.flatten(), 8, 6, 2, 12)
+        return Target(name, found.flatten(), 4, 6, 4, 25)
+    return Target(name, found.flatten(), 8, 6, 2, 12)
 
 
-def narrowed(here: Machine, lanes: int) -> Machine:
+def narrowed(here: Target, lanes: int) -> Target:
     """The same machine with vectors of `lanes` values, and with 16 registers where they are narrower than its own."""
     if lanes >= here.lanes:
         return replace(here, lanes=lanes)
     features = here.features + (",-avx512f" if "+avx512f" in here.features else "")
-    return Machine(here.name, features, lanes, 6, 2, 12)
+    return Target(here.name, features, lanes, 6, 2, 12)
 
 
 Kernel = Callable[..., None]  # takes addresses and whole numbers
 
 
-def compiled(write: Callable[[Any], int], machine: Machine) -> Kernel:
-    """The kernel that `write` puts into an LLVM module as the function `kernel`; it returns its arguments' number.
+class KernelSpec(ABC):
+    """What a kernel computes, for which sizes: a frozen description, equal ones being the same kernel."""
 
-    Python's lock is given up while a kernel computes.
-    """
+    @abstractmethod
+    def write(self, module: Any, target: Target) -> int:
+        """Put the function `kernel` into an LLVM module; the number of its arguments."""
+
+
+@cache
+def _compiled(spec: KernelSpec, target: Target) -> Kernel:
+    """A kernel that gives up Python's lock while it computes."""
     module = ir.Module()
-    arguments = write(module)
-    target = binding.Target.from_default_triple()
-    made_for = target.create_target_machine(cpu=machine.name, features=machine.features, opt=3)
+    arguments = spec.write(module, target)
+    triple = binding.Target.from_default_triple()
+    made_for = triple.create_target_machine(cpu=target.name, features=target.features, opt=3)
     module.triple, module.data_layout = binding.get_default_triple(), str(made_for.target_data)
     code = binding.parse_assembly(str(module))
     code.verify()
@@ -98,12 +105,10 @@ def compiled(write: Callable[[Any], int], machine: Machine) -> Kernel:
     return called
 
 
-_lock, _made = threading.Lock(), dict[tuple[Any, Machine], Kernel]()
+_lock = threading.Lock()
 
 
-def kernel(spec: Any, machine: Machine) -> Kernel:
-    """The kernel that a description's `write` writes for a machine, compiled when it is first asked for."""
+def kernel(spec: KernelSpec, target: Target) -> Kernel:
+    """The kernel of a description, compiled when it is first asked for."""
     with _lock:  # LLVM's memory is not made for several threads
-        if (spec, machine) not in _made:
-            _made[spec, machine] = compiled(lambda module: int(spec.write(module, machine)), machine)
-        return _made[spec, machine]
+        return _compiled(spec, target)

@@ -1,4 +1,4 @@
-"""Judging many models by a pool of workers: equal models once, test sets in blocks that keep every core busy."""
+"""Evaluation of many models by a pool of workers: equal models once, test sets in blocks that keep every core busy."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from fedroam.learning.cpu.sequential import chain_of
-from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, replica
+from fedroam.learning.cpu.sequential import sequential_model
+from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, worker_model
 from fedroam.learning.engine import Scores, Task, tally
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -24,7 +24,7 @@ BLOCK = 8 * BATCH  # samples that one worker takes at a time
 
 @dataclass(frozen=True)
 class Block:
-    """Some test samples to be judged by one row: positions begin .. end - 1 of the row's own test samples."""
+    """Some test samples to evaluate one row on: positions begin .. end - 1 of the row's own test samples."""
 
     case: int
     row: int
@@ -38,7 +38,7 @@ def blocks(
 ) -> tuple[list[Block], np.ndarray]:
     """The blocks to compute, and for each of `rows` the number of its case (int64): equal rows share a case.
 
-    Rows are equal if all their values are, bit for bit, and they are judged on the same samples.
+    Rows are equal if all their values are, bit for bit, and they are evaluated on the same samples.
     """
     cases: list[tuple[int, np.ndarray | None]] = []
     seen: dict[
@@ -73,25 +73,25 @@ def _same_samples(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     return a is b or (a is not None and b is not None and np.array_equal(a, b))
 
 
-class Judge:
+class Evaluator:
     """One worker's network for evaluation."""
 
     def __init__(self, task: Task, nature: Nature) -> None:
-        self.layout, self.module = task.layout, replica(task, nature).eval()
+        self.layout, self.module = task.layout, worker_model(task, nature).eval()
         # Kernels of ours give the outputs too; else the network itself does.
-        chain = None
+        found = None
         if nature.native and not nature.plain:
             usual = replace(task, objective=CrossEntropy())  # the outputs are the same for any other
-            chain = chain_of(self.module, usual, torch.empty(task.layout.size))
-        self.chain = chain if chain is not None and chain.native else None
+            found = sequential_model(self.module, usual, torch.empty(task.layout.size))
+        self.sequential = found if found is not None and found.native else None
 
-    def judge(self, models: Models, samples: Samples, block: Block) -> tuple[np.ndarray, float]:
+    def evaluate(self, models: Models, samples: Samples, block: Block) -> tuple[np.ndarray, float]:
         """What `tally` counts in a block, and the sum of its losses."""
         row = models.parameters[block.row]
         attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
-        if self.chain is not None:
-            self.chain.attach(row.data)
+        if self.sequential is not None:
+            self.sequential.attach(row.data)
         counts, total = NOTHING, 0.0
         with torch.inference_mode():
             for begin in range(block.begin, block.end, BATCH):
@@ -100,7 +100,7 @@ class Judge:
                     x, y = samples.cut(begin, end)
                 else:
                     x, y = samples.pick(torch.from_numpy(block.part[begin:end]))
-                outputs = self.module(x) if self.chain is None else self.chain.outputs(x)
+                outputs = self.module(x) if self.sequential is None else self.sequential.outputs(x)
                 counts = counts + tally(outputs, y)
                 total += float(functional.cross_entropy(outputs, y, reduction="sum"))
         return counts, total
