@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from typing_extensions import get_protocol_members
 
 from fedroam.access_points import AccessPoints
-from fedroam.components import Part
+from fedroam.components import Part, build
 from fedroam.contacts import Contacts
 from fedroam.cost import Radio
 from fedroam.data import DataSource, Partition
@@ -66,8 +67,13 @@ class Parts:
         )
 
 
+def mixing_of(settings: str | Mapping[str, Any]) -> Mixing:
+    """The mixing rule that settings describe, alone. Raises InputError where they describe none."""
+    return _as(Mixing, build("mixing", settings))
+
+
 def _as(protocol: type[P], part: Part) -> P:
-    """`part`, known to have all that the Protocol names."""
+    """The part, known to have all that its family's Protocol names. Raises InputError where it lacks something."""
     if not isinstance(part, protocol):
         missing = ", ".join(sorted(get_protocol_members(protocol) - set(dir(part))))
         raise InputError(f"{part.family} {part.kind!r} ({type(part).__name__}) lacks {missing}")

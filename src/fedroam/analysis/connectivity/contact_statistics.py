@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -21,13 +20,13 @@ from fedroam.analysis.connectivity.windows import (
     latest_starts,
     smallest_window,
 )
-from fedroam.components import build
-from fedroam.contacts import Contacts, degrees, graph_of
+from fedroam.contacts import degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
-from fedroam.mixing import Facts, Mixing
+from fedroam.mixing import Facts
 from fedroam.mobility import World
+from fedroam.parts import Parts, mixing_of
 from fedroam.recording import Run
 from fedroam.scene import deal, movement
 
@@ -78,17 +77,17 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     federation = experiment.federation
     _require_decentralized(federation.kind)
     dataset, split = deal(experiment)
-    contacts, mixing = cast(Contacts, experiment.contacts), cast(Mixing, experiment.mixing)
+    parts = Parts.of(experiment)
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
-    world = World(experiment.seed, experiment.clients, counts, contacts.reach(), total)
+    world = World(experiment.seed, experiment.clients, counts, parts.contacts.reach(), total)
     graphs, weights = [], []
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for before, after in itertools.pairwise(movement(experiment, world)):
         paths = before if mix_first else after
-        graph = contacts.meet(paths)
+        graph = parts.contacts.meet(paths)
         graphs.append(graph)
-        weights.append(mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
+        weights.append(parts.mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
     return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
 
 
@@ -115,7 +114,7 @@ def recorded(run: Run) -> ContactSequence:
     graphs = tuple(graph_of(pairs[a:b], clients) for a, b in itertools.pairwise(edges))
     if settings["mixing"]["kind"] not in ("plain", "metropolis", "data_size"):
         return ContactSequence(clients, graphs, None)
-    mixing = cast(Mixing, build("mixing", settings["mixing"]))
+    mixing = mixing_of(settings["mixing"])
     train = run.partition[run.partition["part"] == "train"]
     samples = np.bincount(train["client"], weights=train["samples"], minlength=clients).astype(np.int64)
     facts = Facts(samples=samples, speed=np.zeros(clients))
