@@ -55,6 +55,7 @@ def made_run(
         "seed": seed,
         "clients": clients,
         "rounds": int(rounds[-1]) if planned is None else planned,
+        "evaluate_every": every,
         "data": {"kind": "digits"},
         "mobility": {"kind": variant or "random", "mobile": 1},
         **(settings or {}),
