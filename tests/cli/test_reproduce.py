@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -125,6 +126,21 @@ def test_what_is_missing_is_run_and_only_that(call: Commands) -> None:
     assert more.code == 0
     assert len(finished(call)) == 8  # the third seed of two variants
     assert "(n = 3)" in more.out
+
+
+def test_a_verdict_is_made_of_runs_as_they_were_written(call: Commands) -> None:
+    assert call("reproduce", "mine.py", "helps", "--workers", "1", "--quiet").code == 0
+    altered = next((call.folder / "studies/mine/quick/sweep/runs").glob("*/clients.parquet"))
+    data = bytearray(altered.read_bytes())
+    data[len(data) // 2] ^= 1
+    altered.write_bytes(bytes(data))
+    answer = call("reproduce", "mine.py", "helps", "--judge-only")
+    assert answer.code == 2
+    assert f"{altered.parent.name}/clients.parquet: damaged: its SHA-256 is not the one" in answer.err
+    assert "computed anew" in answer.err
+    shutil.rmtree(altered.parent)
+    again = call("reproduce", "mine.py", "helps", "--workers", "1", "--quiet")
+    assert again.code == 0, again.err
 
 
 def test_a_failing_run_is_told_and_does_not_stop_the_others(call: Commands) -> None:

@@ -149,6 +149,7 @@ def _judge(work: StudyRuns, items: list[Item]) -> None:
     from fedroam.study.page import write_study
     from fedroam.study.terminal import print_result
 
+    work.verify()
     result = evaluate_study(work.study, work.scale, range(work.seeds), work.find)
     states = {each.name: work.state(each) for each in work.study.items.values()}
     print_result(result, out(), {each.name for each in items}, states)

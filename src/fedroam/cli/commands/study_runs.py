@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
-from fedroam.recording import Run, open_run, read_json, unchanged_files
+from fedroam.recording import Run, damage, open_run, read_json, unchanged_files
 
 if TYPE_CHECKING:
     from fedroam.study import Item, Study
@@ -74,6 +74,17 @@ class StudyRuns:
             run = self._opened(digest) if digest in needed else None
             if run is not None:
                 unchanged_files(run, self.experiments[key])
+
+    def verify(self) -> None:
+        """Raise InputError where a finished run is not what was written: a verdict is made of such runs alone.
+
+        Runs of fedroam 0.1.0, which kept no sums, are taken as they are.
+        """
+        for digest in dict.fromkeys(self.digests.values()):
+            run = self._opened(digest)
+            found = damage(run.folder) if run is not None and run.manifest() else []
+            if found:
+                raise InputError(f"{found[0]}; delete the run's folder, and it will be computed anew")
 
     def forget(self) -> None:
         """Look at the folder anew: runs may have finished."""
