@@ -629,7 +629,9 @@ def keep_run(record: Record, name: str, folder: Path, *, whole: bool = True) -> 
         except fr.InputError:
             record.fact(f"{name}/{table}", "not there")
     record.fact(f"{name}/world.json", run.world)
-    record.fact(f"{name}/run.json", run.status)
+    # Sums cover wall-clock readings; what they are made over is recorded by itself.
+    status = {key: value for key, value in run.status.items() if key not in ("files", "sha256")}
+    record.fact(f"{name}/run.json", status)
     record.text(f"{name}/experiment.toml", (folder / "experiment.toml").read_text(encoding="utf-8"))
     if not whole:
         return
@@ -652,7 +654,8 @@ def keep_checkpoint(record: Record, name: str, path: Path) -> None:
     from safetensors import safe_open
 
     with safe_open(path, framework="np") as held:
-        record.fact(f"{name}/head", held.metadata())
+        head = json.loads((held.metadata() or {}).get("fedroam", "{}"))
+        record.fact(f"{name}/head", {key: str(head.get(key)) for key in ("round", "digest")})
         record.arrays(name, {key: held.get_tensor(key) for key in held.keys()})  # noqa: SIM118
 
 
