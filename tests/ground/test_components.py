@@ -24,6 +24,7 @@ from fedroam.components import (
     use,
 )
 from fedroam.errors import FedroamError, InputError, MissingExtraError, unknown
+from fedroam.experiment import Experiment
 
 
 @pytest.fixture(autouse=True)
@@ -243,3 +244,19 @@ def test_the_tree_of_errors() -> None:
     assert isinstance(missing, InputError)
     assert isinstance(missing, FedroamError)
     assert str(missing) == "Ray needs an optional package: pip install 'fedroam[ray]'"
+
+
+def test_a_subclass_without_a_registration_of_its_own_is_refused() -> None:
+    """It inherits `kind`, so its runs would have its parent's digest, and the parent's run would be its result."""
+    from fedroam.mobility.grid import Random
+
+    class Mine(Random):
+        """A pattern of one's own."""
+
+    with pytest.raises(InputError, match=r"Mine is not registered.*@register\(\"mobility\", \"NAME\"\)"):
+        Experiment(mobility=Mine())
+    named = register("mobility", "test_mine")(Mine)
+    try:
+        assert Experiment(mobility=named()).digest != Experiment(mobility=Random()).digest
+    finally:
+        del components._registry["mobility"]["test_mine"]

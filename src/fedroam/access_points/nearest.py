@@ -32,4 +32,4 @@ def choose_nearest(
 def distances(places: np.ndarray, access_points: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """From each place (float64 [places, 2]) to its access point `chosen` (int64 [places]), float64 [places], metres."""
     gap = places - access_points[chosen]
-    return np.hypot(gap[:, 0], gap[:, 1])
+    return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))

@@ -46,4 +46,4 @@ class Uniform(Part):
         """Uniform draws within the bounds."""
         x0, y0, x1, y1 = mobility.bounds()
         draws = stream(seed, "access points").random((self.number, 2))
-        return np.array([x0, y0]) + draws * np.array([x1 - x0, y1 - y0])
+        return np.asarray(np.array([x0, y0]) + draws * np.array([x1 - x0, y1 - y0]))

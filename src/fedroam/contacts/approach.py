@@ -72,11 +72,11 @@ class _Legs:
         foot_inside = ((gap * move).sum(axis=1) < 0) & ((last * move).sum(axis=1) > 0)
         cross = np.abs(gap[:, 0] * move[:, 1] - gap[:, 1] * move[:, 0])
         near |= foot_inside & (cross <= radius * np.hypot(move[:, 0], move[:, 1]))
-        return near & (begin <= end)
+        return np.asarray(near & (begin <= end))
 
     def _at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Place on a leg at a moment; exact at both ends and for clients that stand still."""
         begin, end, a, b = self.begin[leg], self.end[leg], self.a[leg], self.b[leg]
         span = end - begin
         share = np.divide(moment - begin, span, out=np.zeros(len(leg)), where=span > 0)
-        return np.where((moment == end)[:, None], b, a + share[:, None] * (b - a))
+        return np.asarray(np.where((moment == end)[:, None], b, a + share[:, None] * (b - a)))

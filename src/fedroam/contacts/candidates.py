@@ -48,7 +48,7 @@ def candidates(paths: Paths, radius: float, few: int = FEW) -> np.ndarray:
         boxes = _boxes(paths, np.arange(len(present)), 0)
         i, j = np.triu_indices(len(present), k=1)
         near = _near(boxes, boxes, i, j, reach)
-        return present[np.stack([i[near], j[near]], axis=1)]
+        return np.asarray(present[np.stack([i[near], j[near]], axis=1)])
     levels = _levels(paths, radius)
     table = {int(k): _boxes(paths, np.flatnonzero(levels == k), int(k)) for k in np.unique(levels)}
     found = [
@@ -59,7 +59,7 @@ def candidates(paths: Paths, radius: float, few: int = FEW) -> np.ndarray:
         for i, j in _join(boxes, others, fast - slow, reach)
     ]
     pairs = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
-    return present[np.stack(np.divmod(pairs, len(present)), axis=1)]
+    return np.asarray(present[np.stack(np.divmod(pairs, len(present)), axis=1)])
 
 
 def _levels(paths: Paths, radius: float) -> np.ndarray:
@@ -102,7 +102,7 @@ def _near(a: Boxes, b: Boxes, i: np.ndarray, j: np.ndarray, reach: float) -> np.
     """Whether box i[k] of a and box j[k] of b are at most `reach` apart."""
     gap = np.abs(a.middle[i] - b.middle[j]) - a.half[i] - b.half[j]
     gap = np.maximum(gap, 0)
-    return (gap * gap).sum(axis=1) <= reach * reach
+    return np.asarray((gap * gap).sum(axis=1) <= reach * reach)
 
 
 def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:

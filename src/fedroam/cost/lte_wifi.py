@@ -153,7 +153,9 @@ class LteWifi(Part):
     def training(self, clients: np.ndarray, samples: np.ndarray) -> np.ndarray:
         """Factor of the client times samples times energy of a pass."""
         factors = np.array(self.training_factors)[clients % len(self.training_factors)]
-        return factors * samples * (self.training_energy + self.training_power * self.training_time)
+        return np.asarray(
+            factors * samples * (self.training_energy + self.training_power * self.training_time)
+        )
 
     def _lte(self) -> RadioLink:
         up, down = (self.lte_up_max, self.lte_up_min), (self.lte_down_max, self.lte_down_min)

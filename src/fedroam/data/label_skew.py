@@ -14,7 +14,7 @@ def label_entropy(class_counts: np.ndarray) -> np.ndarray:
     0 is one class only, log2(classes) is all classes alike. class_counts: [clients, classes].
     """
     mix = _mixes(class_counts)
-    return -(mix * np.log2(np.where(mix > 0, mix, 1.0))).sum(axis=1) + 0.0
+    return np.asarray(-(mix * np.log2(np.where(mix > 0, mix, 1.0))).sum(axis=1) + 0.0)
 
 
 def mix_distance(class_counts: np.ndarray, overall: np.ndarray) -> np.ndarray:
@@ -28,7 +28,7 @@ def mix_distance(class_counts: np.ndarray, overall: np.ndarray) -> np.ndarray:
 
 
 def _mixes(class_counts: np.ndarray) -> np.ndarray:
-    return class_counts / np.maximum(class_counts.sum(axis=1, keepdims=True), 1)
+    return np.asarray(class_counts / np.maximum(class_counts.sum(axis=1, keepdims=True), 1))
 
 
 def client_table(dataset: Dataset, split: Split) -> pd.DataFrame:

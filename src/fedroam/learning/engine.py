@@ -128,7 +128,7 @@ class Scores:
         there = self.actual > 0
         recall = np.divide(self.hits, self.actual, out=np.zeros(self.hits.shape), where=there)
         with np.errstate(invalid="ignore"):
-            return recall.sum(1) / there.sum(1)
+            return np.asarray(recall.sum(1) / there.sum(1))
 
     @property
     def macro_f1(self) -> np.ndarray:
@@ -136,7 +136,7 @@ class Scores:
         both = self.answers + self.actual
         f1 = np.divide(2 * self.hits, both, out=np.zeros(self.hits.shape), where=both > 0)
         with np.errstate(invalid="ignore"):
-            return f1.sum(1) / (both > 0).sum(1)
+            return np.asarray(f1.sum(1) / (both > 0).sum(1))
 
     @property
     def pooled(self) -> Scores:

@@ -96,7 +96,7 @@ def _plain(graph: sparse.csr_array) -> np.ndarray:
 
 def _total(graph: sparse.csr_array, amount: np.ndarray) -> np.ndarray:
     """The sum of an amount over each client and those it meets."""
-    return amount + graph.astype(np.float64) @ amount
+    return np.asarray(amount + graph.astype(np.float64) @ amount)
 
 
 def _shares(graph: sparse.csr_array, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

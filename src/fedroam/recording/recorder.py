@@ -39,7 +39,7 @@ class Recorder:
     @property
     def finished(self) -> bool:
         """Whether the folder holds the finished run already."""
-        return self.status["state"] == "done"
+        return bool(self.status["state"] == "done")
 
     def open(self, settings_toml: str, existing: Existing) -> None:
         """Take the folder: make it, or check what it holds (see `check`). Raises InputError where it cannot."""

@@ -163,7 +163,9 @@ class Availability(Always):
         slot = round % self._window().slots
         begin, end = slot * self.interval, (slot + 1) * self.interval
         on = self.presence(seed, clients).time_on(begin, end)
-        return (on >= self.share * (end - begin) * (1 - ROUNDING)) & self.joined(seed, clients, round)
+        return np.asarray(
+            (on >= self.share * (end - begin) * (1 - ROUNDING)) & self.joined(seed, clients, round)
+        )
 
     def _check_clients(self, clients: int) -> None:
         most = len(self._window().names)

@@ -57,7 +57,7 @@ def to_metres(projection: str, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
 
 def valid(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
     """Whether each point lies on the globe, bool [points]."""
-    return (np.abs(lat) <= 90) & (np.abs(lon) <= 180)  # false for NaN
+    return np.asarray((np.abs(lat) <= 90) & (np.abs(lon) <= 180))  # false for NaN
 
 
 def inside(lat: np.ndarray, lon: np.ndarray, box: Box) -> np.ndarray:
@@ -77,4 +77,4 @@ def swapped(lat: np.ndarray, lon: np.ndarray, box: Box | None) -> np.ndarray:
         good = valid(a, b) & (a >= INHABITED_SOUTH)
         return good if box is None else good & inside(a, b, box)
 
-    return ~sound(lat, lon) & sound(lon, lat)
+    return np.asarray(~sound(lat, lon) & sound(lon, lat))

@@ -177,7 +177,7 @@ class Replay(Part):
         if self.reported == "all":
             return told
         chosen = self._clients(world.clients)
-        return told | _has_fix(chosen, *self._span(round))[0]
+        return np.asarray(told | _has_fix(chosen, *self._span(round))[0])
 
     def _clients(self, clients: int) -> Selection:
         """The selection's most active devices. Raises InputError where there are fewer."""

@@ -67,7 +67,8 @@ class Trace:
     @property
     def epoch(self) -> str | None:
         """What time 0 means (ISO 8601), None for a clock of its own."""
-        return self.facts["epoch"]
+        epoch = self.facts["epoch"]
+        return None if epoch is None else str(epoch)
 
 
 def bounds_of(point: np.ndarray) -> tuple[float, float, float, float]:

@@ -71,7 +71,7 @@ class SoftmaxProblem:
     @property
     def parameters(self) -> int:
         """Number of parameters."""
-        return self.classes * (self.features[0].shape[1] + 1)
+        return int(self.classes * (self.features[0].shape[1] + 1))
 
     def client(
         self, i: int, parameters: np.ndarray, batch: np.ndarray | None = None
@@ -121,7 +121,7 @@ class SoftmaxProblem:
         if self.weight_decay:
             return np.full(self.clients, np.inf)
         lengths = [np.sort(np.linalg.norm(a, axis=1))[-batch_size:] for a in self.samples]
-        return np.sqrt(2) * np.array([own.mean() if len(own) else 0.0 for own in lengths])
+        return np.asarray(np.sqrt(2) * np.array([own.mean() if len(own) else 0.0 for own in lengths]))
 
     def optimum(self, start: np.ndarray) -> Optimum:
         """The minimum of f, from `start` by L-BFGS, finished by a trust-region Newton method (conjugate gradients).

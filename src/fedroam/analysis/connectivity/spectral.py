@@ -108,7 +108,8 @@ def deviations(product: np.ndarray) -> np.ndarray:
 def connects(chain: Sequence[MixingMatrix]) -> bool:
     """Whether the exchanges of a chain, taken together, leave no group of clients apart."""
     union = sum((abs(weights) for weights in chain[1:]), abs(chain[0]))
-    return bool(connected_components(union, directed=False, return_labels=False) == 1)
+    count, _ = connected_components(union, directed=False)
+    return bool(count == 1)
 
 
 def _each(

@@ -26,7 +26,7 @@ def class_similarity(counts: np.ndarray) -> np.ndarray:
     values = counts.astype(np.float64)
     with np.errstate(invalid="ignore"):
         unit = values / np.sqrt(np.square(values).sum(1, keepdims=True))
-    return np.clip(unit @ unit.T, None, 1.0)
+    return np.asarray(np.clip(unit @ unit.T, None, 1.0))
 
 
 def matrix_of(matrices: pd.DataFrame, name: str, round: int, size: int) -> np.ndarray:

@@ -167,7 +167,7 @@ def slopes(values: np.ndarray, keys: Sequence[float]) -> np.ndarray:
 
     That is the rise from the lowest to the highest key along the fitted line, in the unit of the values.
     """
-    return np.asarray(values, dtype=np.float64) @ slope_weights(keys)
+    return np.asarray(np.asarray(values, dtype=np.float64) @ slope_weights(keys))
 
 
 def slope_weights(keys: Sequence[float]) -> np.ndarray:
@@ -176,7 +176,7 @@ def slope_weights(keys: Sequence[float]) -> np.ndarray:
     if len(k) < 2 or len(set(k.tolist())) < 2 or not np.isfinite(k).all():
         raise InputError(f"a trend over {list(keys)}: allowed are at least two different finite numbers")
     centred = k - k.mean()
-    return np.ptp(k) * centred / (centred @ centred)
+    return np.asarray(np.ptp(k) * centred / (centred @ centred))
 
 
 def page(values: np.ndarray) -> tuple[float, float]:

@@ -99,7 +99,7 @@ def distances_to(base: torch.Tensor, others: torch.Tensor) -> np.ndarray:
     By numpy, one thread: a norm must not depend on how many there are.
     """
     difference = others.double().cpu().numpy() - base.double().cpu().numpy()
-    return np.sqrt(np.square(difference).sum(1))
+    return np.asarray(np.sqrt(np.square(difference).sum(1)))
 
 
 def blend(base: torch.Tensor, others: torch.Tensor, shares: np.ndarray) -> torch.Tensor:

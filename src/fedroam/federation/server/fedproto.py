@@ -145,7 +145,7 @@ class FedProto(Part, ServerLoop):
 
     @override
     def download(self, round: ServerRound) -> int:
-        return int(round.state[KNOWN].sum()) * 4 * (round.state[PROTOTYPES].shape[1] + 1)
+        return int(int(round.state[KNOWN].sum()) * 4 * (round.state[PROTOTYPES].shape[1] + 1))
 
     @override
     def upload(self, round: ServerRound) -> np.ndarray:

@@ -76,7 +76,7 @@ class ServerRound:
     def shares(self) -> np.ndarray:
         """|D_i| / sum_j |D_j| over the active clients, float64."""
         held = self.context.samples[self.clients].astype(np.float64)
-        return held / held.sum()
+        return np.asarray(held / held.sum())
 
 
 class ServerLoop:
@@ -126,7 +126,7 @@ class ServerLoop:
     def download(self, round: ServerRound) -> np.ndarray | int:
         """Bytes that each active client gets before training."""
         columns, buffers = self.shared(round.layout), self.shared_buffers(round.layout)
-        return 4 * (columns.stop - columns.start + buffers.stop - buffers.start)
+        return int(4 * (columns.stop - columns.start + buffers.stop - buffers.start))
 
     def upload(self, round: ServerRound) -> np.ndarray | int:
         """Bytes that each active client sends after training; default: as many as it got."""

@@ -251,7 +251,7 @@ def _extractor(layout: Layout) -> tuple[slice, slice]:
 
 def _weight(layout: Layout) -> int:
     """Bytes of an extractor."""
-    return 4 * sum(columns.stop - columns.start for columns in _extractor(layout))
+    return int(4 * sum(columns.stop - columns.start for columns in _extractor(layout)))
 
 
 def _losses(round: ServerRound, owners: np.ndarray, sources: np.ndarray) -> np.ndarray:

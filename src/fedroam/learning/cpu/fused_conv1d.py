@@ -79,6 +79,7 @@ class _FusedConv1d(torch.autograd.Function):
         second_bias = weight.new_zeros(sizes.outputs) if second_bias is None else second_bias.contiguous()
         turned = weight.permute(2, 1, 0).contiguous()
         scratch = x.new_empty(sizes.between * sizes.hidden)
+        y: torch.Tensor
         y, places = x.new_empty(2, len(x), sizes.outputs)
         values = (x, turned, bias, second.permute(2, 1, 0).contiguous(), second_bias, scratch, y, places)
         kernel(Conv1dMaxPool(sizes), here)(*[value.data_ptr() for value in values], len(x))

@@ -172,6 +172,7 @@ class _PooledConvolution(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         flat = x.unsqueeze(2).contiguous(memory_format=torch.channels_last)
+        largest: torch.Tensor
         largest, place = aten.adaptive_max_pool2d(functional.conv2d(flat, weight.unsqueeze(2), bias), (1, 1))
         ctx.save_for_backward(flat, weight, place.flatten(1))
         ctx.bias = bias is not None

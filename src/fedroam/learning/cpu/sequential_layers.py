@@ -136,6 +136,7 @@ class MaxPool(Layer):
             and pixels.is_contiguous()
         ):
             return self._halve(pixels).permute(0, 3, 1, 2)
+        y: torch.Tensor
         y, where = aten.max_pool2d_with_indices.default(x, *self.how)
         self.kept = (x, where)
         return y
@@ -148,7 +149,8 @@ class MaxPool(Layer):
         del self.kept
         if not wanted:
             return None
-        return aten.max_pool2d_with_indices_backward.default(gradient, x, *self.how, where)
+        back: torch.Tensor = aten.max_pool2d_with_indices_backward.default(gradient, x, *self.how, where)
+        return back
 
     def _halve(self, x: torch.Tensor) -> torch.Tensor:
         """[n, height, width, channels], both even: the larger row of each two, then the larger column."""

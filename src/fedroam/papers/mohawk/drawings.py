@@ -85,7 +85,7 @@ def counted(runs: Sequence[Run], hours: int, until: int | None = None) -> pd.Dat
     grown = grown[grown.index <= (until or np.inf)]
     stretch = (grown.index.to_numpy() - 1) // hours
     enough = 2 * np.bincount(stretch)[stretch] >= hours
-    table = grown[enough].groupby(stretch[enough]).mean()
+    table: pd.DataFrame = grown[enough].groupby(stretch[enough]).mean()
     return table.set_axis((table.index + 0.5) * hours / DAY)
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from fedroam.errors import InputError
 
 try:
-    from llvmlite import binding, ir
+    from llvmlite import binding
+    from llvmlite import ir as ir  # the other kernels have it from here
 except ImportError:  # a platform without it: the layers are then torch's
     binding = ir = None
 
