@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, note, out, say, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,8 +39,8 @@ def info(
     from fedroam.planning import plan as make_plan
 
     plan = make_plan(source, assignments=assignments or (), use=use or ())
-    for note in plan.notes:
-        say(f"note: {note}")
+    for line in plan.notes:
+        note(line)
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.holdings import holdings_figure
@@ -100,9 +100,9 @@ def _different(plan: Plan) -> dict[str, PlannedRun]:
 def _print(table: pd.DataFrame) -> None:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for name in table.columns:
-        shown.add_column(str(name), justify="right")
+        shown.add_column(cell(name), justify="right")
     for row in table.head(SHOWN).itertuples(index=False):
-        shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row))
+        shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else cell(value) for value in row))
     out().print(shown)
     if len(table) > SHOWN:
         say(f"... and {len(table) - SHOWN} more clients")

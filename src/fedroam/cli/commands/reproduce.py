@@ -13,7 +13,7 @@ from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
-from fedroam.errors import unknown
+from fedroam.errors import one_line, unknown
 
 if TYPE_CHECKING:
     from fedroam.cli.commands.study_runs import StudyRuns
@@ -109,7 +109,7 @@ def reproduce(
     _judge(work, items)
     if failed:
         for line in by_reason(failed):
-            tell(f"failed: {line}")
+            tell(one_line(f"failed: {line}"))
         tell(f"error: {len(failed)} runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)
 

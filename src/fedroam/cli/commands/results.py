@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _compare_by(
     unit = "points" if chosen.unit == "%" else chosen.unit
     heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({chosen.unit})"]
     for k, head in enumerate([*heads, f"Difference to first ({unit})", "95 % interval", "p"]):
-        grid.add_column(escape(head), justify="left" if k < len(by) else "right")
+        grid.add_column(cell(head), justify="left" if k < len(by) else "right")
     for row in table.to_dict("records"):
         gap = number(row["difference"], row["difference_error"], sign=True)
         ends = [number(row[name], sign=True) for name in ("low", "high")]
@@ -166,7 +165,7 @@ def _compare_by(
         p = f"{row['p']:.2g}" if math.isfinite(row["p"]) else "–"
         mean = "never in some seed" if _never(grouped.groups, row, by) else number(row["mean"], row["error"])
         texts = [*(key_text(row[name]) for name in by), str(row["seeds"]), mean, gap, between, p]
-        grid.add_row(*(escape(text) for text in texts))
+        grid.add_row(*(cell(text) for text in texts))
     console = out()
     console.print(grid)
     remarks = [
@@ -181,7 +180,7 @@ def _compare_by(
             f"{lacking} of {len(points)} rows of the sweep are not finished; seeds that lack one are left out."
         )
     for line in remarks:
-        console.print(escape(line), style="dim")
+        console.print(cell(line), style="dim")
     if reach is not None:
         say(f"{chosen.name} of {reach:g} {chosen.unit}: {reaching(grouped, reach).words()}")
     if csv is not None:

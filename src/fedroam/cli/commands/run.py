@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import note, out, say, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
 from fedroam.errors import FedroamError, InputError
@@ -51,8 +51,8 @@ def run(
         raise InputError("--resume and --fresh: allowed is one of the two")
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
     plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
-    for note in plan.notes:
-        say(f"note: {note}")
+    for line in plan.notes:
+        note(line)
 
     from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan

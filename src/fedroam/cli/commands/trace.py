@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -162,7 +162,6 @@ def info(
 
     Writes trace-devices, trace-places, trace-gaps and trace-speeds as .png and .svg.
     """
-    from rich.markup import escape
     from rich.table import Table
 
     from fedroam.analysis.figures.drawing import save
@@ -176,7 +175,7 @@ def info(
     table.add_column()
     table.add_column(justify="right")
     for what, value in describe_trace(trace, measured):
-        table.add_row(escape(what), escape(value))
+        table.add_row(cell(what), cell(value))
     out().print(table)
     for line in _remarks(trace):
         say(line)
