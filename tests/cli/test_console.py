@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tomli_w
 from rich.table import Table
-from tests.support.commands import Commands
 
 from fedroam.cli.console import cell, out, progress_console, say, tell
 from fedroam.errors import MESSAGE
+from support.commands import Commands
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e"
 OBEYED = ("\x1b", "\x07", "\u202e")
@@ -66,7 +66,7 @@ def test_names_in_a_run_folder_are_data(fr: Commands) -> None:
     status.write_text(json.dumps(facts))
     for command in ("compare", "report", "verify", "connectivity"):
         answer = fr(command, "r")
-        assert _harmless(answer.out) and _harmless(answer.err), command
+        assert _harmless(answer.out + answer.err), command
 
 
 @pytest.mark.parametrize("given", [HOSTILE, "k" * 3_000_000], ids=["escapes", "long"])
@@ -80,7 +80,8 @@ def test_a_key_of_a_file_is_told_in_one_short_line(fr: Commands, given: str) -> 
     ):
         answer = fr(*arguments)
         assert answer.code == 2
-        assert _harmless(answer.err) and len(answer.err.splitlines()) == 1, arguments
+        assert _harmless(answer.err), arguments
+        assert len(answer.err.splitlines()) == 1, arguments
 
 
 def test_a_folder_of_an_odd_name_can_be_told(fr: Commands) -> None:
@@ -92,3 +93,18 @@ def test_a_folder_of_an_odd_name_can_be_told(fr: Commands) -> None:
     answer = fr.run("--out", odd)
     assert answer.code == 0
     assert r"r\x1b[31m\udcff" in answer.out
+
+
+def test_names_that_no_font_has_are_drawn_without_a_word(
+    fr: Commands, recwarn: pytest.WarningsRecorder
+) -> None:
+    fr.write("own.csv", "x,class\n" + "".join(f"{k},{'学 🚲' if k % 2 else 'தமிழ்'}\n" for k in range(40)))
+    fr.write(
+        "own.toml",
+        'clients = 3\ndata = { kind = "csv", path = "own.csv", label = "class" }\npartition = "iid"\n',
+    )
+    answer = fr("data", "info", "own.toml", "--out", "info")
+    assert answer.code == 0, answer.err
+    assert answer.err == ""
+    assert not [str(each.message) for each in recwarn if "lyph" in str(each.message)]
+    assert "学" in (fr.folder / "info" / "who-holds-what.svg").read_text(encoding="utf-8")

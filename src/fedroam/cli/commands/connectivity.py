@@ -251,11 +251,12 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
 
 def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any]) -> None:
     from fedroam.analysis.figures.drawing import save
+    from fedroam.recording import write_csv
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
-            table.to_csv(folder / f"{name}.csv", index=False)
+            write_csv(folder / f"{name}.csv", table)
         for name, figure in figures.items():
             save(figure, folder, name)
     say(f"written: {folder}")

@@ -45,6 +45,7 @@ def info(
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.holdings import holdings_figure
     from fedroam.data.label_skew import client_table, describe_split
+    from fedroam.recording import write_csv
     from fedroam.scene import deal
 
     for variant, planned in _different(plan).items():
@@ -61,7 +62,7 @@ def info(
         home = Path(folder)
         with writing(home):
             home.mkdir(parents=True, exist_ok=True)
-            table.to_csv(home / f"{name}.csv", index=False)
+            write_csv(home / f"{name}.csv", table)
             paths = save(holdings_figure(counts, dataset.class_names, title), home, name)
         say(f"chart: {', '.join(str(path) for path in paths)}")
         say(f"table: {home / name}.csv")

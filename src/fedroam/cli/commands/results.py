@@ -63,11 +63,12 @@ def compare(
         _compare_by(folders, by, statistic, reach, csv)
         return
     from fedroam.analysis import compare_runs, print_comparison
+    from fedroam.recording import write_named_csv
 
     comparison = compare_runs(_open(folders), last=last, threshold=threshold)
     if csv is not None:
         with writing(csv):
-            comparison.table.to_csv(csv, index=False)
+            write_named_csv(Path(csv), comparison.table)
     print_comparison(comparison, out())
     if csv is not None:
         say(f"table: {csv}")
@@ -143,6 +144,7 @@ def _compare_by(
     from fedroam.analysis.figures.error_bars import key_text
     from fedroam.analysis.formatting import number
     from fedroam.analysis.report.marginals import marginal, marginal_table, reaching
+    from fedroam.recording import write_named_csv
     from fedroam.study.measures import measure
 
     if len(folders) != 1:
@@ -185,7 +187,7 @@ def _compare_by(
         say(f"{chosen.name} of {reach:g} {chosen.unit}: {reaching(grouped, reach).words()}")
     if csv is not None:
         with writing(csv):
-            table.to_csv(csv, index=False)
+            write_named_csv(Path(csv), table)
         say(f"table: {csv}")
 
 
