@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -219,3 +220,16 @@ def test_a_full_disk_leaves_no_starter_file(fr: Commands, monkeypatch: pytest.Mo
     assert answer.code == 2
     assert answer.err == "error: own.toml: cannot be written (No space left on device)\n"
     assert contents(fr.folder) == before
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_help_says_that_an_experiment_file_is_a_program(command: str, fr: Commands) -> None:
+    assert "An experiment file is a program" in fr(command, "--help").out
+    docs = Path(__file__).parents[2]
+    for page in ("README.md", "docs/experiment-file.md", "docs/concepts.md"):
+        assert re.search(
+            r"experiment \*?file\*? is a program", (docs / page).read_text(encoding="utf-8"), re.I
+        ), page
+    assert "Who may connect to a Ray cluster runs code on it" in (docs / "docs/sweeps.md").read_text(
+        encoding="utf-8"
+    )

@@ -74,7 +74,10 @@ def connectivity(
         ),
     ] = False,
     folder: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Write tables (CSV) and figures there.")
+        str | None,
+        typer.Option(
+            "--out", callback=options.named, metavar="DIR", help="Write tables (CSV) and figures there."
+        ),
     ] = None,
     debug: options.Debug = False,
 ) -> None:

@@ -28,7 +28,13 @@ def info(
     assignments: options.Assignments = None,
     use: options.Use = None,
     folder: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Where the bubble chart and the full table go.")
+        str,
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the bubble chart and the full table go.",
+        ),
     ] = ".",
     debug: options.Debug = False,
 ) -> None:
@@ -73,7 +79,11 @@ def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A public data set, e.g. mnist.")],
     root: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Where to put it: DIR/NAME. (default: the user's cache folder)"),
+        typer.Option(
+            callback=options.named,
+            metavar="DIR",
+            help="Where to put it: DIR/NAME. (default: the user's cache folder)",
+        ),
     ] = None,
     debug: options.Debug = False,
 ) -> None:

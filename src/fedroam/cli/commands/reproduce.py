@@ -46,7 +46,12 @@ def reproduce(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where all of it goes. (default: studies/PAPER/SCALE)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where all of it goes. (default: studies/PAPER/SCALE)",
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")

@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 def compare(
     folders: options.Runs,
     last: Annotated[
-        int, typer.Option(metavar="K", help="Evaluated rounds, counted from the end, whose mean is shown.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            metavar="K", help="Evaluated rounds, counted from the end, whose mean is shown. (default: 5)"
+        ),
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -32,7 +35,8 @@ def compare(
         ),
     ] = None,
     csv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the table to a CSV file too.")
+        str | None,
+        typer.Option(callback=options.named, metavar="FILE", help="Write the table to a CSV file too."),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -42,13 +46,13 @@ def compare(
         ),
     ] = None,
     statistic: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help="With --by: final, best, mean, mean_model, energy, wasted, last:K, or rounds_to, energy_to, bytes_to "
-            "and :PERCENT.",
+            "and :PERCENT. (default: final)",
         ),
-    ] = "final",
+    ] = None,
     reach: Annotated[
         float | None,
         typer.Option(metavar="X", help="With --by: the smallest value of KEY whose statistic reaches X."),
@@ -59,13 +63,17 @@ def compare(
 
     Of a sweep, --by KEY compares the values of a varied setting, paired by seed.
     """
+    apart = {"--last": last, "--threshold": threshold} if by else {"--statistic": statistic, "--reach": reach}
+    for option, given in apart.items():
+        if given is not None:
+            raise InputError(f"{option} {given}: allowed {'without' if by else 'with'} --by only")
     if by:
-        _compare_by(folders, by, statistic, reach, csv)
+        _compare_by(folders, by, statistic or "final", reach, csv)
         return
     from fedroam.analysis import compare_runs, print_comparison
     from fedroam.recording import write_named_csv
 
-    comparison = compare_runs(_open(folders), last=last, threshold=threshold)
+    comparison = compare_runs(_open(folders), last=5 if last is None else last, threshold=threshold)
     if csv is not None:
         with writing(csv):
             write_named_csv(Path(csv), comparison.table)
@@ -80,6 +88,7 @@ def report(
         str | None,
         typer.Option(
             "--out",
+            callback=options.named,
             metavar="DIR",
             help="Where report.html goes. (default: the run folder, or report/ here if several are given)",
         ),
@@ -151,6 +160,8 @@ def _compare_by(
         raise InputError(f"--by: allowed is one sweep folder, found {len(folders)} folders")
     if len(set(by)) < len(by):
         raise InputError(f"--by {by[-1]}: given twice")
+    if reach is not None and not math.isfinite(reach):
+        raise InputError(f"--reach {reach:g}: allowed is a finite number")
     chosen = measure(statistic)
     points = _points_of(folders[0])
     grouped = marginal(points, by, chosen.number)

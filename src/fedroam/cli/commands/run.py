@@ -26,7 +26,12 @@ def run(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the runs go. (default: runs/NAME-DIGEST)",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
@@ -40,6 +45,8 @@ def run(
     debug: options.Debug = False,
 ) -> None:
     """Run an experiment: every variant and seed, then a table and a report.
+
+    An experiment file is a program: it can load Python code. Run a stranger's only after reading it.
 
     Finished runs are reused; an unfinished one needs --resume or --fresh.
 

@@ -57,7 +57,12 @@ def sweep(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the sweep goes. (default: sweeps/NAME-DIGEST)",
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
@@ -87,6 +92,8 @@ def sweep(
     debug: options.Debug = False,
 ) -> None:
     """Run an experiment for every combination of settings and seed, several at a time.
+
+    An experiment file is a program: it can load Python code. Run a stranger's only after reading it.
 
     What varies comes from --over and from the file ([sweep.grid], [sweep.zip], [variants.NAME]). The same command
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
