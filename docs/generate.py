@@ -17,6 +17,7 @@ from fedroam.cli.describe import details, fields_of, summary
 from fedroam.components import FAMILIES, changes_results, kinds
 from fedroam.experiment import Experiment
 from fedroam.planning import named_experiments, plan
+from fedroam.writing import write_aside
 
 DOCS = Path(__file__).parent
 MARKER = "<!-- Everything below is made by `make docs` from the code. -->"
@@ -90,7 +91,7 @@ def main() -> int:
         old = path.read_text(encoding="utf-8") if path.exists() else ""
         new = make(old)
         if new != old:
-            path.write_text(new, encoding="utf-8")
+            write_aside(path, lambda aside, text=new: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
         print(f"docs/{name}: {'rewritten' if new != old else 'up to date'}")
     return 0
 

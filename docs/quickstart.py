@@ -15,6 +15,7 @@ from fedroam.analysis.figures.catalogue import draw_figure
 from fedroam.analysis.figures.drawing import style
 from fedroam.analysis.report.table import cells, columns
 from fedroam.recording import Run
+from fedroam.writing import write_aside
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "images" / "quickstart.png"
@@ -29,7 +30,9 @@ def draw(runs: list[Run], path: Path) -> None:
         raise SystemExit("the quickstart recorded no accuracy")
     path.parent.mkdir(exist_ok=True)
     with style():
-        figure.savefig(path, dpi=200, metadata={"Software": None})
+        write_aside(
+            path, lambda aside: figure.savefig(aside, format="png", dpi=200, metadata={"Software": None})
+        )
 
 
 def table(runs: list[Run]) -> str:
@@ -51,7 +54,7 @@ def main() -> int:
     new = re.sub(
         f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{table(runs)}\n{END}", text, count=1, flags=re.DOTALL
     )
-    readme.write_text(new, encoding="utf-8")
+    write_aside(readme, lambda aside: aside.write_text(new, encoding="utf-8"))
     print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size // 1000} kB; README.md: table rewritten")
     print(table(runs))
     return 0

@@ -3,11 +3,46 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+MESSAGE = 2_000  # characters of one message: more than any sentence of ours, few enough for a screen
+
+# What a terminal obeys instead of showing it: control characters (but line breaks and tabs, which `one_line` takes
+# out), marks that turn the direction of text, and halves of characters, which cannot even be written.
+_OBEYED = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*|\t")
+
+
+def visible(text: str) -> str:
+    """Text in which characters that a terminal would obey are written out (`\\x1b`); line breaks and tabs stay."""
+    return _OBEYED.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+def one_line(text: str) -> str:
+    """Text as one line without control characters, cut in its middle where it is longer than `MESSAGE`.
+
+    Whoever reads it sees both ends: what a message is about, and what is allowed.
+    """
+    # Cut first, so that a text of 100 MB costs nothing; and again, because what is written out grows.
+    return _shortened(visible(_BREAKS.sub(" ", _shortened(text).strip())))
+
+
+def _shortened(text: str) -> str:
+    half = MESSAGE // 2
+    return text if len(text) <= MESSAGE else f"{text[: half - 1]}…{text[-half:]}"
 
 
 class FedroamError(Exception):
-    """Base of every error that fedroam raises on purpose (exit code 1: the run failed)."""
+    """Base of every error that fedroam raises on purpose (exit code 1: the run failed).
+
+    Its message is always one line of bounded length that a terminal can show, whatever was found in a file.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(one_line(str(message)))
 
 
 class InputError(FedroamError):

@@ -16,7 +16,7 @@ from fedroam.learning import Scores, consensus_distance
 from fedroam.scene import Scene
 from fedroam.state import State
 
-# A mean test loss this many times that of guessing (ln classes) is divergence, though no number is NaN yet.
+# A mean test or training loss this many times that of guessing (ln classes) is divergence, though no number is NaN yet.
 DIVERGED = 100.0
 
 
@@ -32,18 +32,20 @@ class Measurement:
 @dataclass(frozen=True)
 class RoundResult:
     """What a round did: the meeting in which models were exchanged, the clients (int64) that learnt, the mean training
-    loss of each piece of local work (float64), and the federation's own columns.
+    loss of each piece of local work (float64), which of these made a step at all (bool), and the federation's own
+    columns.
     """
 
     meeting: Meeting
     learners: np.ndarray
     losses: np.ndarray
+    stepped: np.ndarray
     facts: Mapping[str, float]
 
     @classmethod
     def nothing(cls, meeting: Meeting) -> RoundResult:
         """Before round 1."""
-        return cls(meeting, np.zeros(0, np.int64), np.zeros(0), {})
+        return cls(meeting, np.zeros(0, np.int64), np.zeros(0), np.zeros(0, bool), {})
 
 
 def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) -> Measurement:
@@ -106,7 +108,10 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     columns = federation.columns if isinstance(federation, AddsColumns) else ()
     facts |= {name: result.facts.get(name, np.nan) for name in columns}
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
-    diverged = bool(len(asked)) and not bool(np.all(asked < limit))
+    # Models that are judged may not have changed for rounds, as the cloud's of a hierarchy: what was trained tells,
+    # too. Who made no step has a training loss of NaN by right.
+    judged = np.concatenate([asked, losses[result.stepped]])
+    diverged = not bool(np.all(judged < limit))
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
 
 

@@ -53,5 +53,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     sent = state.bytes_sent + traffic.total
     mobility = checked(mobility, scene.world)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account)
-    learners = np.unique(np.array([job.client for job in given.jobs], dtype=np.int64))
-    return following, RoundResult(done.meeting, learners, losses, done.facts)
+    clients = np.array([job.client for job in given.jobs], dtype=np.int64)
+    stepped = ~np.isnan(losses)
+    for k in np.flatnonzero(~stepped).tolist():  # no number: of a model that exploded, or of a client without a batch
+        stepped[k] = next(given.jobs[k].positions(scene.task), None) is not None
+    return following, RoundResult(done.meeting, np.unique(clients), losses, stepped, done.facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ from fedroam.cli import reference
 from fedroam.cli.describe import fields_of, summary, toml_value, type_in_words
 from fedroam.components import FAMILIES, kinds
 from fedroam.planning import named_experiments
-from support.commands import Commands
+from support.commands import Commands, contents
 
 EVERY = [(family, kind) for family in FAMILIES for kind in kinds(family)]
 
@@ -207,3 +208,28 @@ def test_the_reference_names_every_command_and_option() -> None:
                         assert option in section
     assert found == text.count("\n## fedroam")
     assert "130" in text
+
+
+def test_a_full_disk_leaves_no_starter_file(fr: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = contents(fr.folder)
+    monkeypatch.setattr("os.fsync", full)
+    answer = fr("init", "own.toml")
+    assert answer.code == 2
+    assert answer.err == "error: own.toml: cannot be written (No space left on device)\n"
+    assert contents(fr.folder) == before
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_help_says_that_an_experiment_file_is_a_program(command: str, fr: Commands) -> None:
+    assert "An experiment file is a program" in fr(command, "--help").out
+    docs = Path(__file__).parents[2]
+    for page in ("README.md", "docs/experiment-file.md", "docs/concepts.md"):
+        assert re.search(
+            r"experiment \*?file\*? is a program", (docs / page).read_text(encoding="utf-8"), re.I
+        ), page
+    assert "Who may connect to a Ray cluster runs code on it" in (docs / "docs/sweeps.md").read_text(
+        encoding="utf-8"
+    )

@@ -115,3 +115,42 @@ def test_data_fetch_hands_over_name_and_folder(fr: Commands, monkeypatch: pytest
     assert fr("data", "fetch", "mnist", "--root", "here").out == "data: here/mnist\n"
     assert fr("data", "fetch", "cifar10").out == "data: cache/cifar10\n"
     assert asked == [("mnist", "here", False), ("cifar10", None, False)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--statistic", "best"), "--statistic best: allowed with --by only"),
+        (("--reach", "50"), "--reach 50.0: allowed with --by only"),
+        (("--by", "seed", "--last", "3"), "--last 3: allowed without --by only"),
+        (("--by", "seed", "--threshold", "0.5"), "--threshold 0.5: allowed without --by only"),
+        (("--by", "seed", "--reach", "nan"), "--reach nan: allowed is a finite number"),
+        (("--by", "seed", "--reach", "inf"), "--reach inf: allowed is a finite number"),
+        (("--by", "seed", "--statistic", "last:0"), "whole number of evaluations from 1"),
+        (("--by", "seed", "--statistic", "last:1.5"), "whole number of evaluations from 1"),
+        (("--csv", ""), "--csv '': allowed is the name of a file or folder"),
+    ],
+)
+def test_options_of_compare_that_mean_nothing_are_refused(
+    fr: Commands, arguments: tuple[str, ...], says: str
+) -> None:
+    answer = fr("compare", "out", *arguments)
+    assert answer.code == 2
+    assert says in answer.err
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["run tiny.toml", "sweep tiny.toml", "connectivity tiny.toml", "data info tiny.toml", "report out", "trace info t",
+     "reproduce quickstart"],
+)  # fmt: skip
+def test_an_empty_name_of_a_folder_is_refused(fr: Commands, command: str) -> None:
+    for empty in ("", "  "):
+        answer = fr(*command.split(), "--out", empty)
+        assert answer.code == 2
+        assert (
+            answer.err
+            == f"error: --out {empty!r}: allowed is the name of a file or folder, '.' for this one\n"
+        )
+    assert [path.name for path in fr.folder.iterdir()] == ["tiny.toml"]

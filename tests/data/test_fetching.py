@@ -142,6 +142,7 @@ def test_every_offer_has_a_checksum_and_a_loader_that_finds_its_files(tmp_path: 
             algorithm, _, digest = download.checksum.partition(":")
             assert len(digest) == {"md5": 32, "sha256": 64}[algorithm]
             assert all(url.endswith("/" + download.name) for url in download.urls)
+            assert all(url.startswith("https://") for url in download.urls)
             (tmp_path / name).mkdir(exist_ok=True)
             (tmp_path / name / download.name).write_bytes(b"")
         part = build("data", {"kind": name, "root": str(tmp_path)})

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedroam.analysis import compare_runs
 from fedroam.components import build
 from fedroam.cost import Account, DistanceDistribution, SamplePasses, Tariff
 from fedroam.errors import InputError
@@ -22,6 +23,7 @@ from fedroam.federation.hierarchy_state import COUNTED
 from fedroam.federation.selection import assigned, chosen_few, scores, turned, walked
 from fedroam.mobility import World
 from fedroam.randomness import stream
+from fedroam.runner import run as run_experiment
 from fedroam.scene import prepare
 from fedroam.simulation import begin
 from fedroam.traces import import_trace, write_trace
@@ -578,3 +580,38 @@ def test_the_stand_in_month_includes_as_many_devices_as_it_should(tmp_path: Path
     assert [lost["hierfavg", 5], lost["mohawk", 2], lost["mohawk", 10]] == pytest.approx(
         [0, 0.027, 0.09], abs=0.006
     )
+
+
+# --- divergence, and models that nobody has trained ---------------------------------------------------------------
+
+
+def _hierarchy(**settings: Any) -> Any:
+    return tiny(federation={"kind": "hierarchical", "k2": 50}, evaluate_every=1, **settings)
+
+
+def test_training_that_explodes_is_divergence_though_the_clouds_model_is_untouched(tmp_path: Path) -> None:
+    wild = {"kind": "sgd", "lr": 9e5, "batch_size": 8, "steps": 3}
+    run = run_experiment(_hierarchy(training=wild), tmp_path / "wild")
+    assert run.rounds["loss"].max() < 100 * math.log(10)
+    assert run.status["diverged_at"] == 1
+    assert run_experiment(_hierarchy(), tmp_path / "tame").status["diverged_at"] is None
+
+
+def test_clients_without_a_batch_are_no_divergence(tmp_path: Path) -> None:
+    idle = {"kind": "sgd", "lr": 0.1, "batch_size": 10_000, "drop_last": True, "epochs": 1}
+    run = run_experiment(_hierarchy(training=idle), tmp_path)
+    assert run.rounds["train_loss"].isna().all()
+    assert run.status["diverged_at"] is None
+
+
+def test_a_run_that_ends_before_the_first_global_aggregation_says_so(tmp_path: Path) -> None:
+    early = run_experiment(_hierarchy(), tmp_path / "early")
+    assert early.rounds["accuracy"].nunique() == 1
+    [note] = compare_runs([early]).notes
+    assert "changes every k2 = 50 rounds, and the run has 4" in note
+    assert "untrained model" in note
+    for k, federation in enumerate(
+        ({"kind": "hierarchical", "k2": 4}, {"kind": "hierarchical", "k2": 50, "judge": "access_point"})
+    ):
+        done = run_experiment(tiny(federation=federation), tmp_path / str(k))
+        assert not compare_runs([done]).notes

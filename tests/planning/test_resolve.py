@@ -337,3 +337,14 @@ def test_plan_is_sweep_plan_without_axes(
     settings = {**base, "variants": variants}
     assert_the_same(settings, tuple(assignments), seeds)
     assert settings == {**base, "variants": variants}, "the caller's settings are not changed"
+
+
+@pytest.mark.parametrize("name", ["report.html", "figures", "sweep.json", "Figures", "run.json"])
+def test_a_variant_has_no_name_that_the_folder_uses_itself(name: str) -> None:
+    settings = {"variants": {name: {"rounds": 3}, "other": {"rounds": 4}}}
+    with pytest.raises(
+        InputError, match=rf"variants\.{name}: a plan's folder itself has report\.html, figures"
+    ):
+        plan(settings)
+    assert len(sweep_plan(settings).runs) == 2  # there runs are named by their digests
+    assert len(plan({"variants": {"figure": {"rounds": 3}, "reports": {"rounds": 4}}}).runs) == 2

@@ -19,6 +19,7 @@ from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.recording import checkpoint, damage, files, open_run, take_lock
 from fedroam.runner import run
+from fedroam.writing import write_aside
 from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
@@ -189,7 +190,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_half_one(tmp_path: Path) -> None
         raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        files.write_aside(tmp_path / "facts.json", full)
+        write_aside(tmp_path / "facts.json", full)
     assert [p.name for p in tmp_path.iterdir()] == ["facts.json"]
     assert json.loads((tmp_path / "facts.json").read_text()) == {"a": 1}
 

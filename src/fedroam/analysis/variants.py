@@ -40,8 +40,16 @@ class Variant:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know of the runs: unfinished or diverged, one sentence each."""
+        """What a reader must know of the runs: unfinished, diverged or judged before anything was learnt, one
+        sentence each."""
         notes = []
+        untrained = next((run for run in self.runs if _cloud_never_changed(run)), None)
+        if untrained is not None:
+            k2, rounds = untrained.settings["federation"]["k2"], untrained.status["rounds"]
+            notes.append(
+                f"{self.label}: clients are judged by the cloud's model, which changes every k2 = {k2} rounds, and the "
+                f"run has {rounds}: all its accuracies are those of the untrained model"
+            )
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
@@ -52,10 +60,19 @@ class Variant:
                 )
             if status.get("diverged_at") is not None:
                 notes.append(
-                    f"{who}: diverged, the test loss was no number or far above guessing from round "
+                    f"{who}: diverged, a test or training loss was no number or far above guessing from round "
                     f"{status['diverged_at']} on; it counts in every mean"
                 )
         return notes
+
+
+def _cloud_never_changed(run: Run) -> bool:
+    """Whether a run is judged by a cloud's model and ends before the first global aggregation."""
+    federation = run.settings.get("federation")
+    if not isinstance(federation, Mapping) or list(run.status.get("judged") or ()) != ["global"]:
+        return False
+    k2 = federation.get("k2")
+    return isinstance(k2, int) and int(run.status["rounds"]) < k2
 
 
 def has_rounds(run: Run) -> bool:

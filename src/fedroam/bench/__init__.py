@@ -17,6 +17,7 @@ from fedroam.bench.server_methods import methods
 from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
 from fedroam.learning.cpu.workers import cores
+from fedroam.writing import write_named
 
 __all__ = ["NAMES", "Result", "run"]
 
@@ -100,7 +101,8 @@ def _write(path: Path, results: Sequence[Result], workers: int) -> None:
         for result in results
     ]
     facts = {"workers": workers, "torch": torch.__version__, "machine": platform.platform(), "results": lines}
+    text = json.dumps(facts, indent=1) + "\n"
     try:
-        path.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        write_named(path, lambda aside: aside.write_text(text, encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None

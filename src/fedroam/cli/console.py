@@ -6,17 +6,28 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
+from rich.text import Text
 from typing_extensions import override
 
-from fedroam.errors import InputError
+from fedroam.errors import InputError, one_line, visible
 
 DONE, FAILED, WRONG_INPUT = 0, 1, 2  # exit codes; a program stopped by Ctrl-C has `interrupts.STOPPED`
 WIDE = 140  # columns of tables where there is no terminal: wide enough that nothing is folded
 
 
-class _Results(Console):
+class _Plain(Console):
+    """A console on which names and texts from files never act: control characters in them are written out."""
+
+    @override
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(visible(text), **options)
+
+
+class _Results(_Plain):
     @override
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError  # left to the entry point: rich itself would end the program as failed
@@ -27,21 +38,31 @@ def out() -> Console:
     return _Results(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDE)
 
 
+def progress_console() -> Console:
+    """The console of a live display, on stderr."""
+    return _Plain(file=sys.stderr, highlight=False)
+
+
 def say(line: str = "") -> None:
-    """A line of results, exactly as given: not folded, no markup."""
-    sys.stdout.write(line + "\n")
+    """A line of results, not folded, no markup; control characters in it are written out."""
+    sys.stdout.write(visible(line) + "\n")
     sys.stdout.flush()
 
 
 def tell(line: str) -> None:
-    """A line about the work itself (progress, notes of the moment), to stderr."""
-    sys.stderr.write(line + "\n")
+    """A line about the work itself (progress, notes of the moment), to stderr; control characters are written out."""
+    sys.stderr.write(visible(line) + "\n")
     sys.stderr.flush()
 
 
-def one_line(message: str) -> str:
-    """A message without line breaks."""
-    return " ".join(message.split())
+def note(text: str) -> None:
+    """A note on what was asked for, among the results: one line."""
+    say(f"note: {one_line(text)}")
+
+
+def cell(value: object) -> str:
+    """A value as a cell of a table: one line, and no markup, whatever the folder that it was read from says."""
+    return escape(one_line(str(value)))
 
 
 @contextmanager

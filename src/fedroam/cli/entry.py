@@ -28,8 +28,8 @@ from fedroam.cli.commands import (
     trace,
     verify,
 )
-from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, one_line, say, tell
-from fedroam.errors import FedroamError, InputError, unknown
+from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
+from fedroam.errors import FedroamError, InputError, one_line, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 
 import typer
 
-from fedroam.cli.console import one_line, tell
+from fedroam.cli.console import tell
+from fedroam.errors import one_line
 from fedroam.interrupts import STOPPED, Interrupted, ending
 
 Given = bool | int | float | str | list[str] | None

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typing_extensions import override
 
-from fedroam.errors import unknown
+from fedroam.errors import InputError, unknown
 
 
 class Commands(TyperGroup):
@@ -33,6 +33,15 @@ class Commands(TyperGroup):
         except BrokenPipeError:  # `fedroam list | head` has seen enough; the parser would call this a failure
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
+
+
+def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
+    """Refuse an empty name of a file or folder, which would mean the folder that one happens to be in."""
+    if value is not None and not value.strip():
+        raise InputError(
+            f"{parameter.opts[0]} {value!r}: allowed is the name of a file or folder, '.' for this one"
+        )
+    return value
 
 
 Source = Annotated[

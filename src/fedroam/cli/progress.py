@@ -10,13 +10,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
 from typing_extensions import override
 
-from fedroam.cli.console import tell
+from fedroam.cli.console import progress_console, tell
 
 if TYPE_CHECKING:
     from fedroam.measurement import Measurement
@@ -181,7 +180,7 @@ class Bar(Progress):
             TextColumn("{task.fields[round]}"),
             TextColumn("{task.fields[accuracy]}"),
             TextColumn("{task.fields[pace]}"),
-            console=Console(file=sys.stderr, highlight=False),
+            console=progress_console(),
             expand=True,
         )
         self._task = self._live.add_task(

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from fedroam.cli.console import say, tell
+from fedroam.cli.console import cell, progress_console, say, tell
 from fedroam.cli.progress import duration
-from fedroam.errors import FedroamError
+from fedroam.errors import FedroamError, one_line
 
 if TYPE_CHECKING:
     from fedroam.planning import SweepPlan, SweepRun
@@ -47,7 +47,7 @@ def measured_costs(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int) 
     modules = modules_of(run.experiment for run in todo.values())
     found = estimate(todo, min(workers or cores(), len(todo)), use=plan.use, modules=modules)
     for reason in dict.fromkeys(found.failed.values()):
-        say(f"would fail: {reason}")
+        say(one_line(f"would fail: {reason}"))
     if not found.measured:
         raise FedroamError("none of the variants could be measured, so there is no estimate")
     return found
@@ -77,7 +77,7 @@ class SweepProgress:
 
     def line(self, text: str) -> None:
         """Print a line that stays."""
-        tell(text)
+        tell(one_line(text))
 
     def interrupted(self) -> None:
         """Say that Ctrl-C was pressed. Called inside a signal handler: a bare write, no locks."""
@@ -107,7 +107,7 @@ class SweepLines(SweepProgress):
         if event.what == "done":
             accuracy = progress.accuracies.get(event.digest)
             shown = "" if accuracy is None else f", accuracy {accuracy:.4f}"
-            tell(f"{event.title}: done{shown}; {headline(progress)}")
+            tell(one_line(f"{event.title}: done{shown}; {headline(progress)}"))
         elif time.monotonic() - self._told > SILENCE:
             tell(headline(progress))
         else:
@@ -119,9 +119,7 @@ class SweepTable(SweepProgress):
     """A live table: runs done, runs in hand with round and accuracy, time left."""
 
     def __init__(self) -> None:
-        self._live = Live(
-            console=Console(file=sys.stderr, highlight=False), refresh_per_second=4, transient=True
-        )
+        self._live = Live(console=progress_console(), refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -138,7 +136,7 @@ class SweepTable(SweepProgress):
 
     @override
     def line(self, text: str) -> None:
-        self._live.console.print(Text(text))
+        self._live.console.print(cell(text))
 
 
 def render(progress: Progress) -> Group:
@@ -149,7 +147,7 @@ def render(progress: Progress) -> Group:
         table.add_column(heading, justify="right")
     for run in list(progress.running.values())[:ROWS]:
         accuracy = "" if run.accuracy is None else f"{run.accuracy:.3f}"
-        table.add_row(Text(run.title), f"{run.round}/{run.rounds}", accuracy)
+        table.add_row(cell(run.title), f"{run.round}/{run.rounds}", accuracy)
     rest = len(progress.running) - ROWS
     lines = [Text(f"and {rest} more")] if rest > 0 else []
     return Group(Text(headline(progress)), table, *lines)

@@ -11,6 +11,9 @@ from typing import Any
 
 from fedroam.experiment import Experiment
 
+# What a plan's folder, or the report in it, holds beside the folders of variants.
+OWN_NAMES = ("report.html", "figures", "run.json", "runs", "sweep.json", "sweep.toml")
+
 
 @dataclass(frozen=True)
 class PlannedRun:

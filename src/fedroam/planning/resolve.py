@@ -22,7 +22,7 @@ from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
 from fedroam.planning.axes import Axes, Combination, label, read_axes
 from fedroam.planning.own_parts import files_of
-from fedroam.planning.plans import Plan, PlannedRun, Refused, SweepPlan, SweepRun
+from fedroam.planning.plans import OWN_NAMES, Plan, PlannedRun, Refused, SweepPlan, SweepRun
 from fedroam.planning.settings import (
     Settings,
     kind_in,
@@ -100,6 +100,13 @@ def _resolve(
             raise InputError("sweep: this file describes a sweep; use fedroam sweep")
         axes = read_axes(settings.pop("sweep", {}), over or ())
         variants = _variants(settings.pop("variants", {}), axes, notes)
+        if over is None:  # each gets a folder of its name; the runs of a sweep are named by their digests
+            for variant in variants:
+                if variant.lower() in OWN_NAMES:
+                    told = ", ".join(OWN_NAMES)
+                    raise InputError(
+                        f"variants.{variant}: a plan's folder itself has {told}; choose another name"
+                    )
         count = settings.pop("seeds", 1)
         assigned = [one for text in assignments for one in _assigned(text, axes)]
         foreign = []  # settings of parts that the file's own kind lacks

@@ -26,7 +26,7 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
     path, named = Path(source), named_experiments()
     if str(source) in named:
         path = named[str(source)]
-    elif not path.is_file():
+    elif not _is_file(path):
         if path.suffix == "" and path.parent == Path():
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
@@ -36,6 +36,14 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
         raise InputError(f"{source}: not valid TOML: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is such a file; there is none of a name that the system does not take."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def parse_value(text: str) -> Any:

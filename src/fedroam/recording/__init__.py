@@ -1,7 +1,7 @@
 """Recording: the run folder, its checkpoints, and reading it back."""
 
 from fedroam.recording.environment import environment
-from fedroam.recording.files import read_json, write_aside, write_json, write_table, write_text
+from fedroam.recording.files import read_json, write_csv, write_json, write_named_csv, write_table, write_text
 from fedroam.recording.inputs import file_facts, recorded_experiment, run_in, unchanged_data, unchanged_files
 from fedroam.recording.locking import folder_at, lock_folder, take_lock
 from fedroam.recording.recorder import Existing, Recorder, check
@@ -29,8 +29,9 @@ __all__ = [
     "take_lock",
     "unchanged_data",
     "unchanged_files",
-    "write_aside",
+    "write_csv",
     "write_json",
+    "write_named_csv",
     "write_table",
     "write_text",
 ]

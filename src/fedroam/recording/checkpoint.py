@@ -16,7 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fedroam.errors import InputError
-from fedroam.recording.files import settle, write_aside
+from fedroam.recording.files import settle
+from fedroam.writing import write_aside
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
 

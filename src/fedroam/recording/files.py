@@ -1,4 +1,4 @@
-"""Writing so that a kill at any moment leaves either the old file or the new one, never half of one."""
+"""The files of a run folder: each is written aside and renamed, and read back with its damage told."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.writing import write_aside, write_named
 
 
 @dataclass(frozen=True)
@@ -36,27 +35,6 @@ class FileFacts:
         """The facts of a file as it lies there now."""
         with path.open("rb") as file:
             return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
-
-
-def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
-
-    The file aside has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in
-    the folder is written through; it ends in `.tmp`, and is deleted where writing fails. A link at `path` is
-    refused: InputError.
-    """
-    if path.is_symlink():
-        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
-    os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    try:
-        write(aside)
-        with aside.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        aside.replace(path)
-    except Exception:
-        aside.unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
-        raise
 
 
 def settle(folder: Path) -> None:
@@ -103,6 +81,20 @@ def write_table(path: Path, table: pd.DataFrame) -> FileFacts:
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False, compression="zstd", write_page_checksum=True)
     return write_bytes(path, buffer.getvalue())
+
+
+def write_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV aside, then rename."""
+    write_aside(path, lambda aside: table.to_csv(aside, index=False))
+
+
+def write_named_csv(path: Path, table: pd.DataFrame) -> None:
+    """Write a table as CSV to the file that the user named (see `write_named`), compressed as its name ends."""
+    ends = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
+    how: Any = {"method": ends.get(path.suffix.lower())}
+    if how["method"] == "zip":
+        how["archive_name"] = path.stem
+    write_named(path, lambda aside: table.to_csv(aside, index=False, compression=how))
 
 
 def read_json(path: Path) -> dict[str, Any]:

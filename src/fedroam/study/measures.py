@@ -161,7 +161,7 @@ BY_NAME: dict[str, Measure] = {
     "wasted": wasted,
 }
 _WITH_NUMBER: dict[str, Callable[[float], Measure]] = {
-    "last": lambda k: last(max(int(k), 1)),
+    "last": lambda k: last(int(k)),
     "rounds_to": rounds_to,
     "energy_to": lambda accuracy: spent_to(accuracy, "energy", "J"),
     "bytes_to": lambda accuracy: spent_to(accuracy, "bytes", "MB", 1e-6),
@@ -174,6 +174,8 @@ def measure(name: str) -> Measure:
     word, colon, number = name.partition(":")
     if word in BY_NAME and not colon:
         return BY_NAME[word]
+    if word == "last" and colon and not re.fullmatch(r"[1-9][0-9]{0,8}", number):
+        raise InputError(f"statistic {name!r}: allowed is a whole number of evaluations from 1, e.g. last:5")
     if word in _WITH_NUMBER and re.fullmatch(r"\d+(\.\d+)?", number):
         return _WITH_NUMBER[word](float(number))
     raise unknown("statistic", name, [*BY_NAME, "last:5", "rounds_to:80", "energy_to:80", "bytes_to:80"])

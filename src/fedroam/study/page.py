@@ -12,7 +12,7 @@ from fedroam.analysis.figures.drawing import inline, save
 from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.variants import flat, plain_text
-from fedroam.recording import write_json, write_text
+from fedroam.recording import write_csv, write_json, write_text
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.records import as_json, cells_table, claims_table
@@ -71,8 +71,8 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     missing stand there, marked so.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    cells_table(result).to_csv(folder / "cells.csv", index=False)
-    claims_table(result).to_csv(folder / "claims.csv", index=False)
+    write_csv(folder / "cells.csv", cells_table(result))
+    write_csv(folder / "claims.csv", claims_table(result))
     write_json(folder / "study.json", as_json(result))
     study = result.study
     sections = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedroam.errors import InputError
+from fedroam.writing import write_named
 
 KEY = b"fedroam.trace"  # of the file's schema metadata
 FORMAT = 1
@@ -93,12 +93,7 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
         columns["venue"] = _words(trace.venue, trace.venues)
     facts = {"format": FORMAT, **trace.facts, "bounds": trace.bounds}
     table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(facts).encode()})
-    half = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        pq.write_table(table, half, compression="zstd")
-        half.replace(target)
-    finally:
-        half.unlink(missing_ok=True)
+    write_named(target, lambda aside: pq.write_table(table, aside, compression="zstd"))
     return target
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +22,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from fedroam.writing import write_aside
+
 # Okabe and Ito, "Color universal design" (2008): told apart with any kind of colour vision. Yellow is left out, it
 # is too faint for a line; past six, the line's dashes tell variants apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -28,6 +32,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
 SIZE = (5.8, 3.6)  # inches; in a report two stand side by side on a laptop
 FEW = 30  # points of a line; up to here each is marked
+_NO_FACTS = {"Date": None, "Creator": None, "Format": None, "Type": None}
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GOLDEN = 0.6180339887  # multiples of it, modulo 1, spread dots evenly and without a draw
 
 _STYLE: Any = {
@@ -168,9 +174,15 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     """Write NAME.png (160 dots per inch) and NAME.svg; equal figures give equal files."""
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    with style(), matplotlib.rc_context({"svg.hashsalt": name}):
-        figure.savefig(png, dpi=160, metadata={"Software": None})
-        figure.savefig(svg, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    points, lines = io.BytesIO(), io.StringIO()
+    with style(), matplotlib.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
+        # Names are the user's: what the font lacks is drawn as a box, and that is all there is to say of it.
+        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support", UserWarning)
+        figure.savefig(points, format="png", dpi=160, metadata={"Software": None})
+        figure.savefig(lines, format="svg", metadata=_NO_FACTS)
+    text = _NOT_IN_XML.sub("\ufffd", lines.getvalue())
+    write_aside(png, lambda aside: aside.write_bytes(points.getvalue()))
+    write_aside(svg, lambda aside: aside.write_text(text, encoding="utf-8", newline="\n"))
     return png, svg
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from fedroam.analysis.evaluated_model import accuracy_meaning, mean_model_meaning
 from fedroam.analysis.formatting import NONE, energy, number, percent, size
 from fedroam.analysis.summary import Comparison
+from fedroam.errors import one_line
 
 # Columns of means with errors that a reader sees: name in the table, heading.
 _MEANS = {
@@ -106,7 +107,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
 
     Variants are rows; where the terminal is too narrow for that and holds them side by side, they are columns.
     """
-    lying = [columns(comparison), *cells(comparison)]
+    lying = [[one_line(text) for text in row] for row in (columns(comparison), *cells(comparison))]
     standing = [list(column) for column in zip(*lying, strict=True)]
     shown = lying if _width(lying) <= console.width or _width(standing) > console.width else standing
     grid = Table(box=None, pad_edge=False, header_style="bold")
@@ -116,9 +117,9 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         grid.add_row(*(escape(text) for text in row))
     console.print(grid)
     for line in remarks(comparison):
-        console.print(escape(line), style="dim", highlight=False)
+        console.print(escape(one_line(line)), style="dim", highlight=False)
     for note in comparison.notes:
-        console.print(escape(f"Note: {note}"), style="yellow", highlight=False)
+        console.print(escape(one_line(f"Note: {note}")), style="yellow", highlight=False)
 
 
 def _width(rows: list[list[str]]) -> int:

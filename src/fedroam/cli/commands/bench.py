@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fedroam.cli import options
 from fedroam.cli.console import out
 
 
@@ -23,7 +24,13 @@ def bench(
     ] = 7,
     workers: Annotated[int, typer.Option(metavar="N", help="Threads; 0 is one a core.", min=0)] = 0,
     json: Annotated[
-        str | None, typer.Option("--json", metavar="FILE", help="Write every single time to a JSON file too.")
+        str | None,
+        typer.Option(
+            "--json",
+            callback=options.named,
+            metavar="FILE",
+            help="Write every single time to a JSON file too.",
+        ),
     ] = None,
 ) -> None:
     """Measure speed: training, mixing and evaluation against a plain loop in the same run, the overhead, and a round of

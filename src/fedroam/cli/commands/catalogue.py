@@ -14,6 +14,7 @@ from rich.table import Table
 from fedroam.cli import options
 from fedroam.cli.console import out, say
 from fedroam.errors import InputError, unknown
+from fedroam.writing import write_aside
 
 
 def init(
@@ -26,8 +27,12 @@ def init(
     name = path.stem if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", path.stem) else "experiment"
     text = starter(name)
     try:
-        with path.open("x", encoding="utf-8") as handle:
-            handle.write(text)
+        path.open("x").close()  # the name is ours: what appears there meanwhile is not overwritten
+        try:
+            write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+        except OSError:
+            path.unlink()
+            raise
     except FileExistsError:
         raise InputError(f"{file}: exists already and is left as it is; choose another name") from None
     except OSError as error:

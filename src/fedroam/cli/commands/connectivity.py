@@ -11,8 +11,8 @@ import typer
 
 from fedroam.cli import options
 from fedroam.cli.commands.connectivity_tables import plain, print_patterns, print_windows
-from fedroam.cli.console import say, tell, writing
-from fedroam.errors import InputError
+from fedroam.cli.console import note, say, tell, writing
+from fedroam.errors import InputError, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,10 @@ def connectivity(
         ),
     ] = False,
     folder: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Write tables (CSV) and figures there.")
+        str | None,
+        typer.Option(
+            "--out", callback=options.named, metavar="DIR", help="Write tables (CSV) and figures there."
+        ),
     ] = None,
     debug: options.Debug = False,
 ) -> None:
@@ -151,16 +154,16 @@ def _worlds(
             yield _World(str(run.status["variant"]), int(run.status["seed"]), recorded_experiment(run), run)
         return
     resolved = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
-    for note in resolved.notes:
-        say(f"note: {note}")
+    for line in resolved.notes:
+        note(line)
     for row in resolved.refused:
-        tell(f"refused: {_title(row.keys)}, seed {row.seed}: {row.reason}")
+        tell(one_line(f"refused: {_title(row.keys)}, seed {row.seed}: {row.reason}"))
     known: dict[str, str] = {}
     for planned in resolved.runs:
         name = _title(planned.keys)
         twin = known.setdefault(planned.experiment.digest, name)
         if twin != name:  # static clients and a number of mobile ones, for instance
-            say(f"note: {name}, seed {planned.experiment.seed}: the same world as {twin}, left out")
+            note(f"{name}, seed {planned.experiment.seed}: the same world as {twin}, left out")
             continue
         yield _World(_title(planned.keys), planned.experiment.seed, planned.experiment, None)
 
@@ -251,11 +254,12 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
 
 def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any]) -> None:
     from fedroam.analysis.figures.drawing import save
+    from fedroam.recording import write_csv
 
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, table in tables.items():
-            table.to_csv(folder / f"{name}.csv", index=False)
+            write_csv(folder / f"{name}.csv", table)
         for name, figure in figures.items():
             save(figure, folder, name)
     say(f"written: {folder}")

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, note, out, say, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,13 @@ def info(
     assignments: options.Assignments = None,
     use: options.Use = None,
     folder: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="Where the bubble chart and the full table go.")
+        str,
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the bubble chart and the full table go.",
+        ),
     ] = ".",
     debug: options.Debug = False,
 ) -> None:
@@ -39,12 +45,13 @@ def info(
     from fedroam.planning import plan as make_plan
 
     plan = make_plan(source, assignments=assignments or (), use=use or ())
-    for note in plan.notes:
-        say(f"note: {note}")
+    for line in plan.notes:
+        note(line)
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.holdings import holdings_figure
     from fedroam.data.label_skew import client_table, describe_split
+    from fedroam.recording import write_csv
     from fedroam.scene import deal
 
     for variant, planned in _different(plan).items():
@@ -61,7 +68,7 @@ def info(
         home = Path(folder)
         with writing(home):
             home.mkdir(parents=True, exist_ok=True)
-            table.to_csv(home / f"{name}.csv", index=False)
+            write_csv(home / f"{name}.csv", table)
             paths = save(holdings_figure(counts, dataset.class_names, title), home, name)
         say(f"chart: {', '.join(str(path) for path in paths)}")
         say(f"table: {home / name}.csv")
@@ -72,7 +79,11 @@ def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A public data set, e.g. mnist.")],
     root: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Where to put it: DIR/NAME. (default: the user's cache folder)"),
+        typer.Option(
+            callback=options.named,
+            metavar="DIR",
+            help="Where to put it: DIR/NAME. (default: the user's cache folder)",
+        ),
     ] = None,
     debug: options.Debug = False,
 ) -> None:
@@ -100,9 +111,9 @@ def _different(plan: Plan) -> dict[str, PlannedRun]:
 def _print(table: pd.DataFrame) -> None:
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for name in table.columns:
-        shown.add_column(str(name), justify="right")
+        shown.add_column(cell(name), justify="right")
     for row in table.head(SHOWN).itertuples(index=False):
-        shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else str(value) for value in row))
+        shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else cell(value) for value in row))
     out().print(shown)
     if len(table) > SHOWN:
         say(f"... and {len(table) - SHOWN} more clients")

@@ -13,7 +13,7 @@ from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
-from fedroam.errors import unknown
+from fedroam.errors import one_line, unknown
 
 if TYPE_CHECKING:
     from fedroam.cli.commands.study_runs import StudyRuns
@@ -46,7 +46,12 @@ def reproduce(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where all of it goes. (default: studies/PAPER/SCALE)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where all of it goes. (default: studies/PAPER/SCALE)",
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
@@ -109,7 +114,7 @@ def reproduce(
     _judge(work, items)
     if failed:
         for line in by_reason(failed):
-            tell(f"failed: {line}")
+            tell(one_line(f"failed: {line}"))
         tell(f"error: {len(failed)} runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,8 +22,11 @@ if TYPE_CHECKING:
 def compare(
     folders: options.Runs,
     last: Annotated[
-        int, typer.Option(metavar="K", help="Evaluated rounds, counted from the end, whose mean is shown.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            metavar="K", help="Evaluated rounds, counted from the end, whose mean is shown. (default: 5)"
+        ),
+    ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -33,7 +35,8 @@ def compare(
         ),
     ] = None,
     csv: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write the table to a CSV file too.")
+        str | None,
+        typer.Option(callback=options.named, metavar="FILE", help="Write the table to a CSV file too."),
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -43,13 +46,13 @@ def compare(
         ),
     ] = None,
     statistic: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help="With --by: final, best, mean, mean_model, energy, wasted, last:K, or rounds_to, energy_to, bytes_to "
-            "and :PERCENT.",
+            "and :PERCENT. (default: final)",
         ),
-    ] = "final",
+    ] = None,
     reach: Annotated[
         float | None,
         typer.Option(metavar="X", help="With --by: the smallest value of KEY whose statistic reaches X."),
@@ -60,15 +63,20 @@ def compare(
 
     Of a sweep, --by KEY compares the values of a varied setting, paired by seed.
     """
+    apart = {"--last": last, "--threshold": threshold} if by else {"--statistic": statistic, "--reach": reach}
+    for option, given in apart.items():
+        if given is not None:
+            raise InputError(f"{option} {given}: allowed {'without' if by else 'with'} --by only")
     if by:
-        _compare_by(folders, by, statistic, reach, csv)
+        _compare_by(folders, by, statistic or "final", reach, csv)
         return
     from fedroam.analysis import compare_runs, print_comparison
+    from fedroam.recording import write_named_csv
 
-    comparison = compare_runs(_open(folders), last=last, threshold=threshold)
+    comparison = compare_runs(_open(folders), last=5 if last is None else last, threshold=threshold)
     if csv is not None:
         with writing(csv):
-            comparison.table.to_csv(csv, index=False)
+            write_named_csv(Path(csv), comparison.table)
     print_comparison(comparison, out())
     if csv is not None:
         say(f"table: {csv}")
@@ -80,6 +88,7 @@ def report(
         str | None,
         typer.Option(
             "--out",
+            callback=options.named,
             metavar="DIR",
             help="Where report.html goes. (default: the run folder, or report/ here if several are given)",
         ),
@@ -144,12 +153,15 @@ def _compare_by(
     from fedroam.analysis.figures.error_bars import key_text
     from fedroam.analysis.formatting import number
     from fedroam.analysis.report.marginals import marginal, marginal_table, reaching
+    from fedroam.recording import write_named_csv
     from fedroam.study.measures import measure
 
     if len(folders) != 1:
         raise InputError(f"--by: allowed is one sweep folder, found {len(folders)} folders")
     if len(set(by)) < len(by):
         raise InputError(f"--by {by[-1]}: given twice")
+    if reach is not None and not math.isfinite(reach):
+        raise InputError(f"--reach {reach:g}: allowed is a finite number")
     chosen = measure(statistic)
     points = _points_of(folders[0])
     grouped = marginal(points, by, chosen.number)
@@ -158,7 +170,7 @@ def _compare_by(
     unit = "points" if chosen.unit == "%" else chosen.unit
     heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({chosen.unit})"]
     for k, head in enumerate([*heads, f"Difference to first ({unit})", "95 % interval", "p"]):
-        grid.add_column(escape(head), justify="left" if k < len(by) else "right")
+        grid.add_column(cell(head), justify="left" if k < len(by) else "right")
     for row in table.to_dict("records"):
         gap = number(row["difference"], row["difference_error"], sign=True)
         ends = [number(row[name], sign=True) for name in ("low", "high")]
@@ -166,7 +178,7 @@ def _compare_by(
         p = f"{row['p']:.2g}" if math.isfinite(row["p"]) else "–"
         mean = "never in some seed" if _never(grouped.groups, row, by) else number(row["mean"], row["error"])
         texts = [*(key_text(row[name]) for name in by), str(row["seeds"]), mean, gap, between, p]
-        grid.add_row(*(escape(text) for text in texts))
+        grid.add_row(*(cell(text) for text in texts))
     console = out()
     console.print(grid)
     remarks = [
@@ -181,12 +193,12 @@ def _compare_by(
             f"{lacking} of {len(points)} rows of the sweep are not finished; seeds that lack one are left out."
         )
     for line in remarks:
-        console.print(escape(line), style="dim")
+        console.print(cell(line), style="dim")
     if reach is not None:
         say(f"{chosen.name} of {reach:g} {chosen.unit}: {reaching(grouped, reach).words()}")
     if csv is not None:
         with writing(csv):
-            table.to_csv(csv, index=False)
+            write_named_csv(Path(csv), table)
         say(f"table: {csv}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import note, out, say, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
 from fedroam.errors import FedroamError, InputError
@@ -26,7 +26,12 @@ def run(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the runs go. (default: runs/NAME-DIGEST)",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
@@ -41,6 +46,8 @@ def run(
 ) -> None:
     """Run an experiment: every variant and seed, then a table and a report.
 
+    An experiment file is a program: it can load Python code. Run a stranger's only after reading it.
+
     Finished runs are reused; an unfinished one needs --resume or --fresh.
 
     Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
@@ -51,8 +58,8 @@ def run(
         raise InputError("--resume and --fresh: allowed is one of the two")
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
     plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
-    for note in plan.notes:
-        say(f"note: {note}")
+    for line in plan.notes:
+        note(line)
 
     from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
-from rich.text import Text
 from typer.core import TyperCommand
 from typing_extensions import override
 
 from fedroam.cli import options
-from fedroam.cli.console import FAILED, out, say, tell
+from fedroam.cli.console import FAILED, cell, note, out, say, tell
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
+from fedroam.errors import one_line
 
 if TYPE_CHECKING:
     from fedroam.planning import SweepPlan
@@ -57,7 +57,12 @@ def sweep(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
+        typer.Option(
+            "--out",
+            callback=options.named,
+            metavar="DIR",
+            help="Where the sweep goes. (default: sweeps/NAME-DIGEST)",
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
@@ -88,6 +93,8 @@ def sweep(
 ) -> None:
     """Run an experiment for every combination of settings and seed, several at a time.
 
+    An experiment file is a program: it can load Python code. Run a stranger's only after reading it.
+
     What varies comes from --over and from the file ([sweep.grid], [sweep.zip], [variants.NAME]). The same command
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
@@ -96,10 +103,10 @@ def sweep(
     from fedroam.sweep import run_sweep
 
     plan = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
-    for note in plan.notes:
-        say(f"note: {note}")
+    for line in plan.notes:
+        note(line)
     for row in plan.refused:
-        tell(f"refused: {_title(row.keys, row.seed)}: {row.reason}")
+        tell(one_line(f"refused: {_title(row.keys, row.seed)}: {row.reason}"))
     root = Path(folder) if folder is not None else plan.folder
     if dry_run:
         _dry_run(plan, root, workers, fresh, retry_failed)
@@ -141,7 +148,7 @@ def _conclude(sweep: Sweep) -> None:
     _print([*sweep.varied, "seed", "state", *measured], rows)
     failed = {row.digest or _title(row.keys, row.seed): row for row in sweep.failed}
     for line in by_reason((_title(row.keys, row.seed), row.reason) for row in failed.values()):
-        say(f"failed: {line}")
+        say(one_line(f"failed: {line}"))
     say(f"sweep: {sweep.folder}")
     if failed:
         tell(f"error: {len(failed)} of the runs failed; after mending what is wrong: --retry-failed")
@@ -151,9 +158,9 @@ def _conclude(sweep: Sweep) -> None:
 def _print(headings: list[str], rows: list[list[Any]]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for heading in headings:
-        table.add_column(heading)
+        table.add_column(cell(heading))
     for row in rows[:SHOWN]:
-        table.add_row(*(Text(str(value)) for value in row))
+        table.add_row(*(cell(value) for value in row))
     out().print(table)
     if len(rows) > SHOWN:
         say(f"... and {len(rows) - SHOWN} more")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, writing
+from fedroam.cli.console import cell, out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -155,14 +155,15 @@ def import_file(
 @app.command("info")
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace made by `fedroam trace import`.")],
-    folder: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the figures go.")] = ".",
+    folder: Annotated[
+        str, typer.Option("--out", callback=options.named, metavar="DIR", help="Where the figures go.")
+    ] = ".",
     debug: options.Debug = False,
 ) -> None:
     """Tell what is in a trace: devices, fixes, span, gaps, speeds, devices per hour, as a table and as figures.
 
     Writes trace-devices, trace-places, trace-gaps and trace-speeds as .png and .svg.
     """
-    from rich.markup import escape
     from rich.table import Table
 
     from fedroam.analysis.figures.drawing import save
@@ -176,7 +177,7 @@ def info(
     table.add_column()
     table.add_column(justify="right")
     for what, value in describe_trace(trace, measured):
-        table.add_row(escape(what), escape(value))
+        table.add_row(cell(what), cell(value))
     out().print(table)
     for line in _remarks(trace):
         say(line)

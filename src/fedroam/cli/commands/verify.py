@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fedroam.cli import options
-from fedroam.cli.console import one_line, say, tell
-from fedroam.errors import InputError
+from fedroam.cli.console import say, tell
+from fedroam.errors import InputError, one_line
 
 
 def verify(folders: options.Runs, debug: options.Debug = False) -> None:

@@ -46,7 +46,10 @@ DOWNLOADS: dict[str, tuple[Download, ...]] = {
         },
     ),
     "fashion_mnist": _files(
-        ("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",),
+        (
+            "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+            "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",
+        ),
         {
             "train-images-idx3-ubyte.gz": "md5:8d4fb7e6c68d591d4c3dfef9ec88bf0d",
             "train-labels-idx1-ubyte.gz": "md5:25c81989df183df01b3e8a0aad5dffbe",

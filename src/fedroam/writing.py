@@ -1,0 +1,45 @@
+"""Writing files so that a kill or a full disk at any moment leaves the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from fedroam.errors import InputError
+
+
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
+
+    The file aside has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in
+    the folder is written through; it ends in `.tmp`, and is deleted where writing fails. A link at `path` is
+    refused: InputError.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        write(aside)
+        with aside.open("rb+") as handle:
+            os.fsync(handle.fileno())
+        aside.replace(path)
+    except Exception as error:
+        aside.unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
+        if isinstance(error, OSError) and error.filename == str(aside):
+            error.filename = str(path)  # the one that whoever reads the message knows
+        raise
+
+
+def write_named(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill the file that the user named, as `write_aside` does.
+
+    The user may name what fedroam would not of itself: a link is followed, a pipe or a device is written to.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        write(path)
+    else:
+        write_aside(target, write)

@@ -1,0 +1,39 @@
+"""Messages: one line, of bounded length, that a terminal shows and does not obey."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from fedroam.errors import MESSAGE, FedroamError, InputError, one_line, visible
+
+HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202etxt.exe\u2066\ud800\x7f"
+
+
+def test_a_long_message_keeps_both_ends() -> None:
+    text = str(InputError(f"own.csv, row 3: {'9' * 10_000_000}, allowed is 0 to 9"))
+    assert len(text) == MESSAGE
+    assert text.startswith("own.csv, row 3: 99")
+    assert text.endswith("99, allowed is 0 to 9")
+    assert "9…9" in text
+
+
+def test_what_a_terminal_would_obey_is_written_out() -> None:
+    text = one_line(f"unknown key {HOSTILE}!")
+    assert text.isprintable()
+    assert text.encode()
+    assert text == r"unknown key \x1b[2J\x1b]0;owned\x07 \x9b31m\u202etxt.exe\u2066\ud800\x7f!"
+    assert len(one_line("\x1b" * 10_000)) == MESSAGE
+
+
+def test_what_is_printable_stays_as_it_is() -> None:
+    for text in ("Zürich  0.5 ± 0.1 → 学 🚲", "a\\x1b", "x" * MESSAGE, ""):
+        assert one_line(text) == visible(text) == text
+    assert visible("a\n\tb") == "a\n\tb"
+    assert one_line(" a\n  b\r\nc\td ") == "a b c d"
+
+
+@pytest.mark.parametrize("cls", [FedroamError, InputError])
+def test_an_error_crosses_processes(cls: type[FedroamError]) -> None:
+    assert str(pickle.loads(pickle.dumps(cls(HOSTILE)))) == one_line(HOSTILE)
