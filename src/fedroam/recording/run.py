@@ -12,9 +12,10 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
 from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
-from fedroam.recording.schema import Environment, Settings, Status, World, checked_facts, checked_table
+from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
 
 # New ones at the end: a checkpoint counts their rows in this order.
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
