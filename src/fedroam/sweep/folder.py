@@ -26,7 +26,7 @@ PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written 
 
 class _Row(Facts):
     keys: dict[str, str | int | float | bool | None]
-    seed: int = Field(ge=0)
+    seed: int  # as it was asked for; of a refused combination it may be any
     digest: str = Field(pattern=r"^([0-9a-f]{64})?$")  # it names a folder
     reason: str = ""
 
