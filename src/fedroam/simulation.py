@@ -55,6 +55,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     following = State(t, done.models, mobility, done.state, activity, after, sent, account)
     clients = np.array([job.client for job in given.jobs], dtype=np.int64)
     stepped = ~np.isnan(losses)
-    for k in np.flatnonzero(~stepped).tolist():  # no number: of a model that exploded, or of a client without a batch
+    # A loss that is no number is that of a model that exploded, or of a client without a batch.
+    for k in np.flatnonzero(~stepped).tolist():
         stepped[k] = next(given.jobs[k].positions(scene.task), None) is not None
     return following, RoundResult(done.meeting, np.unique(clients), losses, stepped, done.facts)

@@ -18,7 +18,7 @@ from fedroam.components import ROOMS, Part
 SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
-    "errors", "writing", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
+    "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
     "mobility", "traces", "access_points", "contacts", "mixing", "learning", "federation", "cost", "recording", "parts",
     "scene", "state", "measurement", "simulation", "runner", "bench", "analysis", "study", "papers", "sweep", "cli",
     "__main__",

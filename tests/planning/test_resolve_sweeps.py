@@ -18,6 +18,7 @@ from fedroam.planning import label, sweep_plan
 from fedroam.planning.axes import parse_over
 from fedroam.scene import prepare
 from fedroam.simulation import begin
+from support.bounded import bounded
 from support.sweeps import settings
 
 
@@ -264,3 +265,37 @@ def test_seeds_are_paired() -> None:
             assert equal(variants[0], other)
     for a, b in zip(found[0][0], found[1][0], strict=True):  # and another seed changes each of them
         assert not equal(a, b)
+
+
+def test_values_beyond_the_limit_are_counted_before_anything_is_made_of_them() -> None:
+    code = """
+from fedroam.errors import InputError
+from fedroam.planning.axes import parse_over, read_axes
+many = ",".join(map(str, range(1, 200_001)))
+for text in (f"rounds={many}", f"device={many},x y", "device=" + "[" * 120_000 + ",x y", "device=" + "{" * 100_000):
+    try:
+        print(len(parse_over(text)[1]))
+    except InputError as error:
+        print(str(error)[:60])
+print(len(parse_over("rounds=" + ",".join(map(str, range(1, 100_001))))[1]))
+"""
+    told = bounded(code).splitlines()
+    assert told[0] == "--over rounds: 200000 values; allowed are up to 100000"
+    assert told[1] == "--over device: 200001 values; allowed are up to 100000"
+    assert told[-1] == "100000"
+
+
+@pytest.mark.parametrize(
+    ("over", "value"),
+    [("rounds", "9" * 4_400), ("model.hidden", "[" * 3_000), ("rounds", "1,x y," + "9" * 4_400)],
+    ids=["digits", "levels", "words"],
+)
+def test_values_beyond_all_bounds(over: str, value: str) -> None:
+    with pytest.raises(InputError, match=f"--over {over}: .*(beyond 64 bits|too deep)"):
+        parse_over(f"{over}={value}")
+
+
+def test_the_runs_of_a_plan_are_counted_before_they_are_made() -> None:
+    many = ",".join(map(str, range(1, 20_001)))
+    with pytest.raises(InputError, match=r"200000000 runs .*20000 combination.*10000 seed.*up to 100000"):
+        sweep_plan(settings(), over=[f"rounds={many}"], seeds=10_000)

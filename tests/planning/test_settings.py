@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.planning.settings import nest, overlay, parse_assignment
+from fedroam.planning.settings import INTEGER, NESTING, nest, overlay, parse_assignment, read_settings
 
 
 @pytest.mark.parametrize(
@@ -69,3 +70,40 @@ def test_a_change_of_kind_keeps_what_both_kinds_know_and_says_what_is_dropped() 
     assert (
         overlay(below, {"mobility": {"kind": "unheard"}}, notes)["mobility"]["mobile"] == 2
     )  # refused later
+
+
+HOSTILE = [
+    ("[" * 3_000, "nested too deep, allowed are 32 levels"),
+    ("[" * 3_000 + "]" * 3_000, "nested too deep, allowed are 32 levels"),
+    ("{a=" * 3_000, "nested too deep, allowed are 32 levels"),
+    ("[" * (NESTING + 1) + "]" * (NESTING + 1), "nested too deep, allowed are 32 levels"),
+    ("9" * 4_400, "an integer beyond 64 bits"),
+    ("0x" + "f" * 10_000, "an integer beyond 64 bits"),
+    (str(INTEGER), "an integer beyond 64 bits"),
+    (f"{{a = [1, {-INTEGER - 1}]}}", "an integer beyond 64 bits"),
+]
+
+
+@pytest.mark.parametrize(("value", "told"), HOSTILE, ids=range(len(HOSTILE)))
+def test_settings_beyond_all_bounds(value: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(f"a = {value}\n")
+    with pytest.raises(InputError, match=f"own.toml: .*{told}"):
+        read_settings(tmp_path / "own.toml")
+    with pytest.raises(InputError, match=f"--set model.hidden: .*{told}"):
+        parse_assignment(f"model.hidden={value}")
+
+
+@pytest.mark.parametrize("text", ["a." * 5_000 + "b = 1", f"[{'.'.join('a' * 5_000)}]"], ids=["key", "table"])
+def test_dotted_keys_are_levels_too(text: str, tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(text)
+    with pytest.raises(InputError, match=r"own.toml: .*nested too deep"):
+        read_settings(tmp_path / "own.toml")
+    with pytest.raises(InputError, match=r"--set: a key of 5001 parts; allowed are 32"):
+        parse_assignment("a." * 5_000 + "b=1")
+
+
+def test_settings_up_to_the_bounds(tmp_path: Path) -> None:
+    text = "[" * (NESTING - 1) + f"{INTEGER - 1}, {-INTEGER}" + "]" * (NESTING - 1)
+    (tmp_path / "own.toml").write_text(f"a = {text}\n")
+    settings, _ = read_settings(tmp_path / "own.toml")
+    assert parse_assignment(f"a={text}") == (["a"], settings["a"])

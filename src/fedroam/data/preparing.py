@@ -54,7 +54,7 @@ def column_statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def one_hot(values: np.ndarray, vocabulary: Sequence[str]) -> np.ndarray:
     """float32 [n, words]: 1 in the column of each value; a value outside the vocabulary is all zeros."""
-    words = np.asarray(vocabulary)
+    words = np.asarray(vocabulary, dtype=object)  # texts of one width would all be as wide as the longest
     order = np.argsort(words)
     at = np.searchsorted(words[order], values).clip(max=len(words) - 1)
     columns = order[at]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +15,11 @@ from typing import Any
 from fedroam.components import FAMILIES
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
-from fedroam.planning.settings import parse_value
+from fedroam.planning.settings import BeyondLimits, parse_toml, parse_value
 
 Combination = dict[str, Any]
-MOST = 100_000  # combinations of one sweep: more than anybody runs, few enough to list
+_CLOSED_BY = {"[": "]", "{": "}", '"': '"', "'": "'"}
+MOST = 100_000  # runs of one sweep, and so combinations: more than anybody runs, few enough to list
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,12 @@ class Axes:
     def names(self) -> tuple[str, ...]:
         """The dotted names, the zipped ones first, in the order in which they were given."""
         return (*self.zipped, *self.grid)
+
+    @property
+    def size(self) -> int:
+        """The number of combinations."""
+        rows = max((len(values) for values in self.zipped.values()), default=1)
+        return rows * math.prod(len(values) for values in self.grid.values())
 
     def combinations(self) -> list[Combination]:
         """Every combination, the last name of the grid varying fastest."""
@@ -76,12 +85,10 @@ def read_axes(section: Any, over: Iterable[str]) -> Axes:
         for whole in (*grid, *zipped):
             if rest and whole == family:
                 raise InputError(f"sweep: {family} is replaced whole, so {name} cannot vary on its own")
-    size = max([len(v) for v in zipped.values()] or [1])
-    for values in grid.values():
-        size *= len(values)
-    if size > MOST:
-        raise InputError(f"sweep: {size} combinations; allowed are up to {MOST}")
-    return Axes(grid, zipped)
+    axes = Axes(grid, zipped)
+    if axes.size > MOST:
+        raise InputError(f"sweep: {axes.size} combinations; allowed are up to {MOST}")
+    return axes
 
 
 def _section(section: Any, where: str) -> dict[str, tuple[Any, ...]]:
@@ -106,15 +113,34 @@ def parse_over(text: str) -> tuple[str, tuple[Any, ...]]:
     if not equals or not values.strip():
         raise InputError(f"--over {text}: allowed is key=value,value,..., e.g. --over mobility.mobile=3,5")
     try:
-        found = tomllib.loads(f"values = [{values}]")["values"]
-    except tomllib.TOMLDecodeError:
-        found = [parse_value(piece) for piece in _pieces(values)]
+        try:
+            found = parse_toml(f"values = [{values}]")["values"]
+        except tomllib.TOMLDecodeError:
+            found = [parse_value(piece) for piece in _pieces(values)]
+    except BeyondLimits as error:
+        raise InputError(f"--over {name}: {error}") from None
     return name, _checked(name, found, f"--over {name}", distinct=True)
 
 
 def _pieces(text: str) -> list[str]:
-    """Text cut at its commas, but not within brackets or quotes."""
-    return re.findall(r"(?:\[[^\]]*\]|\{[^}]*\}|\"[^\"]*\"|'[^']*'|[^,])+|(?<=,)(?=,|$)", text)
+    """Text cut at its commas, but not within brackets or quotes; one that is never closed is a character as any."""
+    pieces, start, at = [], 0, 0
+    unclosed: set[str] = (
+        set()
+    )  # what closes them is not to be found any more: looked for once, not at each of them
+    while at < len(text):
+        closing = _CLOSED_BY.get(text[at], "")
+        if closing and closing not in unclosed:
+            there = text.find(closing, at + 1)
+            if there < 0:
+                unclosed.add(closing)
+            else:
+                at = there
+        elif text[at] == ",":
+            pieces.append(text[start:at])
+            start = at + 1
+        at += 1
+    return [*pieces, text[start:]]
 
 
 def _checked(name: str, values: Any, where: str, *, distinct: bool) -> tuple[Any, ...]:
@@ -131,12 +157,14 @@ def _checked(name: str, values: Any, where: str, *, distinct: bool) -> tuple[Any
         raise InputError(f"{where}: allowed is a setting (rounds), a part (mobility) or PART.KEY")
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
         raise InputError(f"{where} = {values!r}: allowed is a list of at least one value")
+    if len(values) > MOST:
+        raise InputError(f"{where}: {len(values)} values; allowed are up to {MOST}")
     if any(value == "" for value in values):
         raise InputError(f"{where}: an empty value; allowed is value,value,...")
     if dot and rest == "kind" and not all(isinstance(value, str) for value in values):
         raise InputError(f"{where} = {list(values)!r}: allowed are names of kinds")
-    labels = [label(value) for value in values]
-    twice = next((text for text in labels if labels.count(text) > 1), None)
+    counts = Counter(label(value) for value in values)
+    twice = next((text for text, count in counts.items() if count > 1), None)
     if distinct and twice is not None:
         raise InputError(f"{where}: the value {twice} stands there twice")
     return tuple(values)

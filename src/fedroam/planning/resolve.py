@@ -20,7 +20,7 @@ from fedroam.components import FAMILIES, kinds
 from fedroam.components import use as load
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
-from fedroam.planning.axes import Axes, Combination, label, read_axes
+from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
 from fedroam.planning.own_parts import files_of
 from fedroam.planning.plans import OWN_NAMES, Plan, PlannedRun, Refused, SweepPlan, SweepRun
 from fedroam.planning.settings import (
@@ -123,6 +123,12 @@ def _resolve(
         count = seeds if seeds is not None else count
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 10_000:
             raise InputError(f"seeds = {count!r}: allowed is a whole number from 1 to 10000")
+        wanted = max(len(variants), 1) * axes.size * count
+        if wanted > MOST:
+            raise InputError(
+                f"{wanted} runs ({max(len(variants), 1)} variant(s), {axes.size} combination(s), {count} seed(s)); "
+                f"allowed are up to {MOST}"
+            )
         variants = {
             variant: _over_variant(assigned, variant, changes, settings, notes)
             for variant, changes in variants.items()

@@ -13,6 +13,10 @@ from fedroam.components import FAMILIES, Part, kinds
 from fedroam.errors import InputError, unknown
 
 Settings = dict[str, Any]
+NESTING = (
+    32  # levels of tables and lists in an experiment file: whatever walks through settings may call itself
+)
+INTEGER = 2**63  # TOML's integers are below it
 
 
 def named_experiments() -> dict[str, Path]:
@@ -31,11 +35,48 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
             raise unknown("experiment", str(source), named)
         raise InputError(f"{source}: no such experiment file (named experiments: {', '.join(named)})")
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8")), str(source)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: not valid TOML: {error}") from None
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{source}: cannot be read: {error}") from None
+    try:
+        return parse_toml(text), str(source)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: not valid TOML: {error}") from None
+    except BeyondLimits as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+class BeyondLimits(ValueError):
+    """TOML that is nested deeper, or holds a larger integer, than any setting needs."""
+
+
+def parse_toml(text: str) -> Settings:
+    """The tables of a TOML text, nested no deeper than `NESTING`, integers of 64 bits.
+
+    Raises TOMLDecodeError where it is no TOML, and `BeyondLimits`; both are ValueErrors.
+    """
+    deep = BeyondLimits(f"tables and lists are nested too deep, allowed are {NESTING} levels")
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        raise deep from None
+    except ValueError as error:  # Python's own limit to the digits of an integer
+        raise BeyondLimits(f"an integer beyond 64 bits ({error})") from None
+    level: list[Any] = [found]
+    for _ in range(NESTING + 1):
+        if any(isinstance(value, int) and not -INTEGER <= value < INTEGER for value in level):
+            raise BeyondLimits("an integer beyond 64 bits, which TOML does not allow")
+        inner = (value.values() if isinstance(value, dict) else value for value in level if _holds(value))
+        level = [value for values in inner for value in values]
+    if level:
+        raise deep
+    return found
+
+
+def _holds(value: Any) -> bool:
+    return isinstance(value, dict | list)
 
 
 def _is_file(path: Path) -> bool:
@@ -47,9 +88,9 @@ def _is_file(path: Path) -> bool:
 
 
 def parse_value(text: str) -> Any:
-    """A value of the command line, read as TOML; a bare word is a string."""
+    """A value of the command line, read as TOML; a bare word is a string. Raises `BeyondLimits`."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return parse_toml(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text.strip()
 
@@ -60,7 +101,12 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
     keys = [part.strip() for part in name.split(".")]
     if not equals or not all(re.fullmatch(r"[A-Za-z0-9_-]+", part) for part in keys):
         raise InputError(f"--set {text}: allowed is key=value, e.g. --set mobility.mobile=3")
-    return keys, parse_value(value)
+    if len(keys) > NESTING:
+        raise InputError(f"--set: a key of {len(keys)} parts; allowed are {NESTING}")
+    try:
+        return keys, parse_value(value)
+    except BeyondLimits as error:
+        raise InputError(f"--set {'.'.join(keys)}: {error}") from None
 
 
 def nest(keys: Sequence[str], value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,10 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.facts import checked_facts
+from fedroam.planning.settings import parse_toml
 from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
-from fedroam.recording.schema import Environment, Settings, Status, World, checked_facts, checked_table
+from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
 
 # New ones at the end: a checkpoint counts their rows in this order.
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
@@ -60,10 +61,10 @@ class Run:
         """The resolved experiment as plain values."""
         path = self.folder / "experiment.toml"
         try:
-            settings = tomllib.loads(path.read_text(encoding="utf-8"))
+            settings = parse_toml(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, ValueError) as error:
             raise InputError(f"{path}: damaged: {error}") from None
         checked_facts(settings, Settings, path)
         return settings

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, field_validator
 
 from fedroam.errors import InputError
+from fedroam.facts import Facts
 
 
-class _Facts(BaseModel):
-    """A JSON object; keys that it does not name are left alone: later versions may write more."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
-
-
-class _File(_Facts):
+class _File(Facts):
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class Status(_Facts):
+class Status(Facts):
     """`run.json`."""
 
     format: Literal[1]
@@ -53,7 +47,7 @@ class Status(_Facts):
 Place = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-class World(_Facts):
+class World(Facts):
     """`world.json`."""
 
     bounds: list[float] = Field(min_length=4, max_length=4)
@@ -67,7 +61,7 @@ class World(_Facts):
     distance_std: float | None = None
 
 
-class Environment(_Facts):
+class Environment(Facts):
     """`environment.json`."""
 
     packages: dict[str, str] = {}
@@ -75,7 +69,7 @@ class Environment(_Facts):
     files: dict[str, dict[str, Any]] = {}
 
 
-class Settings(_Facts):
+class Settings(Facts):
     """`experiment.toml`: what analysis reads of every experiment. Sections are parts, each with its kind."""
 
     name: str
@@ -83,22 +77,6 @@ class Settings(_Facts):
     clients: int = Field(ge=1)
     rounds: int = Field(ge=0)
     evaluate_every: int = Field(ge=1)
-
-
-def checked_facts(value: Mapping[str, Any], schema: type[_Facts], path: Path) -> None:
-    """Raise InputError, one line with file and key, where a value does not fit its schema."""
-    try:
-        schema.model_validate(value)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        key = ".".join(str(step) for step in problem["loc"])
-        found = repr(problem["input"])
-        found = found if len(found) <= 60 else f"{found[:57]}..."
-        said = problem["msg"].removeprefix("Value error, ")
-        missing = problem["type"] == "missing"
-        raise InputError(
-            f"{path}: damaged: {key} is missing" if missing else f"{path}: damaged: {key} = {found}: {said}"
-        ) from None
 
 
 # The columns that readers rely on, with the kinds of numpy's types that they may have: i, u, f are numbers.

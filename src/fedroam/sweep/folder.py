@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pydantic import Field
 
 from fedroam.errors import InputError
+from fedroam.facts import Facts, checked_facts
 from fedroam.planning import SweepPlan
 from fedroam.recording import Run, open_run, read_json, write_json
 
@@ -20,6 +22,27 @@ RUNS = "runs"
 # Columns of whole numbers, also where some run has none yet.
 _WHOLE = ("round", "rounds", "diverged_at", "isolated", "active", "bytes", "bytes_up", "bytes_down")
 PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written at once
+
+
+class _Row(Facts):
+    keys: dict[str, str | int | float | bool | None]
+    seed: int  # as it was asked for; of a refused combination it may be any
+    digest: str = Field(pattern=r"^([0-9a-f]{64})?$")  # it names a folder
+    reason: str = ""
+
+
+class _Record(Facts):
+    state: str = ""
+    reason: str = ""
+
+
+class _Asked(Facts):
+    """`sweep.json`."""
+
+    name: str
+    varied: list[str]
+    runs: list[_Row]
+    records: dict[str, _Record]
 
 
 def run_folder(root: Path, digest: str) -> Path:
@@ -109,8 +132,8 @@ class Sweep:
         for row in self.info["runs"]:
             digest = row["digest"]
             if digest not in opened:
-                opened[digest] = self._state(digest) if digest else ("failed", row["reason"], None)
-            state, reason, run = opened[digest] if digest else ("failed", row["reason"], None)
+                opened[digest] = self._state(digest) if digest else ("failed", "", None)
+            state, reason, run = opened[digest] if digest else ("failed", str(row.get("reason", "")), None)
             rows.append(SweptRun(row["keys"], row["seed"], digest, state, reason, run))
         return tuple(rows)
 
@@ -204,4 +227,5 @@ def open_sweep(folder: str | Path) -> Sweep:
         raise InputError(f"{folder}: no sweep here ({FILE} is missing); fedroam sweep makes one")
     if sweep.info.get("format") != 1 or not sweep.info.keys() >= {"name", "varied", "runs", "records"}:
         raise InputError(f"{sweep.folder / FILE}: damaged, or written by another version of fedroam")
+    checked_facts(sweep.info, _Asked, sweep.folder / FILE)
     return sweep

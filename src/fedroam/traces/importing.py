@@ -126,7 +126,7 @@ def import_trace(
     venue: np.ndarray | None = None
     venues: tuple[str, ...] = ()
     if "venue" in source.columns:
-        codes, words = pd.factorize(source.columns["venue"][rows].astype(str))
+        codes, words = pd.factorize(source.columns["venue"][rows])
         venue, venues = codes.astype(np.int32), tuple(str(word) for word in words)
     facts: dict[str, Any] = {
         "source": source.title,

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedroam.data.sources.tables import read_header, read_table
+from fedroam.data.sources.tables import read_header, read_table, texts_of
 from fedroam.errors import InputError, unknown
 
 # What columns are usually called, in lower case; `columns` of `read_source` says it where this does not.
@@ -193,6 +193,7 @@ def _parquet_header(file: Path) -> list[str]:
 def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str, np.ndarray]:
     try:
         table = pq.read_table(file, columns=[*numbers, *words])
+        table.validate(full=True)  # texts that are no UTF-8 among it
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{file}: damaged ({str(error).splitlines()[0]})") from None
     if not table.num_rows:
@@ -219,7 +220,7 @@ def _read_parquet(file: Path, numbers: list[str], words: list[str]) -> dict[str,
                     raise InputError(f"{file}, row {row}, column {name!r}: not a finite number")
             found[name] = values
         elif name in words and not pa.types.is_nested(kind):
-            texts = np.char.strip(np.array(column.cast(pa.string()).to_pylist(), dtype=str))
+            texts = texts_of(column.cast(pa.string()))
             if (texts == "").any():
                 raise InputError(
                     f"{file}, row {int(np.flatnonzero(texts == '')[0]) + 1}, column {name!r}: empty"

@@ -88,7 +88,13 @@ def _calendar(
                 f"{where(0)}, column {column!r}: times carry a zone, so --timezone {timezone} has no meaning"
             )
         times = _parsed(parts[0] + pd.Series(zones, index=parts.index), column, where, row)
-    since: pd.Series = (times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+    epoch = pd.Timestamp(0, tz="UTC")
+    try:
+        passed = times - epoch
+    except pd.errors.OutOfBoundsDatetime:
+        # Nanoseconds end in 2262, and logs write 9999-12-31 for what has no end.
+        passed = times.dt.as_unit("us") - epoch.as_unit("us")
+    since: pd.Series = passed / pd.Timedelta(seconds=1)
     return since.to_numpy(np.float64, na_value=np.nan)
 
 

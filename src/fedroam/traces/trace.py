@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import Field
 
 from fedroam.errors import InputError
+from fedroam.facts import Facts, checked_facts
 from fedroam.writing import write_named
 
 KEY = b"fedroam.trace"  # of the file's schema metadata
@@ -21,6 +23,20 @@ UNIX = "1970-01-01T00:00:00Z"
 HOW = (
     "fedroam trace import SOURCE TARGET makes a trace from CSV, Parquet, SUMO, ns-2, BonnMotion, The ONE, GPX"
 )
+
+
+class _Origin(Facts):
+    """What a trace's metadata must say (see `Trace.facts`)."""
+
+    source: str
+    sha256: str
+    epoch: str | None
+    projection: str | None
+    origin: list[float] | None = Field(min_length=2, max_length=2)
+    rows: int
+    dropped: dict[str, int]
+    source_format: str | None = None
+    notes: list[str] = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +127,7 @@ def read_trace(path: str | Path) -> Trace:
         raise InputError(f"{path}: {'a folder' if file.is_dir() else 'no such file'}, wanted is a trace")
     try:
         table = pq.read_table(file)
+        table.validate(full=True)  # texts that are no UTF-8 among it
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise InputError(f"{path}: not a trace, or damaged ({reason}); {HOW}") from None
@@ -119,10 +136,13 @@ def read_trace(path: str | Path) -> Trace:
         raise InputError(f"{path}: a Parquet file, but not a trace; {HOW}")
     try:
         facts = json.loads(held)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise InputError(f"{path}: damaged, its metadata is not JSON") from None
+    if not isinstance(facts, dict):
+        raise InputError(f"{path}: damaged, its metadata is no JSON object")
     if facts.get("format") != FORMAT:
         raise InputError(f"{path}: trace format {facts.get('format')!r}, allowed is {FORMAT}")
+    checked_facts(facts, _Origin, file)
     for name in ("device", "time", "x", "y"):
         if name not in table.column_names:
             raise InputError(f"{path}: damaged, lacks the column {name!r}")

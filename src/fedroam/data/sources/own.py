@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as member
@@ -13,6 +13,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
+import numpy.lib.format as npy
 from pydantic import PrivateAttr
 from typing_extensions import override
 
@@ -24,6 +25,10 @@ from fedroam.data.sources.places import find_file
 from fedroam.errors import InputError
 
 _COLUMN = "column_"
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+DEFLATED = (
+    1100  # a byte of deflate never unpacks to more (1032, says zlib): whoever declares more has made it up
+)
 
 
 @dataclass(frozen=True)
@@ -158,22 +163,46 @@ def _read_npz(file: Path) -> dict[str, Any]:
     arrays: dict[str, Any] = {"columns": {}}
     try:
         with zipfile.ZipFile(file) as archive:
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-        with np.load(file, allow_pickle=False) as content:
-            for key in names:
+            for member in archive.infolist():
+                key = member.filename.removesuffix(".npy")
                 if key.startswith(_COLUMN):
-                    arrays["columns"][key.removeprefix(_COLUMN)] = content[key]
+                    arrays["columns"][key.removeprefix(_COLUMN)] = _array(file, archive, member, key)
                 elif key in ("x_train", "y_train", "x_test", "y_test", "class_names"):
-                    arrays[key] = content[key]
+                    arrays[key] = _array(file, archive, member, key)
                 else:
                     raise InputError(f"{file}: holds an array {key!r}, allowed are {ALLOWED}")
-    except ValueError as error:
-        if "allow_pickle" not in str(error):
-            raise InputError(f"{file}: damaged .npz file ({error})") from None
-        raise InputError(
-            f"{file}: {key} holds Python objects, which would have to be unpickled: save plain numbers or "
-            "fixed-length texts instead"
-        ) from None
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-        raise InputError(f"{file}: not an .npz file of numpy.savez, or damaged ({error})") from None
+    except InputError:
+        raise
+    except MemoryError:
+        raise InputError(f"{file}: does not fit into the memory of this machine") from None
+    except Exception as error:  # zipfile, its decompressors and numpy raise a dozen kinds for damaged files
+        told = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"{file}: not an .npz file of numpy.savez, or damaged ({told})") from None
     return arrays
+
+
+def _array(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: str) -> np.ndarray:
+    """One array of the archive, whose size is compared with what is there before memory is asked for."""
+    with archive.open(member) as content:
+        version = npy.read_magic(content)
+        if (
+            version not in _HEADERS
+        ):  # the third is for names of fields beyond Latin-1, and there are no fields here
+            raise InputError(
+                f"{file}: {key} has the .npy format {version}, allowed are {(1, 0)} and {(2, 0)}"
+            )
+        shape, _, dtype = _HEADERS[version](content)
+        if dtype.hasobject:
+            raise InputError(
+                f"{file}: {key} holds Python objects, which would have to be unpickled: save plain numbers or "
+                "fixed-length texts instead"
+            )
+        wanted, there = math.prod(shape) * dtype.itemsize, member.file_size - content.tell()
+    if wanted != there or min(shape, default=0) < 0 or there > DEFLATED * (member.compress_size + 1):
+        raise InputError(
+            f"{file}: damaged: {key} of shape {shape} and {dtype} takes {wanted} bytes, the file holds {there} "
+            f"of it, packed into {member.compress_size}"
+        )
+    with archive.open(member) as content:
+        array: np.ndarray = npy.read_array(content, allow_pickle=False)
+    return array

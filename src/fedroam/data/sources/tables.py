@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from io import BufferedReader
 from pathlib import Path
 
@@ -17,6 +17,12 @@ import pyarrow.csv as arrow_csv
 
 from fedroam.errors import InputError, unknown
 
+# Half a gigabyte of nothing packs into half a megabyte: whoever skips blank lines must stop somewhere. No file that
+# anybody wrote on purpose holds so many in a row.
+BLANK_LINES = 1_000_000
+# Characters of one line, which is held whole. BonnMotion keeps a node's whole way in one: this is about two million
+# corners.
+LONGEST_LINE = 1 << 26
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -28,11 +34,13 @@ def read_header(path: Path, separator: str = ",") -> list[str]:
 def _header(path: Path, separator: str) -> tuple[int, list[str]]:
     """The header and the number of its line."""
     for line, cells in _rows(path, separator):
+        before: set[str] = set()
         for at, name in enumerate(cells):
             if not name:
                 raise InputError(f"{path}, line {line}: column {at + 1} has no name")
-            if name in cells[:at]:
+            if name in before:
                 raise InputError(f"{path}, line {line}: column {name!r} appears twice")
+            before.add(name)
         return line, cells
     raise InputError(f"{path}: empty, wanted is a header line and rows")
 
@@ -42,13 +50,14 @@ def read_table(
 ) -> dict[str, np.ndarray]:
     """Columns of a CSV file with a header line, packed with gzip or not, UTF-8 with or without mark.
 
-    `numbers` come as float64 [rows], all finite; `words` as arrays of text [rows], none empty; columns not
+    `numbers` come as float64 [rows], all finite; `words` as arrays of text objects [rows], none empty; columns not
     named are not looked at, though every row must have as many cells as the header. Raises InputError with
     file, line and column for a hole, for what is not a finite number, and for a ragged row.
     """
     line, header = _header(path, separator)
+    known = frozenset(header)
     for name in (*numbers, *words):
-        if name not in header:
+        if name not in known:
             raise unknown(f"column of {path}", name, header)
     types = {**dict.fromkeys(numbers, pa.float64()), **dict.fromkeys(words, pa.string())}
     try:
@@ -73,13 +82,22 @@ def read_table(
         if not np.isfinite(columns[name]).all():
             raise _complaint(path, header, numbers, words, separator, "a value is not finite")
     for name in words:
-        # One object per distinct value instead of one per row, so that long tables stay small.
-        encoded = table.column(name).combine_chunks().dictionary_encode()
-        distinct = np.array([value.strip() for value in encoded.dictionary.to_pylist()], dtype=str)
-        if (distinct == "").any():
+        columns[name] = texts_of(table.column(name))
+        if (columns[name] == "").any():
             raise _complaint(path, header, numbers, words, separator, "a value is empty")
-        columns[name] = distinct[encoded.indices.to_numpy()]
     return columns
+
+
+def texts_of(column: pa.ChunkedArray) -> np.ndarray:
+    """A column of texts without blanks around them, as an array of objects [rows].
+
+    One object for each distinct value, so that long tables stay small, and none wider than it is: an array of texts
+    of one width would give every row the room of the longest.
+    """
+    encoded = column.combine_chunks().dictionary_encode()
+    distinct = np.array([value.strip() for value in encoded.dictionary.to_pylist()], dtype=object)
+    texts: np.ndarray = distinct[encoded.indices.to_numpy()]
+    return texts
 
 
 def unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
@@ -93,14 +111,35 @@ def _packed(path: Path) -> bool:
         return raw.read(2) == b"\x1f\x8b"
 
 
+def raw_lines(path: Path, newline: str | None = None) -> Iterator[str]:
+    """The lines of a text (UTF-8, gzip or not), each with its end; newline: as of `open`.
+
+    Raises InputError for a line that is too long, and where too many are blank in a row; what cannot be decoded or
+    unpacked raises as it does for `io.TextIOWrapper`.
+    """
+    blank = number = 0
+    with unpacked(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline=newline) as text:
+        while line := text.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise InputError(
+                    f"{path}, line {number}: longer than {LONGEST_LINE} characters, which are allowed"
+                )
+            blank = blank + 1 if line.isspace() else 0
+            if blank > BLANK_LINES:
+                raise InputError(
+                    f"{path}, line {number}: more than {BLANK_LINES} blank lines in a row, which are allowed"
+                )
+            yield line
+
+
 def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Line number (of the row's last line) and stripped cells of every row that is not blank."""
     try:
-        with unpacked(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
-            reader = csv.reader(text, delimiter=separator)
-            for cells in reader:
-                if cells:
-                    yield reader.line_num, [cell.strip() for cell in cells]
+        reader = csv.reader(raw_lines(path, newline=""), delimiter=separator)
+        for cells in reader:
+            if cells:
+                yield reader.line_num, [cell.strip() for cell in cells]
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     except csv.Error as error:
@@ -112,12 +151,13 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
 def _complaint(
     path: Path,
     header: list[str],
-    numbers: Sequence[str],
-    words: Sequence[str],
+    numbers: Collection[str],
+    words: Collection[str],
     separator: str,
     otherwise: str,
 ) -> InputError:
     """What is wrong with a table that the fast reader refused, found by a slow walk through its rows."""
+    numbers, words = frozenset(numbers), frozenset(words)
     try:
         for row, (line, cells) in enumerate(_rows(path, separator)):
             if row == 0:

@@ -34,7 +34,11 @@ def walk(
             "need and which may be harmful; remove it"
         )
 
+    begun = False
+
     def started(name: str, attributes: dict[str, str]) -> None:
+        nonlocal begun
+        begun = True
         start(name.rpartition(":")[2], attributes, parser.CurrentLineNumber)
 
     parser.StartDoctypeDeclHandler = declared
@@ -54,6 +58,13 @@ def walk(
     except expat.ExpatError as error:
         reason = expat.errors.messages[error.code]
         raise InputError(f"{path}, line {error.lineno}: not XML, or damaged or cut off ({reason})") from None
+    except (LookupError, ValueError) as error:  # of Python's own table of encodings, which expat asks
+        if begun:
+            raise
+        raise InputError(
+            f"{path}, line 1: its encoding cannot be read ({error}); allowed are UTF-8, UTF-16 and encodings of one "
+            "byte a character"
+        ) from None
     except DAMAGE as error:
         line = parser.CurrentLineNumber
         raise InputError(f"{path}, after line {line}: {UNREADABLE} ({error})") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import zlib
 from array import array
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedroam.data.sources.tables import unpacked
+from fedroam.data.sources.tables import raw_lines
 from fedroam.errors import InputError
 from fedroam.traces.source import Source
 
@@ -41,11 +40,10 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """
     number = 0
     try:
-        with unpacked(path) as file, io.TextIOWrapper(file, encoding="utf-8-sig") as text:
-            for number, line in enumerate(text, 1):
-                stripped = line.strip()
-                if stripped:
-                    yield number, stripped
+        for number, line in enumerate(raw_lines(path), 1):
+            stripped = line.strip()
+            if stripped:
+                yield number, stripped
     except UnicodeDecodeError as error:
         raise InputError(f"{path}, after line {number}: not UTF-8 text ({error.reason})") from None
     except DAMAGE as error:

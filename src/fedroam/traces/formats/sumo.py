@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,5 +111,10 @@ def _seconds(text: str, where: str) -> float:
     clock = _CLOCK.fullmatch(text)
     if clock is None:
         return number(text, where, "time", 0.0)
-    days, hours, minutes, rest = clock.groups("0")
-    return ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + float(rest)
+    days, hours, minutes, rest = map(
+        float, clock.groups("0")
+    )  # of any number of digits; too many are infinite
+    seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    if not math.isfinite(seconds):
+        raise InputError(f"{where}: time has {len(text)} digits, wanted is a finite number of days or hours")
+    return seconds

@@ -1,0 +1,69 @@
+"""Tables that are made to cost time or memory: told of, or read, within the bounds of an ordinary file."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedroam.data.sources import tables
+from fedroam.data.sources.tables import read_table
+from fedroam.errors import InputError
+from support.bounded import bounded
+
+WIDE = 60_000
+
+
+def test_many_columns_take_time_in_proportion(tmp_path: Path) -> None:
+    names = [f"c{k}" for k in range(WIDE)]
+    rows = [",".join(["1"] * WIDE), ",".join(["1"] * (WIDE - 1) + ["x"])]
+    (tmp_path / "wide.csv").write_text("\n".join([",".join(names), *rows]))
+    code = """
+import sys
+from pathlib import Path
+from fedroam.data.sources.tables import read_header, read_table
+from fedroam.errors import InputError
+names = read_header(Path(sys.argv[1]))
+try:
+    read_table(Path(sys.argv[1]), names, ())
+except InputError as error:
+    print(len(names), error)
+"""
+    told = bounded(code, str(tmp_path / "wide.csv"))
+    assert told.startswith(f"{WIDE} ")
+    assert f"line 3, column 'c{WIDE - 1}': found 'x'" in told
+
+
+def test_one_long_cell_does_not_widen_every_row(tmp_path: Path) -> None:
+    rows = 100_000  # as texts of one width they would take 44.7 GiB
+    (tmp_path / "cell.csv").write_text("word,n\n" + "z" * 120_000 + ",1\n" + "a,1\n" * rows)
+    words = read_table(tmp_path / "cell.csv", ["n"], ["word"])["word"]
+    assert (len(words), len(words[0])) == (rows + 1, 120_000)
+    assert words.nbytes == 8 * (rows + 1)
+    assert set(words[1:]) == {"a"}
+
+
+def test_blank_lines_that_do_not_end_are_refused(tmp_path: Path) -> None:
+    for head in (b"", b"a\n1\nx\n"):
+        with gzip.open(tmp_path / "blank.csv", "wb") as file:
+            file.write(head + b"\n" * (tables.BLANK_LINES + 1))
+        with pytest.raises(InputError, match=r"blank.csv.*more than 1000000 blank lines in a row"):
+            list(tables.raw_lines(tmp_path / "blank.csv"))
+        with pytest.raises(InputError, match=r"blank.csv"):
+            read_table(tmp_path / "blank.csv", ["a"], ())
+
+
+def test_blank_lines_within_the_limit_mean_nothing(tmp_path: Path) -> None:
+    (tmp_path / "blank.csv").write_bytes(b"\n" * 100_000 + b"a\n" + b"\n" * 100_000 + b"1\n")
+    np.testing.assert_array_equal(read_table(tmp_path / "blank.csv", ["a"], ())["a"], [1.0])
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "LONGEST_LINE", 100)
+    (tmp_path / "long.csv").write_bytes(b"a\n" + b" " * 101)
+    with pytest.raises(InputError, match=r"long.csv, line 2: longer than 100 characters"):
+        list(tables.raw_lines(tmp_path / "long.csv"))
+    (tmp_path / "fits.csv").write_bytes(b"a\n" + b" " * 99 + b"\n")
+    assert len(list(tables.raw_lines(tmp_path / "fits.csv"))) == 2
