@@ -403,11 +403,7 @@ def _read_all(found: Run) -> None:
     """All that a run folder tells, and what analyses make of it."""
     _ = found.settings, found.environment, found.world, found.partition, found.name, found.done
     for name in TABLES:
-        try:
-            getattr(found, name)
-        except InputError:
-            if name not in ("positions", "contacts"):
-                raise
+        getattr(found, name)
     recorded_experiment(found)
     compare_runs([found])
 
