@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-narrow lint types check docs bench clean
+.PHONY: demo test test-narrow attack lint types check docs bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
@@ -20,6 +20,15 @@ test-narrow: $(VENV)/.dev  ## the tests of learning as processors with narrower 
 	  FEDROAM_VECTOR=8 $(NARROW)
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
 	  FEDROAM_VECTOR=4 $(NARROW)
+
+# Cases of damage over all readers, then runs killed and resumed; 1 where anything is found. About an hour on two cores.
+CASES ?= 50000
+KILLS ?= 200
+SEED ?= 0
+
+attack: $(VENV)/.dev  ## damage what is read, tens of thousands of times, and kill runs of every kind
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack --cases $(CASES) --seed $(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kill_and_resume.py --kinds all --kills $(KILLS) --seed $(SEED)
 
 lint: $(VENV)/.dev  ## style and format
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
     python benchmarks/kill_and_resume.py            # 20 kills
     python benchmarks/kill_and_resume.py --kills 3 --rounds 20
+    python benchmarks/kill_and_resume.py --kinds all --kills 200    # of every federation, and of sweeps, in turn
 
 Every file of the folders must be equal byte for byte; of `rounds.parquet` every column but the wall clock's must
 be equal bit for bit. Prints one line a kill; the exit code is 1 where anything differs.
@@ -18,16 +19,45 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from fedroam.components import kinds
+from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
+from fedroam.planning import sweep_plan
 from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE, read_json
 from fedroam.runner import run
+from fedroam.sweep import run_sweep
+
+SWEEP = "sweep"  # two runs with two workers, who notice that the process that is killed has gone
+DEFAULT = "decentralized"
+GLOBAL = {"hierarchical", "hierfavg", "macfl", "mohawk"}  # with a cloud, that averages every k2 rounds
 
 
-def experiment(rounds: int) -> Experiment:
+def kinds_to_kill(asked: list[str]) -> list[str]:
+    """The federations that are meant, and sweeps."""
+    return [*kinds("federation"), SWEEP] if asked == ["all"] else asked
+
+
+def experiment(rounds: int, kind: str = DEFAULT) -> Experiment:
     """Ten clients that learn digits on a grid; checkpoints and evaluations at different rounds."""
+    if kind != DEFAULT:
+        return Experiment(
+            name="kill-and-resume",
+            clients=6,
+            rounds=rounds,
+            evaluate_every=2,
+            checkpoint_every=3,
+            validation_share=0.2,
+            data={"kind": "digits", "test_share": 0.5},
+            model={"kind": "mlp", "hidden": [8]},
+            training={"kind": "sgd", "lr": 0.05, "batch_size": 16, "steps": 3},
+            mobility={"kind": "random", "grid": 4, "mobile": 3},
+            access_points={"kind": "grid", "columns": 2, "rows": 2},
+            federation={"kind": kind, **({"k2": 2} if kind in GLOBAL else {})},
+        )
     return Experiment(
         name="kill-and-resume",
         clients=10,
@@ -42,9 +72,14 @@ def experiment(rounds: int) -> Experiment:
     )
 
 
-def child(folder: str, rounds: int) -> None:
+def child(folder: str, rounds: int, kind: str) -> None:
     """Run or resume; a process of its own."""
-    run(experiment(rounds), folder)
+    if kind == SWEEP:
+        swept = {**experiment(rounds, "fedavg").settings(), "sweep": {"grid": {"training.lr": [0.05, 0.1]}}}
+        if not run_sweep(sweep_plan(swept), folder, workers=2).done:
+            raise SystemExit(1)
+    else:
+        run(experiment(rounds, kind), folder)
 
 
 def files(folder: Path) -> dict[str, Path]:
@@ -58,6 +93,12 @@ def files(folder: Path) -> dict[str, Path]:
 
 def differences(one: Path, other: Path) -> list[str]:
     """What differs between two run folders that should be equal."""
+    if (one / "sweep.json").exists():
+        return [
+            f"{path.name}: {line}"
+            for path in sorted((one / "runs").iterdir())
+            for line in differences(path, other / "runs" / path.name)
+        ]
     here, there = files(one), files(other)
     found = [f"only in one: {name}" for name in sorted(here.keys() ^ there.keys())]
     for name in sorted(here.keys() & there.keys()):
@@ -94,11 +135,45 @@ def reached(folder: Path) -> str:
     return f"{status['state']}, newest checkpoint {newest.removeprefix('round-').lstrip('0') or '0'}"
 
 
-def start(context: Any, folder: Path, rounds: int) -> Any:
+def start(context: Any, folder: Path, rounds: int, kind: str) -> Any:
     """A child process at work on a folder."""
-    process = context.Process(target=child, args=(str(folder), rounds))
+    process = context.Process(target=child, args=(str(folder), rounds, kind))
     process.start()
     return process
+
+
+def kill(context: Any, kind: str, kills: int, rounds: int, moments: np.random.Generator, home: Path) -> int:
+    """Kill runs of a kind and resume them; how many came out different. Raises FedroamError where none can run."""
+    whole, failed = home / "whole", 0
+    start(context, home / "warm", 1, kind).join()  # the server imports
+    begin = time.perf_counter()
+    uninterrupted = start(context, whole, rounds, kind)
+    uninterrupted.join()
+    took = time.perf_counter() - begin
+    if uninterrupted.exitcode:
+        raise FedroamError(f"{kind}: the uninterrupted run failed")
+    print(f"{kind}, uninterrupted: {took:.2f} s, {rounds} rounds, {len(files(whole))} files")
+    print(f"{'kill':>4}  {'after':>7}  {'state when killed':<40}  result")
+    killed, trial = 0, 0
+    while killed < kills:
+        folder, after = home / f"killed-{trial}", float(moments.uniform(0, took))
+        trial += 1
+        process = start(context, folder, rounds, kind)
+        process.join(after)
+        process.kill()
+        process.join()
+        if process.exitcode == 0:  # it had finished: another moment
+            took = min(took, after)
+            continue
+        killed += 1
+        state = reached(folder)
+        resumed = start(context, folder, rounds, kind)
+        resumed.join()
+        problems = differences(whole, folder) if resumed.exitcode == 0 else ["the resumed run failed"]
+        failed += bool(problems)
+        print(f"{killed:>4}  {after:>5.2f} s  {state:<40}  {'; '.join(problems) or 'equal'}", flush=True)
+        shutil.rmtree(folder)
+    return failed
 
 
 def main() -> int:
@@ -107,47 +182,29 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20, help="how many runs are killed (default 20)")
     parser.add_argument("--rounds", type=int, default=40, help="rounds of each run (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills (default 0)")
+    parser.add_argument(
+        "--kinds", nargs="+", default=[DEFAULT], help="federations, sweep, or all (default decentralized)"
+    )
     options = parser.parse_args()
     # Children are forked from a server that has imported fedroam and nothing else, so that they start at once.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation"]
+        ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation", "fedroam.sweep"]
     )
     moments = stream(options.seed, "kills")
-    failed = 0
-    with tempfile.TemporaryDirectory(prefix="fedroam-kill-") as scratch:
-        whole = Path(scratch) / "whole"
-        warm = start(context, Path(scratch) / "warm", options.rounds)  # the server imports
-        warm.join()
-        begin = time.perf_counter()
-        uninterrupted = start(context, whole, options.rounds)
-        uninterrupted.join()
-        took = time.perf_counter() - begin
-        if warm.exitcode or uninterrupted.exitcode:
-            print("the uninterrupted run failed")
-            return 1
-        print(f"uninterrupted: {took:.2f} s, {options.rounds} rounds, {len(files(whole))} files")
-        print(f"{'kill':>4}  {'after':>7}  {'state when killed':<40}  result")
-        killed, trial = 0, 0
-        while killed < options.kills:
-            folder, after = Path(scratch) / f"killed-{trial}", float(moments.uniform(0, took))
-            trial += 1
-            process = start(context, folder, options.rounds)
-            process.join(after)
-            process.kill()
-            process.join()
-            if process.exitcode == 0:  # it had finished: another moment
-                took = min(took, after)
-                continue
-            killed += 1
-            state = reached(folder)
-            resumed = start(context, folder, options.rounds)
-            resumed.join()
-            problems = differences(whole, folder) if resumed.exitcode == 0 else ["the resumed run failed"]
-            failed += bool(problems)
-            print(f"{killed:>4}  {after:>5.2f} s  {state:<40}  {'; '.join(problems) or 'equal'}", flush=True)
-            shutil.rmtree(folder)
-    print(f"{options.kills - failed} of {options.kills} resumed runs equal the uninterrupted one")
+    chosen, failed, done = kinds_to_kill(options.kinds), 0, 0
+    for k, kind in enumerate(chosen):
+        kills = options.kills // len(chosen) + (k < options.kills % len(chosen))
+        if not kills:
+            continue
+        with tempfile.TemporaryDirectory(prefix="fedroam-kill-") as scratch:
+            try:
+                failed += kill(context, kind, kills, options.rounds, moments, Path(scratch))
+            except FedroamError as error:
+                print(error)
+                return 1
+        done += kills
+    print(f"{done - failed} of {done} resumed runs equal the uninterrupted one")
     return 1 if failed else 0
 
 

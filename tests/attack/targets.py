@@ -1,0 +1,616 @@
+"""What is attacked: every reader of fedroam with small valid files, made here and nowhere kept, that it accepts."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import io
+import json
+import os
+import struct
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tomli_w
+import torch
+from safetensors.numpy import save as save_tensors
+
+from attack import mutations
+from attack.mutations import TEXT, Mutation, in_json, in_npz, in_parquet, in_tensors
+from fedroam.analysis import compare_runs
+from fedroam.components import build
+from fedroam.data.dataset import Dataset
+from fedroam.data.sources.mnist import read_idx
+from fedroam.errors import InputError
+from fedroam.interrupts import Interrupted
+from fedroam.models.network import Network
+from fedroam.models.weights import load_weights
+from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
+from fedroam.recording import checkpoint, damage, open_run, recorded_experiment
+from fedroam.recording.run import TABLES, Run
+from fedroam.runner import run
+from fedroam.scene import prepare
+from fedroam.simulation import play_round
+from fedroam.state import State
+from fedroam.sweep import messages, open_sweep, run_sweep
+from fedroam.traces import Trace, import_trace, read_trace, write_trace
+from fedroam.traces.log import read_log
+from support.commands import TINY
+from support.run_folders import of_before_there_was_a_manifest
+from support.sweeps import settings as small_sweep
+from support.tiny import EXAMPLES, tiny
+
+
+class Silent(Exception):
+    """What was read is not what was written, or no number at all, and nobody said so."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader. samples: makes the valid contents that are damaged (the same each time it is called); enter: reads
+    the content that it is given, in an empty folder of its own, raising whatever comes; ways: mutations that suit the
+    format, beside those of bytes.
+    """
+
+    samples: Callable[[], Sequence[bytes]]
+    enter: Callable[[Path, bytes], None]
+    ways: tuple[Mutation, ...] = ()
+
+    def content(self, draws: np.random.Generator) -> bytes:
+        """The content of a case."""
+        samples = self.samples()
+        data = samples[int(draws.integers(0, len(samples)))]
+        return mutations.mutate(draws, data, self.ways, samples)
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target(
+    name: str, samples: Callable[[], Sequence[bytes]], ways: tuple[Mutation, ...] = ()
+) -> Callable[[Callable[[Path, bytes], None]], Callable[[Path, bytes], None]]:
+    """Put a reader among `TARGETS`."""
+
+    def add(enter: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
+        TARGETS[name] = Target(functools.cache(samples), enter, ways)
+        return enter
+
+    return add
+
+
+def _texts(*texts: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: [text.encode() for text in texts]
+
+
+def _put(folder: Path, name: str, data: bytes) -> Path:
+    path = folder / name
+    path.write_bytes(data)
+    return path
+
+
+# Settings
+
+FILE = (
+    TINY
+    + 'contacts = { kind = "radius", radius = 1.5 }\nmixing = "metropolis"\n'
+    + 'access_points = { kind = "grid", columns = 2, rows = 2 }\n'
+)
+VARIANTS = FILE + 'seeds = 2\n[variants.static]\nmobility.kind = "static"\n[variants.random]\nseed = 3\n'
+SWEEP = FILE + "[sweep.grid]\n" + '"training.lr" = [0.1, 0.2]\n"mobility.mobile" = [0, 2]\n'
+CLOUD = FILE.replace("mixing", "#") + 'federation = { kind = "hierarchical", k2 = 2 }\nradio = "lte_wifi"\n'
+
+
+def _repeatable(made: Plan | SweepPlan) -> None:
+    """What an experiment's settings say when written down is the same experiment."""
+    for planned in made.runs[:2]:
+        written = planned.experiment.toml()
+        if type(planned.experiment)(**tomllib.loads(written)).digest != planned.experiment.digest:
+            raise Silent("an experiment written down and read again is another experiment")
+
+
+@target("experiment file", _texts(FILE, VARIANTS, CLOUD), TEXT)
+def _experiment_file(folder: Path, data: bytes) -> None:
+    _repeatable(plan(_put(folder, "case.toml", data)))
+
+
+@target("sweep file", _texts(SWEEP), TEXT)
+def _sweep_file(folder: Path, data: bytes) -> None:
+    _repeatable(sweep_plan(_put(folder, "case.toml", data)))
+
+
+SETS = (
+    "clients=4", "seed=1", "name=other", "rounds=3", "mobility.mobile=1", "mobility={kind='random',mobile=2}",
+    "training.lr=0.5", "training.batch_size=4", "model={kind='mlp',hidden=[4]}", "contacts.radius=2.5",
+    "federation={kind='hierarchical',k2=2}", "engine='cpu'", "device=cpu", "partition={kind='dirichlet',alpha=1}",
+    "access_points={kind='grid',columns=3,rows=1}", "mobility={kind='random',grid=4,max_step=2}",
+)  # fmt: skip
+
+
+def _argument(data: bytes) -> str:
+    """What a shell may hand over: no NUL, and bytes that are no UTF-8 as Python takes them in."""
+    return data.replace(b"\0", b"").decode("utf-8", "surrogateescape")
+
+
+@target("--set", _texts(*SETS), TEXT)
+def _set(folder: Path, data: bytes) -> None:
+    _repeatable(plan(_put(folder, "tiny.toml", FILE.encode()), assignments=[_argument(data)]))
+
+
+@target("--set, and the scene prepared", _texts(*SETS), TEXT)
+def _scene(folder: Path, data: bytes) -> None:
+    made = plan(_put(folder, "tiny.toml", FILE.encode()), assignments=[_argument(data)])
+    prepare(made.runs[0].experiment).learner.close()
+
+
+@target("--over", _texts("training.lr=0.1,0.2", "mobility.kind=static,random", "clients=3,4,5"), TEXT)
+def _over(folder: Path, data: bytes) -> None:
+    _repeatable(sweep_plan(_put(folder, "tiny.toml", FILE.encode()), over=[_argument(data)]))
+
+
+# Data
+
+
+def _sound_data(dataset: Dataset) -> None:
+    for part in (dataset.x_train, dataset.x_test):
+        if not np.isfinite(part).all():
+            raise Silent("samples that are no finite numbers were accepted")
+
+
+def _tables() -> list[bytes]:
+    rows = [f"{i * 0.5},{-i},{'ab'[i % 2]},{i % 3}" for i in range(24)]
+    text = "\n".join(["a,b,kind,label", *rows]) + "\n"
+    return [text.encode(), text.replace("\n", "\r\n").encode(), gzip.compress(text.encode(), mtime=0)]
+
+
+@target("csv data", _tables, TEXT)
+def _csv(folder: Path, data: bytes) -> None:
+    path = _put(folder, "case.csv", data)
+    _sound_data(build("data", {"kind": "csv", "path": str(path), "categorical": ["kind"]}).load())  # type: ignore[attr-defined]
+
+
+def _arrays() -> list[bytes]:
+    x, y = np.arange(96, dtype=np.float32).reshape(24, 4), np.arange(24) % 3
+    found = []
+    for save in (np.savez, np.savez_compressed):
+        target = io.BytesIO()
+        save(target, x_train=x, y_train=y, x_test=x[:6], y_test=y[:6], column_writer=y // 2)
+        found.append(target.getvalue())
+    return found
+
+
+@target("npz data", _arrays, (in_npz,))
+def _npz(folder: Path, data: bytes) -> None:
+    path = _put(folder, "case.npz", data)
+    _sound_data(build("data", {"kind": "arrays", "path": str(path)}).load())  # type: ignore[attr-defined]
+
+
+def _idx() -> list[bytes]:
+    data = bytes([0, 0, 8, 3]) + struct.pack(">3I", 4, 3, 2) + bytes(range(24))
+    return [data, gzip.compress(data, mtime=0)]
+
+
+@target("idx images", _idx)
+def _idx_images(folder: Path, data: bytes) -> None:
+    read_idx(_put(folder, "train-images-idx3-ubyte", data), 3)
+
+
+def _network() -> Network:
+    """A network with the names that files of weights have."""
+    made = torch.nn.Module()
+    made.extractor = torch.nn.Module()
+    made.extractor.conv1 = torch.nn.Conv2d(3, 4, 3, bias=False)
+    made.extractor.bn1 = torch.nn.BatchNorm2d(4)
+    made.head = torch.nn.Linear(4, 2)
+    return made  # type: ignore[return-value]  # what is asked of it here is all there
+
+
+def _weights() -> list[bytes]:
+    state = {
+        "conv1.weight": np.full((4, 3, 3, 3), 0.5, np.float32),
+        "bn1.weight": np.ones(4, np.float32),
+        "bn1.bias": np.zeros(4, np.float32),
+        "bn1.running_mean": np.zeros(4, np.float32),
+        "bn1.running_var": np.ones(4, np.float32),
+        "bn1.num_batches_tracked": np.array(3, np.int64),
+        "fc.weight": np.full((2, 4), 0.25, np.float32),
+        "fc.bias": np.zeros(2, np.float32),
+    }
+    doubled = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in state.items()}
+    return [bytes(save_tensors(state)), bytes(save_tensors(doubled))]
+
+
+@target("weights", _weights, (in_tensors,))
+def _load_weights(folder: Path, data: bytes) -> None:
+    network = _network()
+    load_weights(network, _put(folder, "case.safetensors", data), "model")
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in network.state_dict().values()):
+        raise Silent("weights that are no finite numbers were accepted")
+
+
+@target("places of access points", _texts("x,y\n0.5,0.5\n3.5,0.5\n2.0,3.0\n"), TEXT)
+def _places(folder: Path, data: bytes) -> None:
+    part = build("access_points", {"kind": "file", "path": str(_put(folder, "case.csv", data))})
+    points = part.places(build("mobility", {"kind": "random", "grid": 4}), 0)  # type: ignore[attr-defined]
+    if not np.isfinite(points).all():
+        raise Silent("places that are no finite numbers were accepted")
+
+
+# Traces
+
+
+def _sound_trace(trace: Trace, folder: Path) -> None:
+    """A trace has finite numbers in order, and is the same when written and read again."""
+    if not (np.isfinite(trace.time).all() and np.isfinite(trace.point).all()):
+        raise Silent("times or places that are no finite numbers were accepted")
+    again = read_trace(write_trace(trace, folder / "again.parquet"))
+    same = (
+        again.names == trace.names
+        and again.venues == trace.venues
+        and np.array_equal(again.time, trace.time)
+        and np.array_equal(again.point, trace.point)
+    )
+    if not same:
+        raise Silent("a trace written and read again is another trace")
+
+
+CHECK_INS = "user,time,lat,lon,venue\n" + "".join(
+    f"{'ab'[k // 5]},2012-04-0{1 + k % 5}T0{k % 9}:00:00Z,40.{700 + k},-73.{900 + k},cafe {k % 3}\n"
+    for k in range(10)
+)
+METRIC = "device,time,x,y\n" + "".join(f"{k // 5},{60 * k},{k * 1.5},{-k}\n" for k in range(10))
+SUMO = """<?xml version="1.0" encoding="UTF-8"?>
+<fcd-export>
+    <timestep time="0.00"><vehicle id="a" x="200" y="-10" angle="90.00" type="car" speed="10.00"/>
+        <person id="p" x="0" y="0"/></timestep>
+    <timestep time="00:00:01.50"><vehicle id="a" x="205" y="-10"/><container id="c" x="1" y="1"/></timestep>
+    <timestep time="3.00"><vehicle id="b" x="7.5" y="1e1"/></timestep>
+</fcd-export>
+"""
+NS2 = """# nodes: 4, max x: 500.00, max y: 500.00
+$node_(0) set X_ 0.0
+$node_(0) set Y_ 0.0
+$node_(1) set X_ 50
+$node_(1) set Y_ 60;# where it stays
+$ns_ at 2.0 "$node_(0) setdest 100.0 0.0 10.0"
+$ns_ at 7.0 "$node_(0) setdest 50.0 40.0 4.0"
+"""
+BONNMOTION = "0.0 0 0 10.0 30 40 15 30 40 20 30 90\n4 1 1 8 5 1\n"
+ONE = "0 100 0.0 500 -10 10 0 0\n# comment\n0 p1 0 -10\n0 7 500 10\n50.5 p1 100 10\n100 7 0 0\n"
+GPX = """<?xml version="1.0"?>
+<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">
+  <trk><name>Ann &amp; Bo</name><trkseg>
+    <trkpt lat="44.5" lon="11.3"><ele>5</ele><time>2020-05-01T08:00:00Z</time></trkpt>
+    <trkpt lat="44.501" lon="11.3"><time>2020-05-01T08:00:10.5Z</time></trkpt>
+  </trkseg></trk>
+  <trk><trkseg><trkpt lat="44.5" lon="11.31"><time>2020-05-01T08:00:00Z</time></trkpt></trkseg></trk>
+</gpx>
+"""
+
+
+def _imported(name: str, format: str, *texts: str) -> None:
+    def enter(folder: Path, data: bytes) -> None:
+        _sound_trace(import_trace(_put(folder, name, data), format=format), folder)
+
+    TARGETS[f"trace, {format}"] = Target(_texts(*texts), enter, TEXT)
+
+
+_imported("case.csv", "csv", CHECK_INS, METRIC)
+_imported("case.xml", "sumo", SUMO, SUMO.replace('<?xml version="1.0" encoding="UTF-8"?>\n', ""))
+_imported("case.tcl", "ns2", NS2)
+_imported("case.movements", "bonnmotion", BONNMOTION)
+_imported("case.txt", "one", ONE)
+_imported("case.gpx", "gpx", GPX)
+
+
+@target("trace, told by its content", _texts(CHECK_INS, SUMO, NS2, ONE, GPX), TEXT)
+def _any_trace(folder: Path, data: bytes) -> None:
+    _sound_trace(import_trace(_put(folder, "case", data)), folder)
+
+
+def _trace_files() -> list[bytes]:
+    return [Path(EXAMPLES["mobility", "trace"]()["file"]).read_bytes()]
+
+
+@target("trace, as written", _trace_files, (in_parquet,))
+def _read_trace(folder: Path, data: bytes) -> None:
+    _sound_trace(read_trace(_put(folder, "case.parquet", data)), folder)
+
+
+@target("trace, parquet of fixes", lambda: [_parquet(METRIC)], (in_parquet,))
+def _fixes(folder: Path, data: bytes) -> None:
+    _sound_trace(import_trace(_put(folder, "case.parquet", data), format="parquet"), folder)
+
+
+LOG = "device,begin,end\n" + "".join(f"phone {k % 3},{3600 * k},{3600 * k + 1800}\n" for k in range(9))
+
+
+def _parquet(text: str) -> bytes:
+    target = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(pd.read_csv(io.StringIO(text))), target)
+    return target.getvalue()
+
+
+def _sound_log(path: Path) -> None:
+    log = read_log(path)
+    if not (np.isfinite(log.begin).all() and np.isfinite(log.end).all()):
+        raise Silent("times that are no finite numbers were accepted")
+
+
+@target("availability log, csv", _texts(LOG), TEXT)
+def _log(folder: Path, data: bytes) -> None:
+    _sound_log(_put(folder, "case.csv", data))
+
+
+@target("availability log, parquet", lambda: [_parquet(LOG)], (in_parquet,))
+def _log_parquet(folder: Path, data: bytes) -> None:
+    _sound_log(_put(folder, "case.parquet", data))
+
+
+# Run folders and sweeps
+
+
+@functools.cache
+def finished() -> dict[str, bytes]:
+    """A finished run: every file but the lock, by its path within the folder."""
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    run(tiny(rounds=2, evaluate_every=1, federation={"kind": "hierarchical", "k2": 2}), home / "run")
+    return _held(home / "run")
+
+
+@functools.cache
+def unfinished() -> dict[str, bytes]:
+    """A run of four rounds that was left after the third."""
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+
+    def stop(round: int, *_: object) -> None:
+        if round == 3:
+            raise Interrupted
+
+    try:
+        run(tiny(evaluate_every=1), home / "run", observer=stop)
+    except Interrupted:
+        return _held(home / "run")
+    raise AssertionError("was not left")
+
+
+def _held(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def laid(files: dict[str, bytes], folder: Path) -> Path:
+    """The files in a folder."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def _read_all(found: Run) -> None:
+    """All that a run folder tells, and what analyses make of it."""
+    _ = found.settings, found.environment, found.world, found.partition, found.name, found.done
+    for name in TABLES:
+        getattr(found, name)
+    recorded_experiment(found)
+    compare_runs([found])
+
+
+def _kind(name: str) -> tuple[Mutation, ...]:
+    return (in_json,) if name.endswith(".json") else TEXT if name.endswith(".toml") else (in_parquet,)
+
+
+def _file_of_a_run(name: str) -> None:
+    """Without sums, as a run of 0.1.0 or one whose sums a stranger has made to fit: what is read must be checked."""
+
+    def enter(folder: Path, data: bytes) -> None:
+        home = laid(finished(), folder / "run")
+        of_before_there_was_a_manifest(home)
+        (home / name).write_bytes(data)
+        _read_all(open_run(home))
+
+    def samples() -> Sequence[bytes]:
+        if name != "run.json":
+            return [finished()[name]]
+        facts = json.loads(finished()[name])
+        return [json.dumps({k: v for k, v in facts.items() if k not in ("files", "sha256")}).encode()]
+
+    TARGETS[f"run folder, {name}"] = Target(functools.cache(samples), enter, _kind(name))
+
+
+FILES = (
+    "run.json", "world.json", "environment.json", "experiment.toml", "rounds.parquet", "clients.parquet",
+    "partition.parquet", "movement/positions.parquet", "movement/contacts.parquet",
+)  # fmt: skip
+for _name in FILES:
+    _file_of_a_run(_name)
+
+
+def _verified(name: str) -> None:
+    """A flipped bit of a finished run: nothing but `damage` may be asked, and it must tell."""
+
+    def enter(folder: Path, data: bytes) -> None:
+        home = laid({**finished(), name: data}, folder / "run")
+        found = damage(home)
+        if data != finished()[name] and not found:
+            raise Silent(f"{name} is not what was written, and fedroam verify does not tell")
+        if found:
+            raise InputError("; ".join(found))
+
+    one = Target(lambda: [finished()[name]], enter)
+    TARGETS[f"verify, a bit of {name}"] = _Flipped(one.samples, one.enter)
+
+
+class _Flipped(Target):
+    def content(self, draws: np.random.Generator) -> bytes:
+        return mutations.flip(draws, self.samples()[0])
+
+
+for _name in FILES:
+    _verified(_name)
+
+
+@functools.cache
+def _wanted() -> dict[str, pd.DataFrame]:
+    """The tables of the run of `unfinished`, had nobody stopped it."""
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    whole = run(tiny(evaluate_every=1), home / "run")
+    return _numbers(whole)
+
+
+def _numbers(found: Run) -> dict[str, pd.DataFrame]:
+    tables = {name: getattr(found, name) for name in ("rounds", "clients", "positions", "contacts")}
+    return {name: table.drop(columns="seconds", errors="ignore") for name, table in tables.items()}
+
+
+def _newest() -> str:
+    return max(name for name in unfinished() if name.startswith("checkpoints/"))
+
+
+def _resumed(name: str, folder: Path, data: bytes) -> None:
+    home = laid({**unfinished(), name: data}, folder / "run")
+    numbers = _numbers(run(tiny(evaluate_every=1), home))
+    for table, wanted in _wanted().items():
+        if not numbers[table].equals(wanted):
+            raise Silent(f"resumed over a damaged {name}, and {table} holds other numbers")
+
+
+@target("resume, checkpoint", lambda: [unfinished()[_newest()]], (in_tensors,))
+def _resume_checkpoint(folder: Path, data: bytes) -> None:
+    _resumed(_newest(), folder, data)
+
+
+def _piece() -> str:
+    return min(name for name in unfinished() if name.startswith("unfinished/clients"))
+
+
+@target("resume, piece of a table", lambda: [unfinished()[_piece()]], (in_parquet,))
+def _resume_piece(folder: Path, data: bytes) -> None:
+    _resumed(_piece(), folder, data)
+
+
+def _sums() -> str:
+    return max(name for name in unfinished() if name.startswith("unfinished/sums"))
+
+
+@target("resume, sums of pieces", lambda: [unfinished()[_sums()]], (in_json,))
+def _resume_sums(folder: Path, data: bytes) -> None:
+    _resumed(_sums(), folder, data)
+
+
+@target("resume, run.json", lambda: [unfinished()["run.json"]], (in_json,))
+def _resume_status(folder: Path, data: bytes) -> None:
+    _resumed("run.json", folder, data)
+
+
+@functools.cache
+def _prepared() -> Any:
+    return prepare(tiny(evaluate_every=1))
+
+
+@target("checkpoint, its sum made to fit", lambda: [unfinished()[_newest()]], (in_tensors,))
+def _summed_anew(folder: Path, data: bytes) -> None:
+    """A checkpoint whose sum is right and whose arrays are not what the run needs."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(data)
+    except (SafetensorError, ValueError, KeyError, TypeError):
+        raise InputError("no safetensors file: not what is asked here") from None
+    digest = tiny(evaluate_every=1).digest
+    path = checkpoint.save(folder / "checkpoints", 3, digest, arrays)
+    found = checkpoint.load(path, digest)
+    play_round(_prepared(), State.of(found.round, found.arrays, _prepared()))
+
+
+@functools.cache
+def swept() -> dict[str, bytes]:
+    """A finished sweep of two runs."""
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    sweep = small_sweep(rounds=1, sweep={"grid": {"training.lr": [0.1, 0.2]}})
+    (home / "sweep.toml").write_text(tomli_w.dumps(sweep))
+    run_sweep(sweep_plan(home / "sweep.toml"), home / "sweep", workers=1)
+    return _held(home / "sweep")
+
+
+@target("sweep folder, sweep.json", lambda: [swept()["sweep.json"]], (in_json,))
+def _sweep_folder(folder: Path, data: bytes) -> None:
+    found = open_sweep(laid({**swept(), "sweep.json": data}, folder / "sweep"))
+    _ = found.name, found.varied, found.failed, found.done, found.table, found.rounds
+
+
+def _said() -> list[bytes]:
+    task = messages.RunTask("0" * 64, FILE, "runs/x", "resume", "lr=0.1", 0, 3, 0, "digits")
+    return [
+        messages.encode(one)
+        for one in (task, messages.RoundDone(3, 0.5), messages.Done(1.0, 0.9), messages.Failed("lost"))
+    ]
+
+
+@target("message of a worker", _said, (in_json,))
+def _message(folder: Path, data: bytes) -> None:
+    messages.decode(data)
+
+
+def _trap(do: Callable[[], object]) -> Target:
+    return Target(lambda: [b"x"], lambda folder, data: (do(), None)[1])
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+# Readers that fall, by which the attack itself is tested.
+TRAPS: dict[str, Target] = {
+    "raises": _trap(lambda: {}["x"]),
+    "dies": _trap(lambda: os._exit(3)),
+    "hangs": _trap(lambda: time.sleep(600)),
+    "eats": _trap(lambda: bytearray(3 * 2**30)),
+    "is silent": _trap(lambda: _raise(Silent("0.5 for 0.25"))),
+    "refuses": _trap(lambda: _raise(InputError("no"))),
+    "accepts": _trap(lambda: None),
+}
+
+
+def named(name: str) -> Target:
+    """A target, or a trap."""
+    return TRAPS[name] if name in TRAPS else TARGETS[name]
+
+
+def made_ready(names: Sequence[str]) -> None:
+    """Make the samples of targets now, so that the time and memory they take is not a case's."""
+    for name in names:
+        named(name).samples()
+        if name.startswith("resume"):
+            _wanted()
+        if name.startswith(("run folder", "verify")):
+            finished()
+        if name.startswith(("resume", "checkpoint")):
+            _prepared()
+
+
+__all__ = [
+    "TARGETS",
+    "TRAPS",
+    "Silent",
+    "Target",
+    "finished",
+    "laid",
+    "made_ready",
+    "named",
+    "swept",
+    "unfinished",
+]
