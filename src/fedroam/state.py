@@ -87,7 +87,9 @@ class State:
         }
         for family, start in starts.items():
             for name, array in start.items():
-                found.get(f"{family}.{name}", array.dtype.str[1:], *(None for _ in array.shape))
+                fixed = name in ("position", "present", "active")  # one row a client; other arrays may grow
+                shape = array.shape if fixed else [None] * array.ndim
+                found.get(f"{family}.{name}", array.dtype.str[1:], *shape)
 
         def tensor(array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array).to(scene.device)

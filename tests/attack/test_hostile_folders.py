@@ -143,14 +143,11 @@ def test_a_sweep_folder_runs_nothing(fr: Commands) -> None:
     called(fr, ["compare", "--by", "training.lr"], folder)
 
 
-THROUGH = pytest.mark.xfail(reason="fedroam report writes its figures through a planted link RUN/figures")
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "report.html",
-        pytest.param("figures", marks=THROUGH),
+        "figures",
         "run.json",
         "rounds.parquet",
         "movement",

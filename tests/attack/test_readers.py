@@ -42,24 +42,7 @@ class Known:
     reason: str
 
 
-KNOWN: tuple[Known, ...] = (
-    Known("a long error", "csv data", 11, "messages have no limit of length"),
-    Known(
-        "control characters in an error",
-        "trace, parquet of fixes",
-        5,
-        "messages let control characters through",
-    ),
-    Known(
-        r"^--set.* RecursionError.*planning/settings\.py",
-        "--set, and the scene prepared",
-        19,
-        "nesting of 3,000",
-    ),
-    Known(r"OutOfBoundsDatetime.*traces/times\.py", "trace, gpx", 5, "a year that nanoseconds cannot hold"),
-    Known(r"^sweep folder.*sweep/folder\.py", "sweep folder, sweep.json", 4, "sweep.json has no schema"),
-    Known(r"^message of a worker.*sweep/messages\.py", "message of a worker", 0, "messages have no schema"),
-)
+KNOWN: tuple[Known, ...] = ()
 
 
 def group(name: str) -> str:

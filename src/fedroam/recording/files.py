@@ -97,10 +97,15 @@ def write_named_csv(path: Path, table: pd.DataFrame) -> None:
     write_named(path, lambda aside: table.to_csv(aside, index=False, compression=how))
 
 
+def _no_number(word: str) -> float:
+    """Refuse NaN and infinities: what is written here holds none, and JSON knows none."""
+    raise ValueError(f"{word} is no number")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; InputError where it is missing or damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -159,7 +159,8 @@ def open_run(folder: str | Path) -> Run:
     if status.get("format") != 1 or not status.keys() >= STATUS:
         raise InputError(f"{path}: damaged, or written by another version of fedroam")
     facts = {name: value for name, value in status.items() if name != "sha256"}
-    if "sha256" in status and status["sha256"] != _status_sum(facts):
+    # Only what fedroam 0.1.0 wrote has no sum, and that lists no files either.
+    if ("sha256" in status or "files" in status) and status.get("sha256") != _status_sum(facts):
         raise InputError(f"{path}: damaged: its check sum does not match what it says")
     checked_facts(status, Status, path)
     for name, listed in run.manifest().items():

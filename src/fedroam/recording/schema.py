@@ -108,4 +108,6 @@ def checked_table(table: pd.DataFrame, name: str, path: Path) -> pd.DataFrame:
         kind = table[column].dtype.kind
         if kind not in kinds:
             raise InputError(f"{path}: damaged: column {column!r} holds {table[column].dtype}")
+    if name == "rounds" and table.empty:  # round 0 is always there
+        raise InputError(f"{path}: damaged: it holds no round")
     return table

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from fedroam.analysis.figures.drawing import inline, save
+from fedroam.analysis.figures.drawing import figures_below, inline, save
 from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.variants import flat, plain_text
@@ -207,7 +207,7 @@ def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> st
         if drawn is None:
             parts.append(f"<p>{escape(declared.title)}: {escape(states[declared.name])}.</p>")
             continue
-        _, svg = save(drawn, folder / "figures", declared.name)
+        _, svg = save(drawn, figures_below(folder), declared.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
         caption = f"{declared.caption} {states[declared.name]}.".strip()
         parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import get_args
 
+from fedroam.errors import FedroamError
 from fedroam.recording import Existing
 from fedroam.sweep.measuring import UnitCosts
 
@@ -116,8 +117,11 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """What came through a pipe."""
-    fields = json.loads(data)
-    name = fields.pop("message")
-    message: Message = next(kind for kind in get_args(Message) if kind.__name__ == name)(**fields)
+    """What came through a pipe. Raises FedroamError where it is no message."""
+    try:
+        fields = json.loads(data)
+        name = fields.pop("message")
+        message: Message = {kind.__name__: kind for kind in get_args(Message)}[name](**fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FedroamError(f"a worker said what is no message ({type(error).__name__}: {error})") from None
     return message

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from fedroam.errors import InputError
 from fedroam.writing import write_aside
 
 # Okabe and Ito, "Color universal design" (2008): told apart with any kind of colour vision. Yellow is left out, it
@@ -168,6 +169,15 @@ def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 82) -> None:
         columnspacing=1.4,
     )
     drawn.get_title().set_color(MUTED)
+
+
+def figures_below(folder: Path) -> Path:
+    """The folder for figures below that of a report. Raises InputError where it is a link, which somebody may have
+    planted: a report is also written into folders that came from elsewhere."""
+    below = folder / "figures"
+    if below.is_symlink():
+        raise InputError(f"{below}: is a link; a report writes files of its own only: delete the link")
+    return below
 
 
 def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:

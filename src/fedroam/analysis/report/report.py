@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from fedroam.analysis.figures.catalogue import all_figures
-from fedroam.analysis.figures.drawing import inline, save
+from fedroam.analysis.figures.drawing import figures_below, inline, save
 from fedroam.analysis.report import page
 from fedroam.analysis.report.marginals import SweepPoint, sweep_section
 from fedroam.analysis.report.movement import playback
@@ -38,7 +38,7 @@ def write_report(
     by_setting, figures = sweep_section(swept) if swept else ("", [])
     parts: dict[str, list[str]] = {"curves": [], "data": [], "sweep": []}
     for drawn in [*figures, *all_figures(compared)]:
-        _, svg = save(drawn.figure, Path(folder) / "figures", drawn.name)
+        _, svg = save(drawn.figure, figures_below(Path(folder)), drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
         large = drawn.figure.get_figwidth() > 7.5
         parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
