@@ -163,17 +163,18 @@ def open_run(folder: str | Path) -> Run:
     if ("sha256" in status or "files" in status) and status.get("sha256") != _status_sum(facts):
         raise InputError(f"{path}: damaged: its check sum does not match what it says")
     checked_facts(status, Status, path)
-    for name, listed in run.manifest().items():
+    manifest = run.manifest()
+    for name, listed in manifest.items():
         file = run.folder / name
         if not file.is_file():
             raise InputError(f"{file}: missing; {path.name} lists it with {listed.size} bytes")
         size = file.stat().st_size
         if size != listed.size:
             raise InputError(f"{file}: damaged: it has {size} bytes, {path.name} says {listed.size}")
-    if run.done and run.manifest():
+    if run.done and manifest:
         for name in TABLES:
             table = table_path(run.folder, name)
-            if table.exists() and str(table.relative_to(run.folder).as_posix()) not in run.manifest():
+            if table.exists() and str(table.relative_to(run.folder).as_posix()) not in manifest:
                 raise InputError(f"{table}: was not written by this run: {path.name} does not list it")
     return run
 
