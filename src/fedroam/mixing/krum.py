@@ -19,7 +19,7 @@ class Krum(Part):
 
     The paper gives f as a number and asks for 2 f + 2 < m. Neighbourhoods change in size, so f is a share here, rounded
     up, and as many as m allows. Of fewer than three models none can be told from the others: whoever aggregates keeps
-    its own. Equal scores: the first. Weights are not used.
+    its own. Of equal scores the lowest number of a client or access point wins, as in the paper. Weights are not used.
     """
 
     attackers: float = field(0.2, ATTACKERS, ge=0, lt=0.5)
@@ -28,8 +28,7 @@ class Krum(Part):
         """The model with the smallest score."""
         if len(received.models) < 3:
             return received.own.copy()
-        found = scores(received.models, assumed(self.attackers, len(received.models)))
-        return np.array(received.models[found.argmin()])
+        return np.array(received.models[ranking(received, assumed(self.attackers, len(received.models)))[0]])
 
 
 @register("aggregation", "multi_krum", source="Blanchard et al., NIPS 2017, Sec. 4 (Multi-Krum)")
@@ -50,13 +49,17 @@ class MultiKrum(Part):
             return received.own.copy()
         f = assumed(self.attackers, m)
         kept = m - f if self.keep is None else min(self.keep, m - f)
-        best = np.argsort(scores(received.models, f), kind="stable")[:kept]
-        return mean(received.models[np.sort(best)])
+        return mean(received.models[np.sort(ranking(received, f)[:kept])])
 
 
 def assumed(share: float, models: int) -> int:
     """f, the attackers reckoned with among as many models (3 or more)."""
     return min(math.ceil(share * models - 1e-9), (models - 3) // 2)
+
+
+def ranking(received: Received, f: int) -> np.ndarray:
+    """The models from the smallest score on, int64 [m]; equal scores by the number of the holder."""
+    return np.lexsort((np.abs(received.holders), scores(received.models, f)))
 
 
 def scores(models: np.ndarray, f: int) -> np.ndarray:
