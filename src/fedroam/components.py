@@ -35,6 +35,8 @@ class Family:
     about: str
     default: str
     methods: tuple[str, ...]
+    # Whether the family came when runs had their digests: then a run without a part of it keeps the digest it had.
+    later: bool = False
 
 
 FAMILIES: dict[str, Family] = {
@@ -49,6 +51,18 @@ FAMILIES: dict[str, Family] = {
     "access_points": Family("where access points stand", "none", ("places",)),
     "contacts": Family("who can talk to whom", "radius", ("meet", "reach")),
     "mixing": Family("the weights of an exchange", "metropolis", ("weights",)),
+    "aggregation": Family(
+        "what is made of the models that meet: their average, or a robust rule",
+        "average",
+        ("aggregate",),
+        later=True,
+    ),
+    "attack": Family(
+        "who sends something else than it learnt, and what",
+        "none",
+        ("attackers", "labels", "sent"),
+        later=True,
+    ),
     "federation": Family(
         "who trains, who aggregates, and when",
         "decentralized",
@@ -67,6 +81,7 @@ ROOMS = (
     "fedroam.contacts",
     "fedroam.mixing",
     "fedroam.learning",
+    "fedroam.attacks",
     "fedroam.federation",
     "fedroam.cost",
 )
@@ -309,6 +324,12 @@ def identity_settings(part: Part) -> dict[str, Any]:
     """The settings that can change results: what the digest of a run is made of."""
     fields = type(part).model_fields
     return {k: v for k, v in part.settings().items() if k not in fields or identifies(fields[k], v)}
+
+
+def unused(part: Part) -> bool:
+    """Whether a part says nothing that was not so before its family came: it is left out of the digest."""
+    family = FAMILIES[part.family]
+    return family.later and part.kind == family.default
 
 
 def jsonable(value: Any) -> Any:

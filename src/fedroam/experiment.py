@@ -25,6 +25,7 @@ from fedroam.components import (
     identity_settings,
     jsonable,
     plain,
+    unused,
 )
 from fedroam.errors import InputError
 
@@ -86,6 +87,8 @@ class Experiment(BaseModel):
     access_points: Part = field("none", FAMILIES["access_points"].about)
     contacts: Part = field("radius", FAMILIES["contacts"].about)
     mixing: Part = field("metropolis", FAMILIES["mixing"].about)
+    aggregation: Part = field("average", FAMILIES["aggregation"].about)
+    attack: Part = field("none", FAMILIES["attack"].about)
     federation: Part = field("decentralized", FAMILIES["federation"].about)
     radio: Part = field("lte_wifi", FAMILIES["radio"].about)
 
@@ -154,6 +157,7 @@ class Experiment(BaseModel):
             name: identity_settings(value) if isinstance(value, Part) else value
             for name, value in self
             if identifies(type(self).model_fields[name], value)
+            and not (isinstance(value, Part) and unused(value))
         }
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

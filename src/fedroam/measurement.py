@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import torch
 
 from fedroam.contacts import degrees
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
@@ -32,8 +33,8 @@ class Measurement:
 @dataclass(frozen=True)
 class RoundResult:
     """What a round did: the meeting in which models were exchanged, the clients (int64) that learnt, the mean training
-    loss of each piece of local work (float64), which of these made a step at all (bool), and the federation's own
-    columns.
+    loss of each piece of honest clients' local work (float64), which of these made a step at all (bool), and the
+    federation's own columns.
     """
 
     meeting: Meeting
@@ -55,17 +56,25 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     and macro_f1 are of all clients' answers to their test samples, taken together; degree, isolated and places are
     those of the exchange of this round; bytes, the account and `seconds` (wall clock) are totals since the start. The
     first of the evaluation models is the headline; each further one, NAME, adds a column accuracy_NAME to both tables.
+
+    Where clients attack, the table of rounds tells how learning goes for the honest: accuracy, loss, the mean model and
+    the consensus distance are theirs, and `accuracy_attackers` is the attackers'. The table of clients has a row for
+    everybody, and says in `attacker` who attacks.
     """
     federation = scene.parts.federation
     models = federation.evaluation_models(state.models, state.federation, scene.context)
     headline, *others = models.items()
     tested = scene.test_parts(state.round)
     scores = _scores(scene, headline[1], tested)
-    pooled = scores.pooled
-    meeting, degree, accuracy = result.meeting, degrees(result.meeting.graph), scores.accuracy
+    meeting, degree = result.meeting, degrees(result.meeting.graph)
+    attacks = np.isin(np.arange(len(degree)), scene.attackers)
+    judged_models, honest = headline[1], scores
+    if attacks.any():
+        judged_models, honest = _only_honest(headline[1], ~attacks), scores.chosen(~attacks)
+    pooled, accuracy = honest.pooled, honest.accuracy
     # Clients without test samples have loss NaN by right. Any other NaN stays in the mean: it is divergence.
-    asked = scores.loss[scores.samples > 0]
-    mean_accuracy, mean_loss = _mean_model(scene, headline[1], tested)
+    asked = honest.loss[honest.samples > 0]
+    mean_accuracy, mean_loss = _mean_model(scene, judged_models, tested)
     losses, present = result.losses, meeting.paths.present
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN where nobody has test samples
@@ -79,7 +88,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "loss": asked.mean() if len(asked) else np.nan,
             "accuracy_mean_model": mean_accuracy,
             "loss_mean_model": mean_loss,
-            "consensus_distance": consensus_distance(headline[1].models.parameters),
+            "consensus_distance": consensus_distance(judged_models.models.parameters),
             "degree_mean": degree[present].mean() if present.any() else np.nan,
             "isolated": int((degree[present] == 0).sum()),
             "active": len(result.learners),
@@ -93,7 +102,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "round": np.full(len(degree), state.round, np.int64),
             "client": np.arange(len(degree), dtype=np.int64),
             "group": scene.groups,
-            "accuracy": accuracy,
+            "accuracy": scores.accuracy,
             "balanced_accuracy": scores.balanced_accuracy,
             "macro_f1": scores.macro_f1,
             "loss": scores.loss,
@@ -105,7 +114,10 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
         }
         for name, other in others:
             clients[f"accuracy_{name}"] = own = _scores(scene, other, tested).accuracy
-            facts[f"accuracy_{name}"] = np.nanmean(own)
+            facts[f"accuracy_{name}"] = np.nanmean(own[~attacks])
+        if attacks.any():
+            facts["accuracy_attackers"] = np.nanmean(scores.accuracy[attacks])
+            clients["attacker"] = attacks
     columns = federation.columns if isinstance(federation, AddsColumns) else ()
     facts |= {name: result.facts.get(name, np.nan) for name in columns}
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
@@ -114,6 +126,14 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     judged = np.concatenate([asked, losses[result.stepped]])
     diverged = not bool(np.all(judged < limit))
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
+
+
+def _only_honest(models: EvaluationModels, honest: np.ndarray) -> EvaluationModels:
+    """The models of honest clients (bool [clients]), where each client has its own; else what all share."""
+    if len(models.models) != len(honest) or not np.array_equal(models.row, np.arange(len(honest))):
+        return models
+    own = models.models.rows(torch.from_numpy(np.flatnonzero(honest)).to(models.models.parameters.device))
+    return EvaluationModels(own, np.arange(len(own)), None if models.mean is None else own.mean())
 
 
 def _scores(scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray] | None) -> Scores:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from typing_extensions import get_protocol_members
 
 from fedroam.access_points import AccessPoints
+from fedroam.attacks import Attack
 from fedroam.components import Part, build
 from fedroam.contacts import Contacts
 from fedroam.cost import Radio
@@ -22,7 +23,7 @@ from fedroam.federation import Federation
 from fedroam.learning import Engine
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
-from fedroam.mixing import Mixing
+from fedroam.mixing import Aggregation, Mixing
 from fedroam.mobility import Activity, Mobility
 from fedroam.models import ModelBuilder
 
@@ -44,6 +45,8 @@ class Parts:
     access_points: AccessPoints
     contacts: Contacts
     mixing: Mixing
+    aggregation: Aggregation
+    attack: Attack
     federation: Federation
     radio: Radio
 
@@ -62,6 +65,8 @@ class Parts:
             access_points=_as(AccessPoints, experiment.access_points),
             contacts=_as(Contacts, experiment.contacts),
             mixing=_as(Mixing, experiment.mixing),
+            aggregation=_as(Aggregation, experiment.aggregation),
+            attack=_as(Attack, experiment.attack),
             federation=_as(Federation, experiment.federation),
             radio=_as(Radio, experiment.radio),
         )

@@ -14,6 +14,8 @@ import torch
 from scipy import sparse
 from torch import nn
 
+from fedroam.attacks import Attack
+from fedroam.components import FAMILIES
 from fedroam.contacts import pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
@@ -23,6 +25,7 @@ from fedroam.experiment import Experiment
 from fedroam.federation import (
     AdaptsNetwork,
     AdaptsObjective,
+    Aggregates,
     FederationContext,
     Meeting,
     RecordsMatrices,
@@ -40,6 +43,7 @@ class Scene:
     """Everything of a run that does not change from round to round.
 
     test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
+    attackers: who attacks, int64.
     """
 
     experiment: Experiment
@@ -55,6 +59,7 @@ class Scene:
     test_y: torch.Tensor
     groups: np.ndarray
     tariff: Tariff
+    attackers: np.ndarray
 
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
@@ -138,6 +143,8 @@ def prepare(experiment: Experiment) -> Scene:
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
+    attackers = parts.attack.attackers(seed, experiment.clients)
+    x, y, train = _poisoned(parts.attack, attackers, x, y, split.train, dataset.classes)
     network, federation, objective = _network(parts, dataset), parts.federation, parts.objective
     task = Task(
         network=partial(make_network, network, seed),
@@ -153,12 +160,23 @@ def prepare(experiment: Experiment) -> Scene:
         samples=split.sizes,
         mixing=parts.mixing,
         task=task,
-        train=split.train,
+        train=train,
         validation=split.validation,
         class_counts=class_counts,
         bounds=parts.mobility.bounds(),
         access_points=parts.access_points.places(parts.mobility, seed),
+        aggregation=parts.aggregation,
+        reach=parts.contacts.reach(),
+        rounds=experiment.rounds,
     )
+    rule = experiment.aggregation.kind
+    if rule != FAMILIES["aggregation"].default and not (
+        isinstance(federation, Aggregates) and federation.aggregates
+    ):
+        raise InputError(
+            f"aggregation.kind = {rule!r}: federation {experiment.federation.kind!r} aggregates by a rule of its own; "
+            f"allowed is {FAMILIES['aggregation'].default!r}"
+        )
     if isinstance(federation, TellsDistances):  # refuses a world without access points
         next(iter(federation.link_distances(seed, world.clients, context.access_points, ())), None)
     distances = parts.radio.spread() or link_distances(experiment, world, context.access_points)
@@ -178,7 +196,37 @@ def prepare(experiment: Experiment) -> Scene:
         test_y,
         groups,
         tariff,
+        attackers,
     )
+
+
+def _poisoned(
+    attack: Attack,
+    attackers: np.ndarray,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    train: tuple[np.ndarray, ...],
+    classes: int,
+) -> tuple[torch.Tensor, torch.Tensor, tuple[np.ndarray, ...]]:
+    """Training samples x, y with those that attackers learn by other classes added, and each client's then (indices).
+
+    Samples are added, not changed: others may hold them, too, or be tested on them.
+    """
+    held, added, total = list(train), [], len(y)
+    for client in attackers.tolist():
+        own = train[client]
+        true = y[torch.from_numpy(own).to(y.device)].cpu().numpy()
+        lied = attack.labels(true, classes)
+        if len(own) and not np.array_equal(lied, true):
+            added.append((own, lied))
+            held[client] = np.arange(total, total + len(own))
+            total += len(own)
+    if not added:
+        return x, y, train
+    indices, labels = (
+        torch.from_numpy(np.concatenate(each)).to(y.device) for each in zip(*added, strict=True)
+    )
+    return torch.cat([x, x[indices]]), torch.cat([y, labels.to(y.dtype)]), tuple(held)
 
 
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
@@ -248,6 +296,7 @@ def describe(scene: Scene) -> dict[str, Any]:
         "classes": list(scene.dataset.class_names),
         "parameters": scene.task.layout.size,
         "bytes_per_model": 4 * (scene.task.layout.size + scene.task.layout.buffer_size),
+        **({"attackers": scene.attackers.tolist()} if len(scene.attackers) else {}),
     }
 
 

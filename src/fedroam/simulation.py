@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedroam.attacks import Trial
 from fedroam.cost import Account
 from fedroam.federation import Meeting, Round, Traffic
 from fedroam.measurement import RoundResult
@@ -39,14 +40,17 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     round = Round(t, state.models, state.federation, scene.context, state.meeting, scene.learner)
     # learn
     given = parts.federation.distribute(round)
+    trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, given.jobs)
     losses = scene.learner.train(given.models, given.jobs)
+    withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     # move
     mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
     after = _meeting(scene, paths, activity)
     # exchange
-    done = parts.federation.exchange(replace(round, models=given.models, state=given.state), after)
+    handed = replace(round, models=given.models, state=given.state, withheld=withheld)
+    done = parts.federation.exchange(handed, after)
     # account
     traffic = Traffic.joined([given.traffic, done.traffic])
     account = scene.tariff.charge(state.account, given.jobs, traffic, done.aggregated, done.discarded)
@@ -58,4 +62,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
         stepped[k] = next(given.jobs[k].positions(scene.task), None) is not None
-    return following, RoundResult(done.meeting, np.unique(clients), losses, stepped, done.facts)
+    honest = ~np.isin(clients, scene.attackers)
+    return following, RoundResult(
+        done.meeting, np.unique(clients), losses[honest], stepped[honest], done.facts
+    )

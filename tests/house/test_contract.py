@@ -116,6 +116,16 @@ def test_mixing(kind: str) -> None:
     contract.check_mixing(example("mixing", kind))
 
 
+@pytest.mark.parametrize("kind", of("aggregation"))
+def test_aggregation(kind: str) -> None:
+    contract.check_aggregation(example("aggregation", kind))
+
+
+@pytest.mark.parametrize("kind", of("attack"))
+def test_attack(kind: str) -> None:
+    contract.check_attack(example("attack", kind))
+
+
 @pytest.mark.parametrize("kind", of("partition"))
 def test_partition(kind: str) -> None:
     fits = 0

@@ -17,6 +17,7 @@ A comment on the line before a block changes that:
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shlex
@@ -256,6 +257,18 @@ def test_the_readme_tells_what_the_quickstart_gives(tmp_path: Path, monkeypatch:
     assert (
         table["difference"]["random"] > 4.3 * table["difference_error"]["random"]
     )  # t, 2 degrees of freedom, 95 %
+
+
+def test_the_page_on_attacks_tells_what_the_record_says() -> None:
+    spec = importlib.util.spec_from_file_location("byzantine", ROOT / "docs" / "byzantine.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kept = json.loads(module.RECORD.read_text(encoding="utf-8"))
+    assert len(kept["seeds"]) >= 4
+    page = module.PAGE.read_text(encoding="utf-8")
+    assert module.tables(kept["accuracy"]) in page
+    assert module.written(page, kept["accuracy"]) == page
 
 
 def test_the_picture_is_small_and_shown() -> None:

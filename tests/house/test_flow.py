@@ -19,9 +19,9 @@ SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
     "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
-    "mobility", "traces", "access_points", "contacts", "mixing", "learning", "federation", "cost", "recording", "parts",
-    "scene", "state", "measurement", "simulation", "tracking", "runner", "bench", "analysis", "study", "papers",
-    "sweep", "cli", "__main__",
+    "mobility", "traces", "access_points", "contacts", "mixing", "learning", "attacks", "federation", "cost",
+    "recording", "parts", "scene", "state", "measurement", "simulation", "tracking", "runner", "bench", "analysis",
+    "study", "papers", "sweep", "cli", "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 IDS = [str(path.relative_to(SOURCE)) for path in MODULES]

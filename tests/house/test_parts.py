@@ -30,6 +30,8 @@ LISTS: dict[str, tuple[type, ...]] = {
     "access_points": lists.ACCESS_POINTS,
     "contacts": lists.CONTACTS,
     "mixing": lists.MIXINGS,
+    "aggregation": lists.AGGREGATIONS,
+    "attack": lists.ATTACKS,
     "federation": lists.FEDERATIONS,
     "radio": lists.RADIOS,
 }

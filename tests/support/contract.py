@@ -27,6 +27,7 @@ from pydantic import ValidationError
 from safetensors.numpy import load, save
 from scipy import sparse
 
+from fedroam.attacks.attackers import Trained
 from fedroam.components import FAMILIES, Part, build, unit_of
 from fedroam.contacts import graph_of, pairs_of
 from fedroam.cost import DistanceDistribution
@@ -35,7 +36,7 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
 from fedroam.federation import AddsColumns, Meeting, Round, Traffic
 from fedroam.learning import Layout, Models, make_network
-from fedroam.mixing import Facts
+from fedroam.mixing import Facts, Received, Surroundings
 from fedroam.mobility import Paths, World, checked
 from fedroam.randomness import stream
 from fedroam.scene import prepare
@@ -333,7 +334,10 @@ def check_mixing(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
     def holds(graph: sparse.csr_array, random: Any) -> None:
         n = graph.shape[0]
         samples = np.array([random.choice([0, 1, 7, 600, 60_000]) for _ in range(n)], dtype=np.int64)
-        facts = Facts(samples=samples, speed=np.array([random.choice([0.0, 0.5, 40.0]) for _ in range(n)]))
+        places = np.array([[random.choice([0.0, 0.5, 40.0]), random.random()] for _ in range(2 * n)])
+        paths = Paths.straight(places[:n], places[n:])
+        around = Surroundings(paths, graph, 3.0, np.ones((n, 2), dtype=np.int64))
+        facts = Facts.of(part, samples, around)
         with GlobalDraws():
             weights = part.weights(graph, facts)
         dense = weights.toarray()
@@ -349,7 +353,9 @@ def check_mixing(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
             assert np.abs(dense.sum(axis=0) - 1).max() <= 1e-12, "columns do not sum to 1"
         order = np.array(random.sample(range(n), n))
         moved = graph_of(_relabelled(graph, order), n)
-        again = part.weights(moved, Facts(samples=facts.samples[order], speed=facts.speed[order])).toarray()
+        turned = Paths.straight(places[:n][order], places[n:][order])
+        around = Surroundings(turned, moved, 3.0, around.class_counts)
+        again = part.weights(moved, Facts.of(part, samples[order], around)).toarray()
         np.testing.assert_allclose(again, dense[np.ix_(order, order)], rtol=0, atol=1e-14)
 
     holds()
@@ -358,6 +364,88 @@ def check_mixing(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
 def _relabelled(graph: sparse.csr_array, order: np.ndarray) -> np.ndarray:
     place = np.argsort(order)  # client order[k] gets the number k
     return np.sort(place[pairs_of(graph)], axis=1)
+
+
+# --- aggregation ------------------------------------------------------------------------------------------------
+
+
+def received(models: np.ndarray, own: int | None = 0, **other: Any) -> Received:
+    """Models (float32 [models, values]) at a client whose own is among them, or at a server with a model of zeros."""
+    m = len(models)
+    at_server = np.zeros(models.shape[1], dtype=np.float32)
+    given: dict[str, Any] = {"weights": np.full(m, 1 / m), "round": 1, "rounds": 10, **other}
+    held = at_server if own is None else models[own]
+    return Received(held, models, holder=-1 if own is None else own, holders=np.arange(m), **given)
+
+
+def facts_of(part: object, clients: int) -> Facts:
+    """Facts of a world in which nobody moves and everybody meets everybody."""
+    pairs = np.array([(i, j) for i in range(clients) for j in range(i)], dtype=np.int64).reshape(-1, 2)
+    paths = Paths.still(np.zeros((clients, 2)))
+    around = Surroundings(paths, graph_of(pairs, clients), 1.0, np.ones((clients, 2), dtype=np.int64))
+    return Facts.of(part, np.ones(clients, dtype=np.int64), around)
+
+
+def check_aggregation(part: Any, phases: tuple[Phase, ...] = THOROUGH) -> None:
+    """Of equal models it makes that model; it stays in the box of what it is given and its own model, depends on
+    no order, changes nothing and draws nothing.
+    """
+
+    @settings(max_examples=60, phases=phases, deadline=None)
+    @given(st.integers(1, 7), st.integers(1, 4), st.integers(0, 2**32), st.booleans(), st.integers(1, 10))
+    def holds(m: int, size: int, seed: int, client: bool, round: int) -> None:
+        draws = stream(seed, "models")
+        models = draws.standard_normal((m, size)).astype(np.float32)
+        shares = draws.random(m) + 0.01
+        one = received(models, 0 if client else None, weights=shares / shares.sum(), round=round)
+        facts, before = facts_of(part, m), models.copy()
+        with GlobalDraws():
+            found = part.aggregate(one, facts)
+        np.testing.assert_array_equal(models, before, err_msg="models are written into")
+        assert found.dtype == np.float32
+        assert found.shape == (size,)
+        assert not np.shares_memory(found, models), "gives back a view of what it was given"
+        box = np.vstack([models, one.own])
+        slack = 1e-5 * max(1.0, float(np.abs(box).max()))
+        assert ((found >= box.min(0) - slack) & (found <= box.max(0) + slack)).all(), "outside of all models"
+        order = draws.permutation(m)
+        turned = Received(
+            one.own, models[order], one.weights[order], one.holder, one.holders[order], round, one.rounds
+        )
+        np.testing.assert_allclose(part.aggregate(turned, facts), found, rtol=0, atol=slack)
+        same = np.repeat(models[:1], m, axis=0)
+        alike = received(same, 0, weights=one.weights, round=round)
+        np.testing.assert_allclose(part.aggregate(alike, facts), models[0], rtol=0, atol=slack)
+
+    holds()
+
+
+def check_attack(part: Any) -> None:
+    """Attackers are the same every time and not everybody, classes stay classes, what is sent has the models' shape."""
+    for clients in (1, 2, 9):
+        with GlobalDraws():
+            found = part.attackers(3, clients)
+        assert found.dtype == np.int64
+        assert len(found) < clients
+        assert (np.diff(found) > 0).all()
+        assert not len(found) or (found[0] >= 0 and found[-1] < clients)
+        np.testing.assert_array_equal(part.attackers(3, clients), found)
+    y = np.arange(5)
+    lied = part.labels(y, 5)
+    assert lied.dtype == y.dtype
+    assert sorted(np.unique(lied)) == sorted(set(lied.tolist()) & set(range(5))), "no such class"
+    draws = stream(4, "attack")
+    begun, trained = (torch.from_numpy(draws.standard_normal((2, 6)).astype(np.float32)) for _ in range(2))
+    everything = torch.cat([trained, begun + 1])
+    known = Trained(begun, trained.clone(), np.array([1, 4]), everything.clone(), np.array([2, 3]), 9, 3, 5)
+    with GlobalDraws():
+        sent = part.sent(known)
+    assert sent.shape == begun.shape
+    assert sent.dtype == torch.float32
+    assert bool(torch.isfinite(sent).all())
+    assert torch.equal(known.trained, trained), "the true models are written into"
+    assert torch.equal(known.models, everything), "all models are written into"
+    assert torch.equal(part.sent(known), sent), "not deterministic"
 
 
 # --- data -------------------------------------------------------------------------------------------------------
@@ -657,6 +745,8 @@ CHECKS: dict[str, Callable[..., None]] = {
     "access_points": check_access_points,
     "contacts": check_contacts,
     "mixing": check_mixing,
+    "aggregation": check_aggregation,
+    "attack": check_attack,
     "data": check_data,
     "model": check_model,
     "training": check_training,

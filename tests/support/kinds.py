@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from fedroam.access_points import AccessPoints, given, landmarks, synthetic
+from fedroam.attacks import Attack, attackers, model_poisoning
 from fedroam.contacts import Contacts, closest_approach, radius
 from fedroam.cost import Radio, lte_wifi
 from fedroam.data import DataSource, Partition, dirichlet, partition, shards
@@ -16,7 +17,18 @@ from fedroam.federation import Federation, decentralized, hierarchical, methods,
 from fedroam.learning import Engine, cpu, objective, reference, training
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
-from fedroam.mixing import Mixing, mobility_aware, weights
+from fedroam.mixing import (
+    Aggregation,
+    Mixing,
+    aggregation,
+    balance,
+    clipped_gossip,
+    contact_duration,
+    coordinate_wise,
+    krum,
+    mobility_aware,
+    weights,
+)
 from fedroam.mobility import Activity, Mobility, activity, grid, random_walk, steered
 from fedroam.models import ModelBuilder, convolutional, dense, resnet, torch_module
 from fedroam.traces import availability, replay
@@ -84,10 +96,27 @@ CONTACTS: Final[tuple[type[Contacts], ...]] = (
     radius.Radius,
 )
 MIXINGS: Final[tuple[type[Mixing], ...]] = (
+    contact_duration.ContactDuration,
     mobility_aware.MobilityAware,
     mobility_aware.PlainAverage,
     weights.DataSize,
     weights.Metropolis,
+)
+AGGREGATIONS: Final[tuple[type[Aggregation], ...]] = (
+    aggregation.Average,
+    balance.Balance,
+    clipped_gossip.ClippedGossip,
+    coordinate_wise.Median,
+    coordinate_wise.TrimmedMean,
+    krum.Krum,
+    krum.MultiKrum,
+)
+ATTACKS: Final[tuple[type[Attack], ...]] = (
+    attackers.LabelFlip,
+    attackers.NoAttack,
+    model_poisoning.Alie,
+    model_poisoning.Gaussian,
+    model_poisoning.SignFlip,
 )
 FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     decentralized.Decentralized,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.formatting import percent
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -50,6 +51,15 @@ class Variant:
                 f"{self.label}: clients are judged by the cloud's model, which changes every k2 = {k2} rounds, and the "
                 f"run has {rounds}: all its accuracies are those of the untrained model"
             )
+        attacked = [run for run in self.included if run.attackers]
+        if attacked:
+            one, learnt = attacked[0], [_attackers_accuracy(run) for run in attacked]
+            count, clients = len(one.attackers), int(one.settings["clients"])
+            notes.append(
+                f"{self.label}: {count} of {clients} clients attack ({one.settings['attack']['kind']}); accuracy and "
+                f"loss are those of the {clients - count} honest ones (attackers' own accuracy at the end: "
+                f"{percent(float(np.mean(learnt)))})"
+            )
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
@@ -64,6 +74,12 @@ class Variant:
                     f"{status['diverged_at']} on; it counts in every mean"
                 )
         return notes
+
+
+def _attackers_accuracy(run: Run) -> float:
+    """The accuracy of attackers in the last recorded round."""
+    rounds = run.rounds.sort_values("round")
+    return float(rounds["accuracy_attackers"].iloc[-1])
 
 
 def _cloud_never_changed(run: Run) -> bool:

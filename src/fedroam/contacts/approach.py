@@ -21,14 +21,14 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
     """
     if np.isinf(radius):
         return np.ones(len(i), dtype=bool)
-    legs = _Legs(paths)
+    legs = Legs(paths)
     met = np.zeros(len(i), dtype=bool)
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
         met[part] = legs.come_within(i[part], j[part], radius)
     return met
 
 
-class _Legs:
+class Legs:
     """The straight legs of all paths, ordered by client and time."""
 
     def __init__(self, paths: Paths) -> None:
@@ -45,28 +45,34 @@ class _Legs:
         self.begin_key, self.end_key = owner + self.begin / 2, owner + self.end / 2
 
     def come_within(self, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
+        """Whether clients i[k] and j[k] are at most `radius` (m) apart at any moment; bool [pairs]."""
         met = np.zeros(len(i), dtype=bool)
         straight = (self.count[i] == 1) & (self.count[j] == 1)
         k = np.flatnonzero(straight)
         met[k] = self._near(self.first[i[k]], self.first[j[k]], radius)
         k = np.flatnonzero(~straight)
         if len(k):
-            which, a = expand(self.first[i[k]], self.count[i[k]])
-            # Every leg of j that shares a moment with the leg of i, found with some slack (keys are rounded); legs
-            # without a common moment drop out below.
-            other = j[k][which]
-            first = np.searchsorted(self.end_key, other + self.begin[a] / 2 - 1e-9, side="left")
-            last = np.searchsorted(self.begin_key, other + self.end[a] / 2 + 1e-9, side="right")
-            leg, b = expand(first, last - first)
-            near = self._near(a[leg], b, radius)
-            met[k[which[leg[near]]]] = True
+            which, a, b = self.overlapping(i[k], j[k])
+            near = self._near(a, b, radius)
+            met[k[which[near]]] = True
         return met
+
+    def overlapping(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All legs of i[k] and j[k] that share a moment, and some that nearly do: which k, and the two legs."""
+        which, a = expand(self.first[i], self.count[i])
+        # Every leg of j that shares a moment with the leg of i, found with some slack (keys are rounded); legs
+        # without a common moment are dropped by whoever asks.
+        other = j[which]
+        first = np.searchsorted(self.end_key, other + self.begin[a] / 2 - 1e-9, side="left")
+        last = np.searchsorted(self.begin_key, other + self.end[a] / 2 + 1e-9, side="right")
+        leg, b = expand(first, last - first)
+        return which[leg], a[leg], b
 
     def _near(self, a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
         """Whether two legs come within the radius while both last."""
         begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
-        gap = self._at(a, begin) - self._at(b, begin)
-        last = self._at(a, end) - self._at(b, end)
+        gap = self.at(a, begin) - self.at(b, begin)
+        last = self.at(a, end) - self.at(b, end)
         move = last - gap
         near = within_reach(gap[:, 0], gap[:, 1], radius) | within_reach(last[:, 0], last[:, 1], radius)
         foot_inside = ((gap * move).sum(axis=1) < 0) & ((last * move).sum(axis=1) > 0)
@@ -74,7 +80,7 @@ class _Legs:
         near |= foot_inside & (cross <= radius * np.hypot(move[:, 0], move[:, 1]))
         return np.asarray(near & (begin <= end))
 
-    def _at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
+    def at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Place on a leg at a moment; exact at both ends and for clients that stand still."""
         begin, end, a, b = self.begin[leg], self.end[leg], self.a[leg], self.b[leg]
         span = end - begin

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
+import torch
+from scipy import sparse
 
 from fedroam.components import Part, field, register
 from fedroam.contacts import degrees
+from fedroam.federation.aggregating import aggregate_at_clients, averages
 from fedroam.federation.protocol import (
     Distributed,
     EvaluationModels,
@@ -22,7 +25,6 @@ from fedroam.federation.protocol import (
     own_models,
 )
 from fedroam.learning import Job, Learner, Models, mix
-from fedroam.mixing import Facts
 
 
 @register(
@@ -41,6 +43,11 @@ class Decentralized(Part):
         "move_then_mix", "whether the consensus of a round uses the places after its move or before it"
     )
 
+    @property
+    def aggregates(self) -> bool:
+        """By the experiment's rule."""
+        return True
+
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """A model for each client, no state."""
         return InitialState(start(range(context.clients)), {})
@@ -58,14 +65,44 @@ class Decentralized(Part):
         """
         context, models = round.context, round.models
         meeting = after if self.order == "move_then_mix" else round.before
-        facts = Facts(samples=context.samples, speed=meeting.paths.length)
-        mix(models, context.mixing.weights(meeting.graph, facts))
+        weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
+        self._combine(round, meeting, weights)
         degree, places = degrees(meeting.graph), meeting.paths.end
         receiver = np.repeat(np.arange(context.clients), degree)
         sender = meeting.graph.indices
         distance = np.hypot(*(places[sender] - places[receiver]).T)
         traffic = Traffic.of(sender, receiver, models.bytes_each, distance)
         return Exchanged(meeting, traffic, models, dict(round.state), aggregated=np.flatnonzero(degree > 0))
+
+    def _combine(self, round: Round, meeting: Meeting, weights: sparse.csr_array) -> None:
+        """Every client aggregates what it has got, in place.
+
+        Attackers have sent something else than their models, and know of each other: they go on with what honest
+        aggregation makes of their true models.
+        """
+        models, withheld = round.models, round.withheld
+        if withheld is None:
+            self._aggregate(round, models, meeting, weights, np.arange(len(models)))
+            return
+        honest = np.setdiff1d(np.arange(len(models)), withheld.rows)
+        rows = torch.from_numpy(withheld.rows).to(models.parameters.device)
+        truth = Models(models.layout, models.parameters.clone(), models.buffers.clone(), None)
+        truth.parameters[rows] = withheld.parameters
+        self._aggregate(round, truth, meeting, weights, withheld.rows)
+        self._aggregate(round, models, meeting, weights, honest)
+        models.parameters[rows], models.buffers[rows] = truth.parameters[rows], truth.buffers[rows]
+
+    def _aggregate(
+        self, round: Round, models: Models, meeting: Meeting, weights: sparse.csr_array, clients: np.ndarray
+    ) -> None:
+        """These clients (int64) aggregate; the others keep what they have."""
+        if not averages(round.context.aggregation):
+            aggregate_at_clients(models, round.context, weights, meeting, clients.tolist(), round.number)
+        elif len(clients) == len(models):
+            mix(models, weights)
+        else:
+            taken = np.isin(np.arange(len(models)), clients).astype(np.float64)
+            mix(models, sparse.csr_array(sparse.diags_array(taken) @ weights + sparse.diags_array(1 - taken)))
 
     def evaluation_models(
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext

@@ -11,10 +11,12 @@ import torch
 from fedroam.access_points import distances
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
+from fedroam.federation.aggregating import aggregated, averages, values
 from fedroam.federation.attention import AveragingWeights, Cosine, attention, average
 from fedroam.federation.backhaul import broadcast, routes, upload
 from fedroam.federation.hierarchy_state import CLOUD, COUNTED, HierarchyState
 from fedroam.federation.protocol import (
+    SERVER,
     Distributed,
     EvaluationModels,
     Exchanged,
@@ -34,6 +36,7 @@ from fedroam.randomness import stream
 
 Access = Literal["nearest", "fixed", "ring"]
 Cloud = Literal["selective", "all"]
+Model = tuple[torch.Tensor, torch.Tensor]  # parameters and buffers
 Weighting = Literal["uniform", "samples", "cosine"]
 ACCESS = (
     "the access point of a device: the nearest one at every step, the same one for ever, or a walk on the ring of "
@@ -135,6 +138,11 @@ class Hierarchical(Part):
         """The totals, `waiting` and `ap_distance`."""
         return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance")
 
+    @property
+    def aggregates(self) -> bool:
+        """By the experiment's rule, at access points and at the cloud."""
+        return True
+
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """One model, the cloud's, which all access points hold; the state is a `HierarchyState`."""
         ap = self._first_access_points(context.seed, context.clients, context.access_points)
@@ -185,10 +193,11 @@ class Hierarchical(Part):
         hierarchy.collect(devices, context.samples[devices], round.number)
         for ap in np.unique(hierarchy.ap[devices]).tolist():
             there = devices[hierarchy.ap[devices] == ap]
-            hierarchy.merge(ap, there, self._edge_weights(hierarchy, context, ap, there), self.cosine)
+            weights = self._edge_weights(hierarchy, context, ap, there)
+            hierarchy.merge(ap, there, *self._made(round, after, hierarchy, ap, there, weights))
         discarded = hierarchy.waiting()
         if round.number % self.k2 == 0:
-            traffic.append(self._global(hierarchy, context))
+            traffic.append(self._global(round, after, hierarchy))
         elif self.carry_over:
             discarded = discarded[:0]
         hierarchy.drop(discarded)
@@ -278,8 +287,56 @@ class Hierarchical(Part):
         strength = self.sigma if self.favour == "similar" else -self.sigma
         return attention(reference, models, hierarchy.models.layout, self.cosine, strength, counts)
 
-    def _global(self, hierarchy: HierarchyState, context: FederationContext) -> Traffic:
+    def _made(
+        self,
+        round: Round,
+        after: Meeting,
+        hierarchy: HierarchyState,
+        ap: int,
+        devices: np.ndarray,
+        weights: AveragingWeights,
+    ) -> Model:
+        """What access point `ap` makes of the updates of these devices (int64)."""
+        rows, own = hierarchy.device_row[devices], int(hierarchy.ap_row[ap])
+        return self._combined(
+            round, after, hierarchy.models, own, rows, weights, int(access_point(ap)), devices
+        )
+
+    def _combined(
+        self,
+        round: Round,
+        after: Meeting,
+        models: Models,
+        own: int,
+        rows: np.ndarray,
+        weights: AveragingWeights,
+        holder: int,
+        holders: np.ndarray,
+    ) -> Model:
+        """The weighted average of these rows (int64 [models]), or what the experiment's aggregation rule makes of them.
+
+        A rule is handed one weight a model: that of the whole model.
+        """
+        context = round.context
+        if averages(context.aggregation):
+            return average(models, rows, weights, self.cosine)
+        index = torch.from_numpy(rows).to(models.parameters.device)
+        found = aggregated(
+            context,
+            context.facts(context.aggregation, after),
+            values(models.parameters[own], models.buffers[own]),
+            values(models.parameters[index], models.buffers[index]),
+            weights.buffers,
+            holder,
+            holders,
+            round.number,
+        )
+        parameters, buffers = np.split(found, [models.layout.size])
+        return torch.from_numpy(parameters), torch.from_numpy(buffers)
+
+    def _global(self, round: Round, after: Meeting, hierarchy: HierarchyState) -> Traffic:
         """The global aggregation (Eq. 6): the cloud's model is replaced, and all access points get it."""
+        context = round.context
         places = context.access_points
         size, following = hierarchy.models.bytes_each, routes(places, self.hop_reach, self.gateways)
         own = np.flatnonzero(hierarchy.ap_row)
@@ -288,7 +345,21 @@ class Hierarchical(Part):
             # Access points without a row of their own hold equal models: one of them stands for all.
             rows = np.append(hierarchy.ap_row[own], np.full(int(len(others) > 0), CLOUD))
             weights = self._cloud_weights(hierarchy, context, rows, own, others)
-            hierarchy.write(CLOUD, *average(hierarchy.models, rows, weights, self.cosine))
+            holders = np.asarray(access_point(np.append(own, others[:1])))
+            if (
+                not averages(context.aggregation) and len(others) > 1
+            ):  # a rule counts heads: each stands for itself
+                rows = np.append(rows[:-1], np.full(len(others), CLOUD))
+                shares = weights.buffers
+                shares = np.append(shares[:-1], np.full(len(others), shares[-1] / len(others)))
+                weights, holders = (
+                    AveragingWeights.by(shares),
+                    np.asarray(access_point(np.append(own, others))),
+                )
+            hierarchy.write(
+                CLOUD,
+                *self._combined(round, after, hierarchy.models, CLOUD, rows, weights, SERVER, holders),
+            )
         hierarchy.reset()
         if self.cloud == "all":
             own = np.arange(len(places))

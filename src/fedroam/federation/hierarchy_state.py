@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedroam.federation.attention import AveragingWeights, Cosine, average
 from fedroam.learning import Models
 from fedroam.learning.capacity import keep, with_capacity
 
@@ -113,10 +112,9 @@ class HierarchyState:
         np.add.at(self.arrived, self.ap[devices], samples)
         self.served[devices] = round
 
-    def merge(self, ap: int, devices: np.ndarray, weights: AveragingWeights, form: Cosine) -> None:
-        """The model of access point `ap` becomes the average of these devices' updates, which then no longer wait."""
+    def merge(self, ap: int, devices: np.ndarray, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
+        """The model of access point `ap` becomes what was made of these devices' updates, which no longer wait."""
         rows = self.device_row[devices]
-        parameters, buffers = average(self.models, rows, weights, form)
         # An access point without a row of its own takes over one that is free now.
         row = int(self.ap_row[ap]) or int(rows[0])
         self.write(row, parameters, buffers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -10,9 +11,10 @@ import numpy as np
 from scipy import sparse
 from torch import nn
 
+from fedroam.attacks import Withheld
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
-from fedroam.mixing import Mixing
+from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings
 from fedroam.mobility import Paths
 
 # The ends of a transfer: clients are 0, 1, ...; the server (or cloud) is -1; access point a is -2 - a.
@@ -31,6 +33,12 @@ class Meeting:
 
     paths: Paths
     graph: sparse.csr_array
+
+    @classmethod
+    def nowhere(cls, clients: int) -> Meeting:
+        """Nobody is present, and nobody meets anybody."""
+        paths = Paths.still(np.zeros((clients, 2)), np.zeros(clients, dtype=bool))
+        return cls(paths, sparse.csr_array((clients, clients), dtype=bool))
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,8 @@ class FederationContext:
 
     samples: training samples held, int64 [clients]. train, validation: each client's samples (indices into the
     task's). class_counts: int64 [clients, classes], training samples by class. bounds: the world's lower left and
-    upper right corner, metres. access_points: float64 [access points, 2], metres.
+    upper right corner, metres. access_points: float64 [access points, 2], metres. aggregation: what is made of models
+    that meet. reach: radio range, metres. rounds: how many will be played (0: not known).
     """
 
     seed: int
@@ -96,6 +105,9 @@ class FederationContext:
     class_counts: np.ndarray
     bounds: tuple[float, float, float, float]
     access_points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    aggregation: Aggregation = field(default_factory=Average)
+    reach: float = math.inf
+    rounds: int = 0
 
     @property
     def clients(self) -> int:
@@ -106,6 +118,11 @@ class FederationContext:
     def classes(self) -> int:
         """Number of classes."""
         return int(self.class_counts.shape[1])
+
+    def facts(self, rule: object, meeting: Meeting) -> Facts:
+        """What a mixing or aggregation rule may know in a round, as far as it declares it."""
+        around = Surroundings(meeting.paths, meeting.graph, self.reach, self.class_counts)
+        return Facts.of(rule, self.samples, around)
 
     def available(self, meeting: Meeting) -> np.ndarray:
         """The clients (int64) that are present at the end of a meeting's round and hold training samples."""
@@ -121,7 +138,8 @@ class Round:
     """What a federation is handed in a round.
 
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
-    when the round begins, and who is in contact there. learner: the engine that trains and evaluates.
+    when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
+    exchange, the true models of attackers, in whose rows stands what they send.
     """
 
     number: int
@@ -130,6 +148,7 @@ class Round:
     context: FederationContext
     before: Meeting
     learner: Learner
+    withheld: Withheld | None = None
 
 
 @dataclass(frozen=True)
@@ -232,6 +251,15 @@ class AddsColumns(Protocol):
     @property
     def columns(self) -> tuple[str, ...]:
         """Their names; `Exchanged.facts` fills them."""
+
+
+@runtime_checkable
+class Aggregates(Protocol):
+    """A federation that can aggregate by the experiment's aggregation rule."""
+
+    @property
+    def aggregates(self) -> bool:
+        """Whether it does so, instead of by a rule of its own."""
 
 
 @runtime_checkable

@@ -146,6 +146,10 @@ class Scores:
         hits, answers, actual = (values.sum(0)[None] for values in (self.hits, self.answers, self.actual))
         return Scores(hits, answers, actual, np.array([loss]))
 
+    def chosen(self, rows: np.ndarray) -> Scores:
+        """The scores of some rows (int64, or bool [rows])."""
+        return Scores(self.hits[rows], self.answers[rows], self.actual[rows], self.loss[rows])
+
     def only(self, rows: np.ndarray, count: int) -> Scores:
         """These scores at places `rows` among `count`; the others have no samples."""
         counts = np.zeros((3, count, self.hits.shape[1]), np.int64)

@@ -9,7 +9,8 @@ from pydantic import field_validator
 from scipy import sparse
 
 from fedroam.components import Part, field, register
-from fedroam.mixing.weights import Facts, entries, matrix
+from fedroam.mixing.facts import Facts
+from fedroam.mixing.weights import entries, matrix
 
 
 @register("mixing", "plain", source="de Heredia, Sec. 5.3: W_ij = 1 / N; Lian et al., NIPS 2017 (D-PSGD)")

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import sparse
 
 from fedroam.components import Part, register
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a mixing rule may know of the clients: training samples held (int64 [clients]) and present speed
-    (way of the round per round, float64 [clients], metres).
-    """
-
-    samples: np.ndarray
-    speed: np.ndarray
+from fedroam.mixing.facts import Facts
 
 
 @runtime_checkable

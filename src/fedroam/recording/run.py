@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
@@ -67,7 +68,14 @@ class Run:
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: damaged: {error}") from None
         checked_facts(settings, Settings, path)
-        return settings
+        # A run from before a family of parts came had none of it: what its default kind says now.
+        later = {name: {"kind": family.default} for name, family in FAMILIES.items() if family.later}
+        return {**later, **settings}
+
+    @property
+    def attackers(self) -> tuple[int, ...]:
+        """The clients that attack; none unless the experiment has an attack."""
+        return tuple(self.world.get("attackers", ()))
 
     @cached_property
     def environment(self) -> dict[str, Any]:
@@ -76,7 +84,8 @@ class Run:
 
     @cached_property
     def world(self) -> dict[str, Any]:
-        """`world.json`: bounds (m), reach (m), groups by client, class names, parameters, bytes of one model."""
+        """`world.json`: bounds (m), reach (m), groups by client, class names, parameters, bytes of one model,
+        and attackers where there are any."""
         return self._facts("world.json", World)
 
     @cached_property

@@ -59,6 +59,7 @@ class World(Facts):
     access_points: list[Place] = []
     distance_mean: float | None = None
     distance_std: float | None = None
+    attackers: list[int] = []
 
 
 class Environment(Facts):

@@ -24,7 +24,7 @@ from fedroam.contacts import degrees, graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
-from fedroam.mixing import Facts
+from fedroam.mixing import Facts, Surroundings
 from fedroam.mobility import World
 from fedroam.parts import Parts, mixing_of
 from fedroam.recording import Run
@@ -87,7 +87,8 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
         paths = before if mix_first else after
         graph = parts.contacts.meet(paths)
         graphs.append(graph)
-        weights.append(parts.mixing.weights(graph, Facts(samples=split.sizes, speed=paths.length)))
+        around = Surroundings(paths, graph, world.reach, counts)
+        weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))
     return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
 
 

@@ -16,7 +16,6 @@ from fedroam.experiment import Experiment
 from fedroam.learning import Job
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.training import SGD
-from fedroam.mixing import Facts
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 
@@ -40,6 +39,9 @@ def check_convex(experiment: Experiment) -> SGD:
     _require(plain, f"objective.kind = {objective.kind!r}", "'cross_entropy' without label smoothing")
     kind = experiment.federation.kind
     _require(kind == "decentralized", f"federation.kind = {kind!r}", "'decentralized'")
+    rule, attack = experiment.aggregation.kind, experiment.attack.kind
+    _require(rule == "average", f"aggregation.kind = {rule!r}", "'average'")
+    _require(attack == "none", f"attack.kind = {attack!r}", "'none'")
     start = experiment.start_models
     _require(start == "equal", f"start_models = {start!r}", "'equal': Lemma 3 starts from it")
     return sgd
@@ -105,8 +107,7 @@ def _measure(scene: Scene, training: SGD, rounds: int) -> Trajectory:
             raise InputError(
                 f"round {t}: only {len(learners)} clients take part; the bounds of convex learning need all of them"
             )
-        facts = Facts(samples=scene.context.samples, speed=meeting.paths.length)
-        one = scene.context.mixing.weights(meeting.graph, facts)
+        one = scene.context.mixing.weights(meeting.graph, scene.context.facts(scene.context.mixing, meeting))
         if not doubly_stochastic(one):
             kind = scene.experiment.mixing.kind
             raise InputError(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fedroam.federation.aggregating import aggregated, averages, values
 from fedroam.federation.protocol import (
     SERVER,
     AddsColumns,
@@ -39,7 +40,8 @@ class ServerRound:
     models: one row a client (row i is client i's), and further ones if the method's `begin` made them. state: the
     method's, a mapping of its own to which new arrays may be assigned (arrays already in it must not be written into).
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
-    of the table `rounds`. memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other
+    of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
+    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other
     than the active clients' download and upload.
     """
 
@@ -49,15 +51,18 @@ class ServerRound:
     clients: np.ndarray
     number: int
     learner: Learner
+    meeting: Meeting
     facts: dict[str, float] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
     more: list[Traffic] = field(default_factory=list)
 
     @classmethod
-    def of(cls, round: Round) -> ServerRound:
+    def of(cls, round: Round, meeting: Meeting) -> ServerRound:
         """With the clients that can train when the round begins."""
         clients = round.context.available(round.before)
-        return cls(round.models, dict(round.state), round.context, clients, round.number, round.learner)
+        return cls(
+            round.models, dict(round.state), round.context, clients, round.number, round.learner, meeting
+        )
 
     @property
     def layout(self) -> Layout:
@@ -117,9 +122,27 @@ class ServerLoop:
         return [self.job(round, int(client)) for client in round.clients]
 
     def aggregate(self, round: ServerRound) -> None:
-        """After training: w = sum_i |D_i| / |D| w_i over the active clients (McMahan et al., AISTATS 2017, Alg. 1)."""
+        """After training: w = sum_i |D_i| / |D| w_i over the active clients (McMahan et al., AISTATS 2017, Alg. 1), or
+        what the experiment's aggregation rule makes of their models.
+        """
         parameters = round.models.parameters[:, self.shared(round.layout)]
         buffers = round.models.buffers[:, self.shared_buffers(round.layout)]
+        context = round.context
+        if not averages(context.aggregation):
+            clients = torch.from_numpy(round.clients).to(parameters.device)
+            own = values(round.tensor(GLOBAL), round.tensor(GLOBAL_BUFFERS))
+            found = aggregated(
+                context,
+                context.facts(context.aggregation, round.meeting),
+                own,
+                values(parameters[clients], buffers[clients]),
+                round.shares(),
+                SERVER,
+                round.clients,
+                round.number,
+            )
+            round.state[GLOBAL], round.state[GLOBAL_BUFFERS] = np.split(found, [parameters.shape[1]])
+            return
         round.state[GLOBAL] = weighted_mean(parameters, round.clients, round.shares())
         round.state[GLOBAL_BUFFERS] = weighted_mean(buffers, round.clients, round.shares())
 
@@ -132,18 +155,23 @@ class ServerLoop:
         """Bytes that each active client sends after training; default: as many as it got."""
         return self.download(round)
 
+    @property
+    def aggregates(self) -> bool:
+        """By the experiment's rule, unless a method has an `aggregate` of its own."""
+        return type(self).aggregate is ServerLoop.aggregate
+
     # --- the federation ---------------------------------------------------------------------------------------
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """A row for each client, and what the method's `begin` adds."""
-        everybody = np.flatnonzero(context.samples > 0)
-        round = ServerRound(start(range(context.clients)), {}, context, everybody, 0, learner)
+        everybody, nowhere = np.flatnonzero(context.samples > 0), Meeting.nowhere(context.clients)
+        round = ServerRound(start(range(context.clients)), {}, context, everybody, 0, learner, nowhere)
         self.begin(round, start)
         return InitialState(round.models, round.state)
 
     def distribute(self, round: Round) -> Distributed:
         """The broadcast. In a round with nobody active nothing happens."""
-        own = ServerRound.of(round)
+        own = ServerRound.of(round, round.before)
         if len(own.clients) == 0:
             return Distributed([], Traffic.nothing(), own.models, own.state)
         self.broadcast(own)
@@ -153,9 +181,12 @@ class ServerLoop:
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """The upload and what the server makes of it."""
-        own, traffic = ServerRound.of(round), Traffic.nothing()
+        own, traffic = ServerRound.of(round, after), Traffic.nothing()
         if len(own.clients):
             self.aggregate(own)
+            if round.withheld is not None:  # what attackers keep to themselves is theirs as they trained it
+                rows = torch.from_numpy(round.withheld.rows).to(own.models.parameters.device)
+                own.models.parameters[rows] = round.withheld.parameters
             traffic = Traffic.joined([transfers(own.clients, self.upload(own), down=False), *own.more])
         columns = self.columns if isinstance(self, AddsColumns) else ()
         facts = {name: own.facts.get(name, np.nan) for name in columns}
