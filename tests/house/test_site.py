@@ -21,7 +21,8 @@ from support.pages import PAGES, ROOT
 DOCS = ROOT / "docs"
 # What has formulas of its own; sources of data, networks, engines and places have none.
 FAMILIES = (
-    "mobility", "activity", "contacts", "mixing", "federation", "partition", "radio", "training", "objective"
+    "mobility", "activity", "contacts", "mixing", "aggregation", "attack", "federation", "partition", "radio",
+    "training", "objective"
 )  # fmt: skip
 
 
