@@ -106,10 +106,7 @@ def evaluate_study(
     variants = study.needs(scale)
     runs = {(variant, seed): find(variant, seed) for variant in variants for seed in numbers}
     seen = _seen(study, scale, reader, looks)
-    # Findings ask for any variant; they know only those of this scale.
-    of_this_scale = Reader(
-        lambda variant, seed: find(variant, seed) if variant in variants else None, numbers
-    )
+    of_this_scale = reader.of_scale(variants)  # findings ask for any variant
     return StudyResult(
         study,
         scale,

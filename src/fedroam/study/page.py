@@ -16,7 +16,9 @@ from fedroam.analysis.variants import flat, plain_text
 from fedroam.recording import write_csv, write_json, write_text
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.kept import RunRecord
 from fedroam.study.records import as_json, cells_table, claims_table
+from fedroam.study.values import Item
 from fedroam.study.wording import (
     FEW,
     MARKS,
@@ -29,6 +31,7 @@ from fedroam.study.wording import (
     ours,
     papers,
     search_words,
+    summary,
     weakest,
 )
 
@@ -78,6 +81,7 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     write_json(folder / "study.json", as_json(result))
     study = result.study
     sections = {
+        "summary": ("In short", _summary(result)),
         "claims": ("Claims", _claims(result)),
         "findings": ("What the runs say", _findings(result)),
         "tables": ("Tables", _tables(result, states)),
@@ -106,6 +110,14 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     path = folder / "study.html"
     write_text(path, Template(_PAGE).substitute(content))
     return path
+
+
+def _summary(result: StudyResult) -> str:
+    """How many claims hold, and the primary ones by name."""
+    lines = summary(result)
+    return "".join(
+        f'<p class="{"headline" if not k else ""}">{escape(line)}</p>' for k, line in enumerate(lines)
+    )
 
 
 def _claims(result: StudyResult) -> str:
@@ -221,13 +233,22 @@ def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> st
     for declared in result.study.figures:
         drawn = declared.draw(result.reader) if result.study.can(declared, result.scale) else None
         if drawn is None:
-            parts.append(f"<p>{escape(declared.title)}: {escape(states[declared.name])}.</p>")
+            parts.append(
+                f"<p>{escape(declared.title)}: {escape(states[declared.name])}{_undrawn(result, declared)}.</p>"
+            )
             continue
         _, svg = save(drawn, figures_below(folder), declared.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
         caption = f"{declared.caption} {states[declared.name]}.".strip()
         parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))
     return f'<div class="cards">{"".join(parts)}</div>' if parts else ""
+
+
+def _undrawn(result: StudyResult, declared: Item) -> str:
+    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
+    find = result.reader.find
+    kept = any(isinstance(find(v, s), RunRecord) for v in declared.variants for s in result.seeds)
+    return ", drawn only where their folders are" if kept else ""
 
 
 def _settings(result: StudyResult) -> str:

@@ -23,6 +23,7 @@ from fedroam.study.wording import (
     ours,
     papers,
     search_words,
+    summary,
 )
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
@@ -64,6 +65,8 @@ def print_result(
             "Estimates are means ± standard error over seeds; intervals are not corrected.",
             style="dim",
         )
+        for line in summary(result):
+            console.print(escape(line))
     possible = {name for name, item in study.items.items() if study.can(item, result.scale)}
     if possible <= set(items):  # of a part of the study they would tell half
         for finding in result.findings:

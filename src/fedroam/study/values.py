@@ -9,15 +9,18 @@ from functools import partial
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
+import pandas as pd
 
+from fedroam.errors import InputError
 from fedroam.planning import overlay
 from fedroam.recording import Run
+from fedroam.study.kept import RunRecord
 
 T = TypeVar("T")
 # Settings of an experiment, as in a TOML file, to be laid over others.
 Settings = Mapping[str, Any]
-# The finished run of a variant and seed, or None where there is none.
-Find = Callable[[str, int], Run | None]
+# The finished run of a variant and seed, or what is kept of it, or None where there is none.
+Find = Callable[[str, int], Run | RunRecord | None]
 
 
 class StudyVariant(str):
@@ -188,8 +191,8 @@ class Value:
         """The least and the most that the sum can be; None where `of` lacks a term."""
         # A number that is added and taken away again is no unknown.
         weights: dict[tuple[str, str, Ends], float] = {}
-        for term in self.terms:
-            ends = of(term)
+        found = [of(term) for term in self.terms]  # all of them, so that what there is can be kept
+        for term, ends in zip(self.terms, found, strict=True):
             if ends is None:
                 return None
             key = (term.measure.name, term.variant, ends)
@@ -292,6 +295,7 @@ class Reader:
         self.seeds = tuple(seeds)
         self._by_run: dict[tuple[Measure, str, int], Ends | None] = {}
         self._by_key: dict[tuple[Measure, Hashable], float] = {}
+        self._curves: dict[tuple[str, str, int], pd.Series] = {}
 
     def __call__(self, value: Value | Quotient) -> dict[int, float]:
         """A value by seed, for the seeds whose runs have all finished."""
@@ -306,12 +310,62 @@ class Reader:
     def first(self, seeds: int) -> Reader:
         """A reader of the first so many seeds, which shares what is computed."""
         fewer = Reader(self.find, self.seeds[:seeds])
-        fewer._by_run, fewer._by_key = self._by_run, self._by_key
+        fewer._by_run, fewer._by_key, fewer._curves = self._by_run, self._by_key, self._curves
+        return fewer
+
+    def of_scale(self, variants: Iterable[str]) -> Reader:
+        """A reader that finds the runs of these variants alone, and shares what is computed."""
+        known = set(variants)
+        fewer = self.first(len(self.seeds))
+        fewer.find = lambda variant, seed: self.find(variant, seed) if variant in known else None
         return fewer
 
     def runs(self, variant: str) -> list[Run]:
-        """The finished runs of a variant, in the order of seeds."""
-        return [run for seed in self.seeds if (run := self.find(variant, seed)) is not None]
+        """The finished runs of a variant whose folders are there, in the order of seeds."""
+        found = [self.find(variant, seed) for seed in self.seeds]
+        return [run for run in found if isinstance(run, Run)]
+
+    def curves(self, variant: str, name: str, curve: Callable[[Run], pd.Series]) -> list[pd.Series]:
+        """A curve of the finished runs of a variant, in the order of seeds. name: what it is kept by."""
+        found = []
+        for seed in self.seeds:
+            key, run = (name, variant, seed), self.find(variant, seed)
+            if key not in self._curves and isinstance(run, Run):
+                self._curves[key] = curve(run)
+            elif key not in self._curves and isinstance(run, RunRecord) and name in run.curves:
+                self._curves[key] = run.curves[name]
+            if run is not None and key in self._curves:
+                found.append(self._curves[key])
+        return found
+
+    def kept(self) -> list[RunRecord]:
+        """All that has been read of each run so far.
+
+        Raises InputError where two measures of one name gave a run different numbers.
+        """
+        numbers: dict[tuple[str, int], dict[str, Ends]] = {}
+        for (measure, variant, seed), ends in self._by_run.items():
+            if ends is not None:
+                there = numbers.setdefault((variant, seed), {})
+                if repr(there.setdefault(measure.name, ends)) != repr(ends):
+                    raise InputError(
+                        f"measures: two are called {measure.name!r} and differ: give them two names"
+                    )
+        curves: dict[tuple[str, int], dict[str, pd.Series]] = {}
+        for (name, variant, seed), curve in self._curves.items():
+            curves.setdefault((variant, seed), {})[name] = curve
+        found = []
+        for variant, seed in {**numbers, **curves}:
+            run = self.find(variant, seed)
+            if run is not None:
+                digest, diverged = str(run.status["digest"]), run.status.get("diverged_at")
+                key = (variant, seed)
+                found.append(
+                    RunRecord(
+                        variant, seed, digest, diverged, None, numbers.get(key, {}), curves.get(key, {})
+                    )
+                )
+        return found
 
     def measured(self, measure: Measure, run: Run) -> float:
         """A measure of a run, or of one that is alike for it."""
@@ -339,7 +393,10 @@ class Reader:
         key = (term.measure, term.variant, seed)
         if key not in self._by_run:
             run = self.find(term.variant, seed)
-            self._by_run[key] = None if run is None else self._measured(term.measure, run)
+            if isinstance(run, RunRecord):
+                self._by_run[key] = run.numbers.get(term.measure.name)
+            else:
+                self._by_run[key] = None if run is None else self._measured(term.measure, run)
         return self._by_run[key]
 
 

@@ -190,6 +190,26 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
     return said + (f". Without two seeds yet: {missing}" if missing else "")
 
 
+def summary(result: StudyResult) -> list[str]:
+    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
+    words: list[str] = [verdict.word for verdict in result.verdicts.values()]
+    if not words:
+        return []
+    counts = [
+        f"{words.count(word)} {what}" for word, what in (("holds", "hold"), ("does not hold", "do not hold"))
+    ]
+    lines = [
+        f"Of {len(words)} claims {', '.join(counts)} and {words.count('undecided')} are undecided at scale "
+        f"{result.scale}."
+    ]
+    texts = {claim.name: claim.text for claim in result.study.claims}
+    for name in result.study.primary:
+        if name in result.verdicts:
+            word = result.verdicts[name].word
+            lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
+    return lines
+
+
 def looks_words(result: StudyResult) -> str:
     """How often the study is looked at while it grows, and what that costs; empty where it is judged once."""
     if not result.looks:

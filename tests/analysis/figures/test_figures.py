@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -16,6 +17,7 @@ from fedroam.analysis.figures.catalogue import all_figures, class_counts, draw_f
 from fedroam.analysis.figures.client_accuracy import final_accuracies
 from fedroam.analysis.figures.costs import energy_per_round_figure, per_round
 from fedroam.analysis.figures.drawing import inline, log_tick, save, short
+from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.figures.places import places_figure
 from support.made_runs import made_run
 
@@ -252,3 +254,16 @@ def test_many_variants_leave_room_for_the_curves(tmp_path: Path) -> None:
     assert legend.x1 <= figure.bbox.x1
     looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
     assert len(looks) == 12
+
+
+@pytest.mark.parametrize(("panels", "shape"), [(4, (2, 2)), (5, (2, 3)), (3, (1, 3))])
+def test_the_lowest_panel_of_each_column_has_its_tick_labels(panels: int, shape: tuple[int, int]) -> None:
+    seed = pd.Series([0.1, 0.2], index=[0, 10])
+    figure = lines_figure([(f"panel {k}", [Line("a", (seed, seed))]) for k in range(panels)], "y")
+    assert figure is not None
+    axes = [ax for ax in figure.axes if ax.get_visible()]
+    grid = axes[0].get_gridspec()
+    assert (grid.nrows, grid.ncols) == shape
+    lowest = {ax.get_subplotspec().colspan.start: ax for ax in axes}  # later ones are lower
+    assert len(lowest) == shape[1]
+    assert all(ax.xaxis.get_tick_params()["labelbottom"] for ax in lowest.values())

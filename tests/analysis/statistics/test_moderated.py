@@ -267,3 +267,11 @@ def test_a_cap_never_helps_the_direction_that_it_is_used_for() -> None:
 def test_what_is_examined_again_is_as_before() -> None:
     for evidence in (above([1.0, 2.0, 4.0]), above([3.0, 3.0, 3.0]), above([1.0, math.inf, 2.0]), above([])):
         assert repr(examined(evidence)) == repr(evidence)
+
+
+def test_what_is_never_reached_by_both_decides_nothing_and_says_so() -> None:
+    found = judge([above([(-math.inf, math.inf)] * 8)], looks=LOOKS)[0]
+    assert (found.word, found.seeds) == ("undecided", None)
+    assert math.isnan(found.evidence.estimate)
+    assert found.reason.startswith("never reached in 8 of 8 seeds")
+    assert found.hopeless

@@ -96,7 +96,7 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
     every = [line for _, rows in tables for line, _ in rows]
     labels = list(dict.fromkeys(line.label for line in every if not line.grey))
     greys = list(dict.fromkeys(line.label for line in every if line.grey))
-    columns = min(len(tables), _MOST_COLUMNS)
+    columns = 2 if len(tables) == 4 else min(len(tables), _MOST_COLUMNS)
     rows_of_panels = -(-len(tables) // columns)
     size = SIZE if len(tables) == 1 else (1.0 + 3.3 * columns, 0.9 + 2.4 * rows_of_panels)
     with style():
@@ -119,6 +119,8 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
             round_ticks(ax, 6)
         for ax in grid.flat[len(tables) :]:
             ax.set_visible(False)
+        for ax in grid.flat[max(len(tables) - columns, 0) : len(tables)]:
+            ax.tick_params(labelbottom=True)  # those above an empty place, too
         figure.supxlabel("Communication round", fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         _name_all(grid.flat[0], labels)

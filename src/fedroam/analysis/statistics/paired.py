@@ -195,6 +195,8 @@ def examined(asked: Evidence, spread: Spread | None = None) -> Evidence:
         # The numbers are the same both ways but where a seed has no number: then those of the side that says more.
         shown = no if no.p < yes.p and asked.most else up if not asked.most else yes
     estimate, low, high = shown.estimate, shown.low, shown.high
+    if asked.most and math.isinf(estimate):  # an end, not a number
+        estimate = math.nan
     if logarithms:
         estimate, low, high = (math.exp(end) for end in (estimate, low, high))
     kind: Literal["t", "sign", "within"] = "within" if asked.asks == "within" else "t"

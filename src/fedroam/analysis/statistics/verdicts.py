@@ -212,8 +212,9 @@ def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: f
 
 def _chance_by_sign(evidence: Evidence, seeds: np.ndarray, level: float) -> np.ndarray:
     """That of the sign test, if each seed has the observed chance to lie on the side where most do."""
-    x = np.asarray(evidence.values)
-    share = max((x > evidence.bound).mean(), (x < evidence.bound).mean())
+    least, most = np.asarray(evidence.values), np.asarray(evidence.most or evidence.values)
+    bound = math.log(evidence.bound) if evidence.asks == "ratio above" else evidence.bound
+    share = max((least > bound).mean(), (most < bound).mean())
     if share <= 0.5 or level <= 0:
         return np.zeros(len(seeds))
     hits = stats.binom.isf(level, seeds, 0.5) + 1  # the fewest whose tail is at most the level

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +20,8 @@ from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
-from fedroam.errors import one_line, unknown
+from fedroam.errors import InputError, one_line, unknown
+from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from fedroam.cli.commands.study_runs import StudyRuns
@@ -56,6 +64,27 @@ def reproduce(
             help="Where all of it goes. (default: studies/PAPER/SCALE)",
         ),
     ] = None,
+    records: Annotated[
+        str | None,
+        typer.Option(
+            callback=options.named,
+            metavar="DIR",
+            help="Keep in DIR what the study asks of each run, and compute no run that is kept there.",
+        ),
+    ] = None,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided",
+            help="Add seeds, with looks at 4, 6, 9, 13 and 20, until each claim asked is decided or hopeless.",
+        ),
+    ] = False,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            metavar="H", help="Stop computing after H hours; the same command goes on. (default: no limit)"
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
     ] = 0,
@@ -79,6 +108,7 @@ def reproduce(
     checkpoints, and the same command goes on. Writes study.html, cells.csv, claims.csv, study.json and figures.
     Without PAPER: lists studies, their items, what they cost and what has been run.
     """
+    from fedroam.analysis.statistics.looks import LOOKS
     from fedroam.cli.commands.study_runs import StudyRuns
     from fedroam.papers.library import find_study, studies
     from fedroam.study.files import make_files
@@ -96,7 +126,23 @@ def reproduce(
         return
     study, use = find_study(paper)
     items = _asked(study, item, scale)
-    work = StudyRuns(study, scale, seeds, folder, use)
+    if hours is not None and not hours > 0:
+        raise InputError(f"--hours {hours:g}: allowed is a number above 0")
+    if until_decided and seeds is not None:
+        raise InputError("--until-decided: plans its numbers of seeds; leave out --seeds")
+    if until_decided and not any(each.kind == "claim" for each in items):
+        raise InputError(f"--until-decided: {item} is no claim")
+    options_given: dict[str, Given] = {"--scale": scale, "--seeds": seeds, "--out": folder}
+    options_given |= {"--records": records, "--hours": hours, "--workers": workers or None, "--ray": ray}
+    asked = [*([item] if item else []), *(["--until-decided"] if until_decided else [])]
+    again = command("reproduce", paper, *asked, options=options_given)
+    ends = time.monotonic() + 3600 * hours if hours else math.inf
+    wave = Wave(workers, ray, retry_failed, quiet, again, ends)
+    plan = LOOKS if until_decided else ()
+    if until_decided:
+        stay = judge_only or dry_run
+        seeds = LOOKS[-1] if stay else _grown(study, items, (scale, folder, use, records), wave)
+    work = StudyRuns(study, scale, seeds, folder, use, records)
     wanted = work.needed(items)
     for line in make_files(
         study, (work.experiments[key] for key, digest in work.digests.items() if digest in wanted)
@@ -108,13 +154,10 @@ def reproduce(
         _list(work)
         _dry_run(work, missing, workers)
         return
-    failed: list[tuple[str, str]] = []
-    if missing and not judge_only:
-        options_given: dict[str, Given] = {"--scale": scale, "--seeds": seeds, "--out": folder}
-        options_given |= {"--workers": workers or None, "--ray": ray}
-        again = command("reproduce", paper, *([item] if item else []), options=options_given)
-        failed = _run(work, missing, workers, ray, retry_failed, quiet, again)
-    _judge(work, items)
+    if missing and not judge_only and not until_decided:
+        wave.compute(work, missing)
+    failed = wave.failed
+    _judge(work, items, plan, again)
     if failed:
         for line in by_reason(failed):
             tell(one_line(f"failed: {line}"))
@@ -133,47 +176,124 @@ def _asked(study: Study, item: str | None, scale: str) -> list[Item]:
     return [one for one in found if one.partial or study.can(one, scale)]
 
 
-def _run(
-    work: StudyRuns,
-    missing: set[str],
-    workers: int,
-    ray: str | None,
-    retry_failed: bool,
-    quiet: bool,
-    again: str,
-) -> list[tuple[str, str]]:
-    """Compute the missing runs; gives the titles of those that failed, and why."""
-    from fedroam.cli.commands.study_runs import SWEEP
-    from fedroam.sweep import run_sweep
+@dataclass
+class Wave:
+    """How missing runs are computed, until when (monotonic seconds), and which failed so far: titles and why."""
 
-    following = sweep_progress(quiet)
-    with going_on(again), following:
-        sweep: Sweep = run_sweep(
-            work.plan,
-            work.root / SWEEP,
-            workers=workers,
-            ray=ray,
-            observer=following.follow,
-            on_interrupt=following.interrupted,
-            retry_failed=retry_failed,
-            only=missing,
+    workers: int
+    ray: str | None
+    retry_failed: bool
+    quiet: bool
+    again: str
+    ends: float
+    failed: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self.ends
+
+    def compute(self, work: StudyRuns, missing: set[str]) -> None:
+        """Compute the missing runs."""
+        from fedroam.cli.commands.study_runs import SWEEP
+        from fedroam.sweep import open_sweep, run_sweep
+
+        following = sweep_progress(self.quiet)
+        with going_on(self.again), following, alarm(self.ends - time.monotonic()) as rang:
+            try:
+                sweep: Sweep = run_sweep(
+                    work.plan,
+                    work.root / SWEEP,
+                    workers=self.workers,
+                    ray=self.ray,
+                    observer=following.follow,
+                    on_interrupt=following.interrupted,
+                    retry_failed=self.retry_failed,
+                    only=missing,
+                )
+            except Interrupted:
+                if not rang.is_set():
+                    raise
+                sweep = open_sweep(work.root / SWEEP)
+        work.forget()
+        if self.over:
+            say(f"the time is over; the same command goes on: {self.again}")
+        rows = {row.digest: row for row in sweep.failed if row.digest in missing}
+        self.failed += [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
+
+
+def _grown(
+    study: Study,
+    items: list[Item],
+    where: tuple[str, str | None, tuple[str, ...], str | None],
+    wave: Wave,
+) -> int:
+    """Compute more seeds from look to look, while a claim asked is open and there is time; gives the last look's."""
+    from fedroam.analysis.statistics.looks import LOOKS
+    from fedroam.cli.commands.study_runs import StudyRuns
+    from fedroam.study.evaluation import evaluate_study
+    from fedroam.study.files import make_files
+
+    scale, folder, use, records = where
+    claims = [each for each in items if each.kind == "claim" and study.can(each, scale)]
+    still = claims
+    for seeds in LOOKS:
+        work = StudyRuns(study, scale, seeds, folder, use, records)
+        missing = work.missing(still)
+        for line in make_files(
+            study, (e for key, e in work.experiments.items() if work.digests[key] in missing)
+        ):
+            say(line)
+        work.check(still)
+        if missing:
+            wave.compute(work, missing)
+        if work.missing(still):
+            return seeds  # the time is over, or runs failed
+        verdicts = evaluate_study(study, scale, range(seeds), work.find, LOOKS).verdicts
+        open_ = [each for each in still if verdicts[each.name].word == "undecided"]
+        hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
+        still = [each for each in open_ if each.name not in hopeless]
+        say(
+            f"look at {seeds} seeds: {len(claims) - len(still)} of {len(claims)} claims are decided or hopeless"
+            + (f" (hopeless now: {', '.join(hopeless)})" if hopeless else "")
         )
-    work.forget()
-    rows = {row.digest: row for row in sweep.failed if row.digest in missing}
-    return [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
+        if not still or wave.over:
+            return seeds
+    return LOOKS[-1]
 
 
-def _judge(work: StudyRuns, items: list[Item]) -> None:
+@contextmanager
+def alarm(seconds: float) -> Iterator[threading.Event]:
+    """Ctrl-C by itself after so many seconds; the event tells whether it came."""
+    rang = threading.Event()
+
+    def ring() -> None:
+        rang.set()
+        signal.raise_signal(signal.SIGINT)
+
+    timer = threading.Timer(min(max(seconds, 0.0), threading.TIMEOUT_MAX), ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield rang
+    finally:
+        timer.cancel()
+
+
+def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: str) -> None:
     from fedroam.study.evaluation import evaluate_study
     from fedroam.study.page import write_study
     from fedroam.study.terminal import print_result
 
     work.verify()
-    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find)
+    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
     print_result(result, out(), {each.name for each in items}, states)
     with writing(work.root):
         say(f"\nstudy: {write_study(result, work.root, states)}")
+        kept = work.keep(result.reader.kept(), command)
+    if kept is not None:
+        say(f"kept: {kept}")
 
 
 def _list(work: StudyRuns) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
-from fedroam.recording import Run, damage, open_run, read_json, unchanged_files
+from fedroam.recording import Run, damage, environment, open_run, read_json, unchanged_files
+from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
 
 if TYPE_CHECKING:
     from fedroam.study import Item, Study
@@ -21,12 +23,19 @@ SWEEP = "sweep"  # where the runs of a study lie, below its folder
 class StudyRuns:
     """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
 
-    use: the file of a user's study, which workers load if it has parts of its own.
-    Raises InputError where a scale or a setting is wrong.
+    use: the file of a user's study, which workers load if it has parts of its own; records: the folder in which runs
+    are kept (see `study.kept`): a run that is there is done, whether its folder is or not.
+    Raises InputError where a scale or a setting is wrong, or a run is kept that has other settings.
     """
 
     def __init__(
-        self, study: Study, scale: str, seeds: int | None, folder: str | None, use: tuple[str, ...]
+        self,
+        study: Study,
+        scale: str,
+        seeds: int | None,
+        folder: str | None,
+        use: tuple[str, ...],
+        records: str | None = None,
     ) -> None:
         if seeds is not None and not 1 <= seeds <= 10_000:
             raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
@@ -42,6 +51,21 @@ class StudyRuns:
             for seed in range(self.seeds)
         }
         self.digests = {key: experiment.digest for key, experiment in self.experiments.items()}
+        self.records = None if records is None else Path(records)
+        self.kept = Records(study.name, scale)
+        if self.records is not None:
+            self.kept = read_records(self.records, study.name, scale)
+            self._check_kept()
+
+    def _check_kept(self) -> None:
+        known = set(self.digests.values())
+        for run in self.kept.runs.values():
+            now = self.digests.get((run.variant, run.seed))
+            if now is not None and run.digest not in known:
+                raise InputError(
+                    f"{self.records}: the kept run of {run.variant}, seed {run.seed}, has other settings (digest "
+                    f"{run.digest[:12]}) than the study now ({now[:12]}); delete its line to compute it anew"
+                )
 
     @cached_property
     def plan(self) -> SweepPlan:
@@ -49,10 +73,34 @@ class StudyRuns:
         runs = (SweepRun(experiment, {"variant": key[0]}) for key, experiment in self.experiments.items())
         return SweepPlan(self.study.name, tuple(runs), ("variant",), use=self.use)
 
-    def find(self, variant: str, seed: int) -> Run | None:
-        """The finished run of a variant and seed (counted from 0), None where there is none."""
+    def find(self, variant: str, seed: int) -> Run | RunRecord | None:
+        """The finished run of a variant and seed (counted from 0), else what is kept of it, None where nothing is."""
         digest = self.digests.get((variant, seed))
-        return None if digest is None else self._opened(digest)
+        return None if digest is None else self._opened(digest) or self.kept.runs.get(digest)
+
+    def keep(self, found: Iterable[RunRecord], command: str) -> Path | None:
+        """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept."""
+        if self.records is None:
+            return None
+        took = self._took()
+        runs = [replace(run, seconds=took.get(run.digest)) for run in found]
+        new = [run.digest for run in runs if run.digest not in self.kept.runs]
+        sitting = {
+            "command": command,
+            "runs": len(new),
+            "hours": round(sum(took.get(digest, 0.0) for digest in new) / 3600, 3),
+            "environment": environment(),
+        }
+        self.kept = merged(self.kept, runs, sitting if new else None)
+        return write_records(self.records, self.kept)
+
+    def _took(self) -> dict[str, float]:
+        """Core-seconds of finished runs, by digest."""
+        try:
+            records: dict[str, Any] = read_json(self.root / SWEEP / "sweep.json")["records"]
+        except (InputError, KeyError):
+            return {}
+        return {digest: float(one["seconds"]) for digest, one in records.items() if "seconds" in one}
 
     def _opened(self, digest: str) -> Run | None:
         if digest not in self._runs:
@@ -97,7 +145,10 @@ class StudyRuns:
 
     def missing(self, items: Iterable[Item]) -> set[str]:
         """Those of them that are not finished."""
-        return {digest for digest in self.needed(items) if self._opened(digest) is None}
+        there = self.kept.runs
+        return {
+            digest for digest in self.needed(items) if digest not in there and self._opened(digest) is None
+        }
 
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""
@@ -109,14 +160,11 @@ class StudyRuns:
 
     def seconds(self, digests: Iterable[str]) -> float | None:
         """Core-seconds that these runs will take, by the finished ones of the same variant; None where unknown."""
-        try:
-            records: dict[str, Any] = read_json(self.root / SWEEP / "sweep.json")["records"]
-        except (InputError, KeyError):
-            return None
+        took = self._took() | {d: run.seconds for d, run in self.kept.runs.items() if run.seconds is not None}
         known: dict[str, list[float]] = {}
         for (variant, _), digest in self.digests.items():
-            if "seconds" in records.get(digest, {}):
-                known.setdefault(variant, []).append(float(records[digest]["seconds"]))
+            if digest in took:
+                known.setdefault(variant, []).append(took[digest])
         variant_of = {digest: variant for (variant, _), digest in self.digests.items()}
         wanted = [variant_of[digest] for digest in digests]
         if any(variant not in known for variant in wanted):

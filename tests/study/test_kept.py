@@ -1,0 +1,168 @@
+"""What is kept of a study's runs: it gives the same results as their folders, and its damage is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fedroam.cli.commands.study_runs import StudyRuns
+from fedroam.errors import InputError
+from fedroam.recording import Run
+from fedroam.study import (
+    Claim,
+    Curves,
+    Measure,
+    Scale,
+    Study,
+    evaluate_study,
+    final,
+    order,
+    over,
+    rounds_to,
+    table,
+)
+from fedroam.study.kept import FILE, Records, RunRecord, merged, read_records, write_records
+from fedroam.study.page import write_study
+from fedroam.study.values import Find, Reader
+from support.made_runs import made_run
+
+ENDS = {"a": (50.0, 60.0, 55.0), "b": (60.5, 70.0, 65.5)}
+VARIANTS = {"a": {"mobility": "static"}, "b": {}}
+GAIN = final.of("b") - final.of("a")
+
+
+def study(*claims: Claim) -> Study:
+    return Study(
+        name="made",
+        title="Made",
+        paper="Nobody.",
+        about="Nothing.",
+        base={"clients": 4, "rounds": 3, "mobility": {"kind": "random", "mobile": 2}},
+        variants=VARIANTS,
+        scales={"full": Scale(3)},
+        tables=(table("ends", "Ends", {v: v for v in VARIANTS}, {"end": final}, lambda v, of: of.of(v)),),
+        figures=(Curves("curves", "C", {"p": {v: v for v in VARIANTS}}),),
+        claims=(
+            Claim("helps", "b is better.", order(final.of("b"), final.of("a"))),
+            Claim("sooner", "b is sooner.", order(rounds_to(58).of("a"), rounds_to(58).of("b"))),
+            *claims,
+        ),
+        primary=("helps",),
+    )
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> dict[tuple[str, int], Run]:
+    return {
+        (variant, seed): made_run(tmp_path, variant, seed, [0.1, end / 200, end / 100], movement=False)
+        for variant, ends in ENDS.items()
+        for seed, end in enumerate(ends)
+    }
+
+
+def by(found: dict[tuple[str, int], Run] | dict[tuple[str, int], RunRecord]) -> Find:
+    return lambda variant, seed: found.get((variant, seed))
+
+
+def kept(runs: dict[tuple[str, int], Run], folder: Path) -> dict[tuple[str, int], RunRecord]:
+    """What is kept of runs after their study was evaluated and drawn, written and read again."""
+    result = evaluate_study(study(), "full", range(3), by(runs))
+    write_study(result, folder / "page", dict.fromkeys(study().items, ""))
+    write_records(folder, merged(Records("made", "full"), result.reader.kept(), {"command": "c"}))
+    found = read_records(folder, "made", "full")
+    assert found.sittings == ({"command": "c"},)
+    return {(run.variant, run.seed): run for run in found.runs.values()}
+
+
+def test_records_alone_give_the_same_page_as_the_runs(
+    runs: dict[tuple[str, int], Run], tmp_path: Path
+) -> None:
+    there = kept(runs, tmp_path / "kept")
+    assert there.keys() == runs.keys()
+    names = {"final accuracy", "rounds to 58 %"}
+    assert set(there["a", 0].numbers) == names
+    assert there["a", 0].numbers["rounds to 58 %"] == (20.0, math.inf)
+    assert there["a", 0].curves["accuracy"].tolist() == pytest.approx([0.1, 0.25, 0.5])
+    for folder, find in (("runs", by(runs)), ("records", by(there))):
+        result = evaluate_study(study(), "full", range(3), find)
+        write_study(result, tmp_path / folder, dict.fromkeys(study().items, ""))
+    for name in ("study.json", "cells.csv", "claims.csv"):
+        assert (tmp_path / "runs" / name).read_bytes() == (tmp_path / "records" / name).read_bytes()
+    assert (tmp_path / "records/figures/curves.png").exists()
+
+
+def test_half_of_a_pair_is_kept_and_a_number_that_is_not_there_counts_for_nothing(
+    runs: dict[tuple[str, int], Run], tmp_path: Path
+) -> None:
+    del runs["b", 2]
+    there = kept(runs, tmp_path)
+    assert set(there["a", 2].numbers) == {"final accuracy", "rounds to 58 %"}
+    unknown = Measure("unknown", "", lambda run: 1.0)
+    assert Reader(by(there), range(3))(unknown.of("a")) == {}
+
+
+def test_two_measures_of_one_name_are_refused(runs: dict[tuple[str, int], Run]) -> None:
+    other = Measure(final.name, "%", lambda run: 1.0)
+    result = evaluate_study(study(Claim("x", "", over(other.of("a")))), "full", range(3), by(runs))
+    with pytest.raises(InputError, match="two are called 'final accuracy' and differ"):
+        result.reader.kept()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: lines[1:], r"runs.jsonl: damaged: format is missing"),
+        (lambda lines: [lines[0], lines[1][:40]], "damaged: "),
+        (lambda lines: [*lines, lines[1]], r"line 8: run a, seed 0 is there twice"),
+        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')], "line 2: damaged: seed"),
+        (lambda lines: [lines[0], lines[1].replace("[50.0", '["x"')], "line 2: damaged: could not convert"),
+        (
+            lambda lines: [lines[0].replace('"full"', '"quick"')],
+            "scale quick; wanted are format 1, study made, scale full",
+        ),
+        (lambda lines: ["[]"], "every line must be a JSON object"),
+        (lambda lines: [], "every line must be a JSON object"),
+    ],
+)
+def test_damaged_and_foreign_records_are_told(
+    runs: dict[tuple[str, int], Run], tmp_path: Path, change: object, words: str
+) -> None:
+    kept(runs, tmp_path)
+    path = tmp_path / FILE
+    lines = change(path.read_text(encoding="utf-8").splitlines())  # type: ignore[operator]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    with pytest.raises(InputError, match=words) as error:
+        read_records(tmp_path, "made", "full")
+    assert "\n" not in str(error.value)
+
+
+def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
+    """What is kept is not computed again, unless its settings have changed."""
+    folder = tmp_path / "records"
+    first = StudyRuns(study(), "full", None, str(tmp_path / "out"), (), str(folder))
+    items = list(study().items.values())
+    assert len(first.missing(items)) == 6
+    digest = first.digests["a", 1]
+    record = RunRecord(
+        "a", 1, digest, None, 3.0, {"final accuracy": (50.0, 50.0)}, {"accuracy": pd.Series([0.5], [3])}
+    )
+    first.keep([record], "fedroam reproduce made")
+    again = StudyRuns(study(), "full", None, str(tmp_path / "out"), (), str(folder))
+    assert again.needed(items) - again.missing(items) == {digest}
+    assert again.find("a", 1) == again.kept.runs[digest]
+    (sitting,) = again.kept.sittings
+    assert (sitting["command"], sitting["runs"]) == ("fedroam reproduce made", 1)
+    again.keep([record], "fedroam reproduce made --judge-only")
+    assert len(again.kept.sittings) == 1  # nothing was computed
+    text = (folder / FILE).read_text(encoding="utf-8")
+    assert json.loads(text.splitlines()[1])["numbers"] == {"final accuracy": [50.0]}
+    (folder / FILE).write_text(text.replace(digest, "0" * 64), encoding="utf-8")
+    with pytest.raises(InputError, match="the kept run of a, seed 1, has other settings"):
+        StudyRuns(study(), "full", None, None, (), str(folder))
+    shutil.rmtree(folder)
+    assert read_records(folder, "made", "full").runs == {}
