@@ -77,9 +77,9 @@ SCALES = {
         settings={"data": {"train_samples": MEDIUM_SAMPLES}},
         cut=(
             RECORDS,
-            "25,000 records (of the 82,332 or 257,673), classes in proportion: of the rarest there are 13, so balanced "
+            "20,000 records (of the 82,332 or 257,673), classes in proportion: of the rarest there are 11, so balanced "
             "accuracy and macro-F1 are coarse. Rounds, batches and learning rates are the paper's; with 10 clients "
-            "each takes 26 steps a round, where 55,000 records make 86.",
+            "each takes 21 steps a round, where 55,000 records make 86.",
             "12,000 of the 60,000 images of MNIST and of Fashion-MNIST (Figs. 6a, 6b and 7).",
             IMAGES,
         ),
