@@ -290,8 +290,8 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
         n: v.word for n, v in evaluate_study(STUDY, "full", range(12), world(wrong=True)).verdicts.items()
     }
     assert {name for name, word in words.items() if word == "holds"} == {
-        "small-k2-better-mnist",  # of whatever numbers are taken for those of MOHAWK
-        "small-k2-better-cifar10",
+        # Of whatever numbers are taken for those of MOHAWK; on CIFAR-10 they rise again at one step.
+        "small-k2-better-mnist",
     }
     for data in ("mnist", "cifar10"):
         for name in ("fewer-rounds", "less-energy", "less-energy-true"):

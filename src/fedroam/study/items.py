@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import pandas as pd
@@ -188,7 +189,9 @@ class Curves:
             drawn = []
             for label, line in lines.items():
                 variant, by_round = self._line(line)
-                values = tuple(self.factor * _series(run, by_round) for run in read.runs(variant))
+                name = by_round if isinstance(by_round, str) else f"{self.name}: {label}"
+                curves = read.curves(variant, name, partial(_series, by_round=by_round))
+                values = tuple(self.factor * curve for curve in curves)
                 drawn.append(Line(label, values, grey=label in self.grey))
             panels.append((title, drawn))
         return lines_figure(panels, self.ylabel)

@@ -9,13 +9,16 @@ from pathlib import Path
 from string import Template
 
 from fedroam.analysis.figures.drawing import figures_below, inline, save
+from fedroam.analysis.formatting import NONE
 from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.variants import flat, plain_text
 from fedroam.recording import write_csv, write_json, write_text
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.kept import RunRecord
 from fedroam.study.records import as_json, cells_table, claims_table
+from fedroam.study.values import Item
 from fedroam.study.wording import (
     FEW,
     MARKS,
@@ -23,10 +26,12 @@ from fedroam.study.wording import (
     comparisons,
     evidence_words,
     in_short,
+    looks_words,
     not_above,
     ours,
     papers,
     search_words,
+    summary,
     weakest,
 )
 
@@ -76,6 +81,7 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     write_json(folder / "study.json", as_json(result))
     study = result.study
     sections = {
+        "summary": ("In short", _summary(result)),
         "claims": ("Claims", _claims(result)),
         "findings": ("What the runs say", _findings(result)),
         "tables": ("Tables", _tables(result, states)),
@@ -106,6 +112,14 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     return path
 
 
+def _summary(result: StudyResult) -> str:
+    """How many claims hold, and the primary ones by name."""
+    lines = summary(result)
+    return "".join(
+        f'<p class="{"headline" if not k else ""}">{escape(line)}</p>' for k, line in enumerate(lines)
+    )
+
+
 def _claims(result: StudyResult) -> str:
     """Each claim with its verdict, what was tested in short, and each of many tests folded away."""
     parts = []
@@ -128,8 +142,8 @@ def _claims(result: StudyResult) -> str:
         return ""
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
-        f"claim. Both are corrected by Holm's method over the {result.families()} judged "
-        "here. Undecided: neither. Estimates are means ± standard error over seeds; intervals are for each claim alone."
+        f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
+        "± standard error over seeds; intervals are for each claim alone."
     )
     return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
 
@@ -156,8 +170,22 @@ def _findings(result: StudyResult) -> str:
 
 
 def _readings(result: StudyResult) -> str:
+    """A table of how the paper was read, and of where the study departs from it."""
     readings = result.study.readings
-    return f'<ul class="remarks">{bullets(readings)}</ul>' if readings else ""
+    if not readings:
+        return ""
+    rows = [
+        [
+            escape(each.about),
+            escape(each.paper or "silent")
+            + f'<div class="small">{escape(each.source)}</div>' * bool(each.source),
+            escape(each.here),
+            "deviation" if each.deviation else "reading",
+            escape(each.effect) or NONE,
+        ]
+        for each in sorted(readings, key=lambda each: not each.deviation)
+    ]
+    return table_html(["", "The paper", "Here", "", "What it changes"], rows)
 
 
 def _tables(result: StudyResult, states: Mapping[str, str]) -> str:
@@ -205,13 +233,22 @@ def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> st
     for declared in result.study.figures:
         drawn = declared.draw(result.reader) if result.study.can(declared, result.scale) else None
         if drawn is None:
-            parts.append(f"<p>{escape(declared.title)}: {escape(states[declared.name])}.</p>")
+            parts.append(
+                f"<p>{escape(declared.title)}: {escape(states[declared.name])}{_undrawn(result, declared)}.</p>"
+            )
             continue
         _, svg = save(drawn, figures_below(folder), declared.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
         caption = f"{declared.caption} {states[declared.name]}.".strip()
         parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))
     return f'<div class="cards">{"".join(parts)}</div>' if parts else ""
+
+
+def _undrawn(result: StudyResult, declared: Item) -> str:
+    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
+    find = result.reader.find
+    kept = any(isinstance(find(v, s), RunRecord) for v in declared.variants for s in result.seeds)
+    return ", drawn only where their folders are" if kept else ""
 
 
 def _settings(result: StudyResult) -> str:

@@ -17,11 +17,13 @@ from fedroam.study.wording import (
     NOT_HERE,
     evidence_words,
     in_short,
+    looks_words,
     not_above,
     number,
     ours,
     papers,
     search_words,
+    summary,
 )
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
@@ -59,10 +61,12 @@ def print_result(
             _claim(result, claim, console)
     if any(claim.name in items for claim in study.claims):
         console.print(
-            f"\nVerdicts: level {study.alpha:g}, Holm's correction over the study's {escape(result.families())}. "
+            f"\nVerdicts: level {study.alpha:g}; corrected: {escape(result.families())}. {looks_words(result)}"
             "Estimates are means ± standard error over seeds; intervals are not corrected.",
             style="dim",
         )
+        for line in summary(result):
+            console.print(escape(line))
     possible = {name for name, item in study.items.items() if study.can(item, result.scale)}
     if possible <= set(items):  # of a part of the study they would tell half
         for finding in result.findings:

@@ -14,7 +14,7 @@ import numpy as np
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.study.claims import Claim, Test
-from fedroam.study.evaluation import CellResult, SearchResult
+from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
 
 FEW = 3  # tests that are told in full
@@ -188,6 +188,37 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
         said += f"; and {len(wrong) - _NAMED} more)" if len(wrong) > _NAMED else ")"
     missing = len(parts) - len(known)
     return said + (f". Without two seeds yet: {missing}" if missing else "")
+
+
+def summary(result: StudyResult) -> list[str]:
+    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
+    words: list[str] = [verdict.word for verdict in result.verdicts.values()]
+    if not words:
+        return []
+    counts = [
+        f"{words.count(word)} {what}" for word, what in (("holds", "hold"), ("does not hold", "do not hold"))
+    ]
+    lines = [
+        f"Of {len(words)} claims {', '.join(counts)} and {words.count('undecided')} are undecided at scale "
+        f"{result.scale}."
+    ]
+    texts = {claim.name: claim.text for claim in result.study.claims}
+    for name in result.study.primary:
+        if name in result.verdicts:
+            word = result.verdicts[name].word
+            lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
+    return lines
+
+
+def looks_words(result: StudyResult) -> str:
+    """How often the study is looked at while it grows, and what that costs; empty where it is judged once."""
+    if not result.looks:
+        return ""
+    planned = ", ".join(map(str, result.looks))
+    return (
+        f"Looks are planned after {planned} seeds, each at 1/{len(result.looks)} of the level; p-values are of all "
+        "looks together. "
+    )
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:

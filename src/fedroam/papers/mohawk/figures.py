@@ -124,6 +124,8 @@ class AgainstEnergy:
         """A line for each method, its accuracy and its energy averaged over seeds."""
         printed = printed_energy(partial(read.measured, exchange))
         found = {variant: read.runs(variant) for variant in self.variants}
+        if not any(found.values()):
+            return None
         return against_energy(
             found, tuple(self.panels.items()), charged_energy if self.charged else printed, len(K2)
         )
