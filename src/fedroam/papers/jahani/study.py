@@ -18,6 +18,7 @@ from fedroam.papers.jahani.figures import (
     FIGURES,
     SEARCHES,
 )
+from fedroam.papers.jahani.readings import READINGS
 from fedroam.papers.jahani.tables import TABLES as MEASURED
 from fedroam.papers.steered_variants import QUICK, QUICK_IMAGES
 from fedroam.study.study import Scale, Study, all_but, declared_by
@@ -105,5 +106,7 @@ STUDY = Study(
     searches=SEARCHES,
     figures=FIGURES,
     claims=CLAIMS,
+    primary=("random-beats-static", "dcm-beats-random", "b-falls-with-steering"),
+    readings=READINGS,
     findings=theory.findings,
 )

@@ -54,6 +54,21 @@ READINGS = (
     Reading("FedProx and MOON", "FedProx has mu = 0.01 and MOON mu = 1, tau = 0.5, as in their papers."),
     Reading("whose head is judged", "MoCFL with the server's head; clients' own heads stand in a table."),
     Reading("Dirichlet alpha", "0.1", paper="lost in its text", deviation=True),
+    Reading(
+        "formulas of MoCFL",
+        "Rebuilt from the prose: 5 neighbours, signed affinities, class means compared by 1 - k of an RBF kernel whose "
+        "bandwidth is the median distance of a client's class means; what is far from history counts less.",
+        paper="its formulas are lost in its text",
+        source="Eqs. 3 to 15",
+        deviation=True,
+    ),
+    Reading(
+        "GPFL and FedProto",
+        "GPFL's distance is the mean over samples; FedProto's prototypes are of the extractor after training.",
+        paper="the authors' codes take one norm of the whole batch, and features met during training",
+        source="public code of these methods",
+        deviation=True,
+    ),
 )
 RECORDS = (
     "Records are of those published partitions that are found (the larger has 175,341, the smaller 82,332); the paper "
@@ -114,6 +129,7 @@ STUDY = Study(
     tables=TABLES,
     figures=FIGURES,
     claims=CLAIMS,
+    primary=("personalised-far-ahead", "first-10", "first-50"),
     readings=READINGS,
     findings=findings,
 )
