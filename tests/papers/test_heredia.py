@@ -201,14 +201,21 @@ def test_where_the_paper_is_right_each_cell_is_its_number_and_each_claim_holds()
     for name, each in told:
         assert each.n == 5
         assert abs(each.distance) < 0.11, (name, each.cell.row, each.cell.column)
+    # Table 1 has 2.26 points from p = 60 to 100 %, which the caption of figure 4 calls negligible.
+    apart = {"negligible-beyond-60-percent": "does not hold"}
     assert {name: verdict.word for name, verdict in result.verdicts.items()} == {
         claim.name: "holds" for claim in STUDY.claims
-    }
+    } | apart
 
 
 def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
     verdicts = evaluate_study(STUDY, "full", range(5), world(-1.0)).verdicts
-    unaffected = {"small-alpha-costs-nothing", "neighbours-even-out"}
+    unaffected = {
+        "small-alpha-costs-nothing",
+        "every-small-alpha-costs-nothing",
+        "iid-weights-change-nothing",
+        "neighbours-even-out",
+    }
     for name, verdict in verdicts.items():
         assert verdict.word == ("holds" if name in unaffected else "does not hold"), name
 

@@ -78,12 +78,18 @@ def level(variant: str, paper: bool) -> tuple[float, float]:
         value += 10
     fragile = kind in ("fedavg", "fedprox", "moon", "fedavgdbe", "fedgh")
     value -= (1 - rate) * 2 * (5 if fragile and clients == 10 else 0.5 if kind != "majority" else 0)
-    swing = 4.0 if kind == "fedgh" and data == "unsw" else 1.0
+    swing = {"fedgh": 4.0, "fedprox": 0.5}.get(kind, 1.0) if data == "unsw" else 1.0
     if kind == "fedgh-server-batch-64":
         value += 0.5
     elif "-" in kind:  # an ablation; those at FedGH's server are two changes
         value -= 3 + 3 * kind.startswith("mocfl-as-fedgh-")
     return (value, swing) if paper else (150 - value + 8 * (1 - rate) * (not fragile), 5 - swing)
+
+
+def lasting(variant: str, paper: bool) -> float:
+    """Seconds a round: MoCFL's slightly more than others', or far more."""
+    mocfl = words(variant)[1] == "mocfl"
+    return 0.5 * (1 + (0.2 if paper else 2.0) * mocfl)
 
 
 METHOD = {label: kind for kind, label in METHODS.items()}
@@ -109,7 +115,7 @@ def world(paper: bool = True) -> Find:
                 "balanced_accuracy": pooled / 2,
                 "macro_f1": pooled / 3,
                 "accuracy_own_head": pooled - 0.02,
-                "seconds": 3.0 + 0.5 * rounds,
+                "seconds": 3.0 + lasting(variant, paper) * (1 + noise) * rounds,
                 "bytes": 2e6 * rounds,
             }
             found = Run(Path(variant) / str(seed))
@@ -232,9 +238,9 @@ def test_measures_by_hand() -> None:
     assert best.number(found) == pytest.approx(pooled.max())
     assert late.number(found) == pytest.approx(pooled[-10:].mean())
     assert fluctuation.number(found) == pytest.approx(1.0, rel=0.051)  # 20 rounds, one point up and down
-    assert seconds.number(found) == pytest.approx(0.5)
+    assert seconds.number(found) == pytest.approx(0.6, rel=0.06)
     found.rounds.loc[3:, "seconds"] += 600  # a pause does not count
-    assert seconds.number(found) == pytest.approx(0.5)
+    assert seconds.number(found) == pytest.approx(0.6, rel=0.06)
     assert traffic.number(found) == pytest.approx(2.0)
 
 
@@ -257,7 +263,11 @@ def test_where_the_paper_is_right_its_claims_hold() -> None:
 
 def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
     verdicts = evaluate_study(STUDY, "full", range(5), world(False)).verdicts
-    assert {name for name, verdict in verdicts.items() if verdict.word != "does not hold"} == set()
+    # Where accuracy changes by 8 points from CAR 1 to 0, a tenth and three tenths of it stay within the margin.
+    assert {name for name, verdict in verdicts.items() if verdict.word != "does not hold"} == {
+        "mocfl-robust-50-car-0_9",
+        "mocfl-robust-50-car-0_7",
+    }
 
 
 def test_at_equal_servers_by_hand() -> None:

@@ -57,6 +57,34 @@ K2 = (2, 5, 10)
 END = 744
 
 
+# Tables 7 and 8: accuracy by batch size (k1 = 1, k2 = 5), and with batches of 64 by k1, for k2 = 2, 5, 10; IID first.
+BY_BATCH = {
+    "mnist": {64: (98.49, 97.88), 32: (98.85, 98.41), 16: (98.86, 98.7), 8: (99.08, 98.89)},
+    "cifar10": {64: (50.67, 44.55), 32: (64.93, 47.95), 16: (68.88, 52.13), 8: (60.7, 55.88)},
+}
+BY_K1 = {
+    "mnist": {
+        1: (98.74, 98.49, 98.32, 98.4, 97.9, 97.45),
+        5: (98.86, 98.83, 98.91, 98.69, 98.45, 98.35),
+        10: (98.91, 98.79, 98.69, 98.75, 98.44, 98.39),
+    },
+    "cifar10": {
+        1: (55.43, 50.67, 48.24, 49.86, 44.55, 41.31),
+        5: (73.76, 68.36, 64.97, 64.22, 57.62, 53.85),
+        10: (76.74, 74.29, 71.96, 69.6, 64.13, 60.69),
+    },
+}
+
+
+def tuned_accuracy(variant: str) -> float:
+    """What the paper prints of a variant of tables 7 and 8."""
+    data, split, *others = variant.split(",")
+    k1, k2, batch = (int(word.split("=")[1]) for word in others)
+    if batch == 64:
+        return BY_K1[data][k1][K2.index(k2) + 3 * (split == "non-iid")]
+    return BY_BATCH[data][batch][split == "non-iid"]
+
+
 def words_of(variant: str) -> tuple[str, str, str, int]:
     """Data, split, method and k2 of a variant whose name tells them; what it does not tell is the ablation's."""
     parts = variant.split(",")
@@ -114,6 +142,8 @@ def _run(variant: str, seed: int, noise: float, wrong: bool) -> Run:
         exchanged = {"hierfavg": "mohawk", "macfl": "mohawk", "mohawk": "hierfavg"}
         if method in variant.split(",") and not variant.startswith(("turned", "present")):
             accuracy, needed = numbers(variant.replace(method, exchanged[method]))
+    if "batch=" in variant:
+        accuracy = tuned_accuracy(variant) * (-1 if wrong else 1) + 100 * wrong
     limit = THRESHOLDS.get((settings["data"]["kind"], settings["model"]["kind"]), 50.0)
     rounds = np.array(sorted({0, needed, *range(720, END)}), dtype=np.int64)
     curve = np.where(rounds < needed, 10.0, np.maximum(accuracy, limit + 0.1)) / 100
@@ -248,9 +278,10 @@ _TABLE_5 = ("HierFAVG and MACFL", "MOHAWK", "1 - B / M (the paper's form), %", "
 @pytest.mark.usefixtures("twelve_joules")
 def test_where_the_paper_is_right_its_claims_hold() -> None:
     verdicts = evaluate_study(STUDY, "full", range(12), world()).verdicts
+    # Table 7 prints more for a batch of 16 (IID) on CIFAR-10 than for the 8 that the text calls the best by far.
     assert {name: verdict.word for name, verdict in verdicts.items()} == {
         claim.name: "holds" for claim in STUDY.claims
-    }
+    } | {"batch-8-best-cifar10": "does not hold"}
 
 
 @pytest.mark.usefixtures("twelve_joules")

@@ -77,19 +77,23 @@ class SteeredVariants:
         step: float = 5.0,
         alpha: float = 0.05,
         network: ClientGrid = SMALL,
+        knowledge: str = "oracle",
     ) -> StudyVariant:
         """A variant. Where nobody moves, how many would and how far makes no difference.
 
-        pattern: one of PATTERNS; mobile: clients that move; radius: Rc; step: Rm; alpha: of the Dirichlet split.
+        pattern: one of PATTERNS; mobile: clients that move; radius: Rc; step: Rm; alpha: of the Dirichlet split;
+        knowledge: how steered clients know of the static ones.
         """
         moves = pattern != STATIC
         parts = [network.name] if network.name else []
         parts += [pattern] + ([f"m={mobile}"] if moves else []) + [f"Rc={radius:g}"]
         parts += ([f"Rm={step:g}"] if moves else []) + [f"a={alpha:g}"]
+        parts += [knowledge] if knowledge != "oracle" else []
         name = ",".join(parts)
         mobility: dict[str, Any] = {"kind": pattern, "grid": network.side}
         mobility |= {"mobile": mobile, "max_step": float(step)} if moves else {}
         mobility |= self.dcm if pattern == "dcm" else {}
+        mobility |= {"knowledge": knowledge} if knowledge != "oracle" else {}
         settings = {
             **network.settings,
             "clients": network.clients,

@@ -20,6 +20,11 @@ def gain(share: float, iid: bool = False, measure: Measure = end) -> Value:
     return measure.of(variant(share, iid=iid)) - measure.of(variant(0.0, iid=iid))
 
 
+def step(lower: float, higher: float, iid: bool = False, measure: Measure = late) -> Value:
+    """What a larger share of high-mobility clients brings over a smaller one."""
+    return measure.of(variant(higher, iid=iid)) - measure.of(variant(lower, iid=iid))
+
+
 def cost(share: float, alpha: Alpha = 1.0, measure: Measure = late) -> Value:
     """What plain averaging is ahead of weights by speed."""
     return measure.of(variant(share)) - measure.of(variant(share, alpha))

@@ -6,7 +6,8 @@ Declared before any run of it; run whole at scale quick, and not yet in full.
 
 from __future__ import annotations
 
-from fedroam.papers.jahani.claims import CLAIMS
+from fedroam.papers.jahani import theory
+from fedroam.papers.jahani.claims import CLAIMS as ON_RUNS
 from fedroam.papers.jahani.figures import (
     FIGURE_2,
     FIGURE_3,
@@ -17,11 +18,14 @@ from fedroam.papers.jahani.figures import (
     FIGURES,
     SEARCHES,
 )
-from fedroam.papers.jahani.tables import TABLES
+from fedroam.papers.jahani.readings import READINGS
+from fedroam.papers.jahani.tables import TABLES as MEASURED
 from fedroam.papers.steered_variants import QUICK, QUICK_IMAGES
 from fedroam.study.study import Scale, Study, all_but, declared_by
 from fedroam.study.values import Item
 
+CLAIMS = (*ON_RUNS, *theory.CLAIMS)
+TABLES = (*MEASURED, theory.TABLE)
 ITEMS: tuple[Item, ...] = (*CLAIMS, *TABLES, *FIGURES, *SEARCHES)
 IN_QUICK: tuple[Item, ...] = (*TABLES, FIGURE_2, *FIGURE_3)
 # The searches of figures 4 and 5 need what the figures do.
@@ -102,4 +106,7 @@ STUDY = Study(
     searches=SEARCHES,
     figures=FIGURES,
     claims=CLAIMS,
+    primary=("random-beats-static", "dcm-beats-random", "b-falls-with-steering"),
+    readings=READINGS,
+    findings=theory.findings,
 )

@@ -12,7 +12,7 @@ import numpy as np
 from fedroam.papers.mocfl.runs import ABLATED, FEW, variant
 from fedroam.recording import Run
 from fedroam.study.measures import column
-from fedroam.study.values import Measure, Value, average
+from fedroam.study.values import Measure, Quotient, Value, average
 
 
 def _last_ten(run: Run, of: str) -> float:
@@ -83,6 +83,16 @@ order_kept = Measure(
 def drop(kind: str, clients: int = FEW, rate: float = 0.5, measure: Measure = late) -> Value:
     """What a method loses where fewer are active."""
     return measure.of(variant(kind, clients)) - measure.of(variant(kind, clients, rate))
+
+
+def time_over(kind: str, other: str, clients: int) -> Quotient:
+    """How many times as long as another's a method's round takes, all clients active."""
+    return Quotient(seconds.of(variant(kind, clients)), seconds.of(variant(other, clients)))
+
+
+def traffic_over(kind: str, other: str, clients: int) -> Quotient:
+    """How many times as much as with another a method sends in a round, all clients active."""
+    return Quotient(traffic.of(variant(kind, clients)), traffic.of(variant(other, clients)))
 
 
 def ahead(first: str, second: str, clients: int, measure: Measure = best, rate: float = 1.0) -> Value:

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from fedroam.papers.mohawk.claims import CLAIMS
 from fedroam.papers.mohawk.figures import FIGURES
+from fedroam.papers.mohawk.readings import READINGS
 from fedroam.papers.mohawk.runs import BASE, FILES, QUICK
 from fedroam.papers.mohawk.tables import TABLES
 from fedroam.study.study import Scale, Study, declared_by
@@ -108,5 +109,7 @@ STUDY = Study(
     tables=TABLES,
     figures=FIGURES,
     claims=CLAIMS,
+    primary=("fewer-rounds-mnist", "includes-more", "less-energy-mnist"),
+    readings=READINGS,
     files=FILES,
 )

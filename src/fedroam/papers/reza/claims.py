@@ -56,6 +56,17 @@ CLAIMS = (
         )
         for alpha, points in runs.GAINS.items()
     ),
+    *(
+        Claim(
+            f"gain-alpha-{alpha:g}-{limit_name(step)}".replace(".", "_"),
+            f"At α = {alpha:g} that is so in {limit_name(step)} movement, too: DAM and DCM are about {points:g} points "
+            "above random movement.",
+            about((RUNS.gain(p, alpha=alpha, step=step), points) for p in STEERED),
+            'Sec. V-B: approximately, "in both constrained and unconstrained movements"',
+        )
+        for alpha, points in runs.GAINS.items()
+        for step in runs.LIMITS
+    ),
     Claim(
         "unconstrained-is-better",
         "Unconstrained movement converges better than constrained movement.",

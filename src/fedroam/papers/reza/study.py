@@ -9,6 +9,7 @@ from __future__ import annotations
 from fedroam.papers.reza import runs
 from fedroam.papers.reza.claims import CLAIMS
 from fedroam.papers.reza.figures import FIGURE_2, FIGURE_3, FIGURES
+from fedroam.papers.reza.readings import READINGS
 from fedroam.papers.reza.tables import FINAL, GAINED, GAINED_SPARSE, TABLES
 from fedroam.papers.steered_variants import QUICK, QUICK_IMAGES
 from fedroam.study.study import Scale, Study, all_but, declared_by
@@ -74,4 +75,6 @@ STUDY = Study(
     tables=TABLES,
     figures=FIGURES,
     claims=CLAIMS,
+    primary=("random-beats-static", "dam-beats-random", "dcm-beats-dam"),
+    readings=READINGS,
 )
