@@ -109,6 +109,13 @@ class Part(BaseModel):
         """
         return {}
 
+    def imports(self) -> tuple[str, ...]:
+        """The user's own modules that it imports by name; a part that does overrides it.
+
+        A run records their source as it does that of parts of the user's own.
+        """
+        return ()
+
 
 def field(default: Any, about: str, *, unit: str = "", identity: bool = True, **limits: Any) -> Any:
     """A hyperparameter: default value, what it means, its unit, and limits (`gt`, `ge`, `lt`, `le`).

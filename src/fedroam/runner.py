@@ -21,6 +21,7 @@ from fedroam.recording import (
     Existing,
     Recorder,
     Run,
+    code_facts,
     environment,
     file_facts,
     folder_at,
@@ -28,9 +29,10 @@ from fedroam.recording import (
     run_in,
     unchanged_data,
 )
-from fedroam.scene import Scene, describe, partition_table, prepare
+from fedroam.recording.models import DESCRIPTION, FILE
+from fedroam.scene import Scene, describe, describe_input, partition_table, prepare
 from fedroam.simulation import begin, play_round
-from fedroam.state import State
+from fedroam.state import State, final_models
 
 Observer = Callable[[int, int, Measurement | None], None]
 
@@ -50,7 +52,7 @@ class RunEvents:
     def on_interrupt(self) -> None:
         """Ctrl-C ends the run here, after a checkpoint."""
 
-    def on_end(self) -> None:
+    def on_end(self, state: State) -> None:
         """The last round is over, its checkpoint written."""
 
 
@@ -165,7 +167,10 @@ class _Recording(RunEvents):
         self.recorder.note(state="interrupted")
 
     @override
-    def on_end(self) -> None:
+    def on_end(self, state: State) -> None:
+        keep = self.scene.experiment.keep_models
+        if keep != "none":
+            self.recorder.keep(FILE, final_models(self.scene, state, keep).write)
         self.recorder.finish()
 
 
@@ -224,7 +229,7 @@ def _play(
                 where = f"{recorder.folder} holds a checkpoint"
                 raise Interrupted(f"stopped after round {t} of {rounds}; {where}")
     for each in followers:
-        each.on_end()
+        each.on_end(state)
 
 
 def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) -> None:
@@ -233,9 +238,11 @@ def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) ->
         "computed": list(scene.learner.notes),
         "data": scene.data_facts(),
         "files": file_facts(scene.experiment),
+        "code": code_facts(scene.experiment),
     }
     recorder.write("environment.json", {**environment(), **facts, **ran})
     recorder.write("world.json", describe(scene))
+    recorder.write(DESCRIPTION, describe_input(scene))
     recorder.write("partition.parquet", partition_table(scene))
 
 

@@ -1,6 +1,7 @@
 """Federation: who trains, who aggregates with whom."""
 
 from fedroam.federation import decentralized, hierarchical, methods, server
+from fedroam.federation.network import network_of
 from fedroam.federation.protocol import (
     SERVER,
     AdaptsNetwork,
@@ -44,6 +45,7 @@ __all__ = [
     "decentralized",
     "hierarchical",
     "methods",
+    "network_of",
     "one_model",
     "own_models",
     "server",

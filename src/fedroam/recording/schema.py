@@ -61,12 +61,18 @@ class World(Facts):
     distance_std: float | None = None
 
 
+class _Source(Facts):
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
 class Environment(Facts):
     """`environment.json`."""
 
     packages: dict[str, str] = {}
     data: dict[str, Any] = {}
     files: dict[str, dict[str, Any]] = {}
+    code: dict[str, _Source] = {}
 
 
 class Settings(Facts):
