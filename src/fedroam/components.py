@@ -168,7 +168,7 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
                 f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}"
             )
         cls.kind, cls.family = kind, family
-        if source:
+        if source or "source" not in vars(cls):  # a citation is not inherited: the rule is another one
             cls.source = source
         _registry[family][kind] = cls
         return cls

@@ -25,10 +25,12 @@ from fedroam.federation import (
     RecordsMatrices,
     TellsDistances,
     network_of,
+    used_by,
 )
 from fedroam.learning import Layout, Learner, Models, Task, make_network, start_models, to_tensors
 from fedroam.mobility import Paths, World, check_limits, checked
 from fedroam.parts import Parts
+from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
 from fedroam.recording.models import NetworkInput
@@ -226,8 +228,18 @@ def describe(scene: Scene) -> dict[str, Any]:
         "groups": [str(group) for group in scene.groups],
         "classes": list(scene.dataset.class_names),
         "parameters": scene.task.layout.size,
+        "uses": list(used_by(scene.parts.federation)),
         "bytes_per_model": 4 * (scene.task.layout.size + scene.task.layout.buffer_size),
     }
+
+
+def advice(experiment: Experiment) -> list[str]:
+    """What speaks against an experiment's settings although they are allowed, a sentence each."""
+    parts = Parts.of(experiment)
+    if "contacts" not in used_by(parts.federation):
+        return []
+    told = small_reach(parts.contacts.reach(), parts.mobility.bounds())
+    return [told] if told else []
 
 
 def describe_input(scene: Scene) -> dict[str, Any]:

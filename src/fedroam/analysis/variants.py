@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.planning.advice import small_reach
 from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
@@ -50,6 +51,9 @@ class Variant:
                 f"{self.label}: clients are judged by the cloud's model, which changes every k2 = {k2} rounds, and the "
                 f"run has {rounds}: all its accuracies are those of the untrained model"
             )
+        for told in (_unused_test_samples, _hardly_anybody_meets):
+            first = next((text for run in self.included if (text := told(run))), "")
+            notes += [f"{self.label}: {first}"] if first else []
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
@@ -73,6 +77,38 @@ def _cloud_never_changed(run: Run) -> bool:
         return False
     k2 = federation.get("k2")
     return isinstance(k2, int) and int(run.status["rounds"]) < k2
+
+
+def uses(compared: Sequence[Variant], what: str) -> bool:
+    """Whether the federation of any run that counts looks at `places` or `contacts`; runs that do not say so do."""
+    return any(what in v.included[0].world.get("uses", [what]) for v in compared if v.included)
+
+
+def _unused_test_samples(run: Run) -> str:
+    """The sentence on a shared test set that nobody is judged on; empty where there is none."""
+    facts = run.environment.get("data", {}) if (run.folder / "environment.json").exists() else {}
+    unused = facts.get("test_samples", 0)
+    if run.settings.get("evaluate_on") != "own" or not unused:
+        return ""
+    data = run.settings.get("data")
+    cut = (
+        isinstance(data, Mapping)
+        and data.get("kind") in ("csv", "arrays")
+        and data.get("test_share", 0) != 0
+        and "test_path" not in data
+    )
+    way_out = "; data.test_share = 0 deals them out, too" if cut else ""
+    return (
+        f"clients are judged on their own samples (evaluate_on), so {unused} samples of the data's shared test set are "
+        f"used for nothing{way_out}"
+    )
+
+
+def _hardly_anybody_meets(run: Run) -> str:
+    """The sentence on a contact radius that is small for its world; empty where it is not."""
+    if "contacts" not in run.world.get("uses", ["contacts"]):
+        return ""
+    return small_reach(float(run.world["reach"]), run.world["bounds"])
 
 
 def has_rounds(run: Run) -> bool:

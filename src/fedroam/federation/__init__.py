@@ -19,9 +19,11 @@ from fedroam.federation.protocol import (
     Start,
     TellsDistances,
     Traffic,
+    UsesLess,
     access_point,
     one_model,
     own_models,
+    used_by,
 )
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Start",
     "TellsDistances",
     "Traffic",
+    "UsesLess",
     "access_point",
     "decentralized",
     "hierarchical",
@@ -49,4 +52,5 @@ __all__ = [
     "one_model",
     "own_models",
     "server",
+    "used_by",
 ]

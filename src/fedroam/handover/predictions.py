@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -79,7 +78,8 @@ def predict(folder: str | Path, file: str | Path, label: str | None = None) -> P
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     notes: list[str] = []
-    x, actual = _samples(path, fed, label, notes)
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        x, actual = _samples(path, fed, label, notes)
     logits = []
     with torch.no_grad():
         for some in torch.from_numpy(x).split(BATCH):
@@ -125,8 +125,6 @@ def _module(path: Path, content: bytes, exported: Exported, fed: NetworkInput) -
         values = {name: tensor.float().numpy() for name, tensor in load(content).items()}
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: damaged: {str(error).splitlines()[0]}") from None
-    if not exported.settings.keys() >= {"model", "federation"}:
-        raise InputError(f"{path.parent / MODEL}: damaged: settings lack model or federation")
     module = network(exported.settings, fed, str(path.parent))
     own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     stated = module.state_dict()
@@ -172,7 +170,7 @@ def _samples(
     if path.suffix == ".npy":
         if isinstance(how, TablePreprocessing):
             raise InputError(f"{path}: the model reads tables: allowed is a CSV file")
-        return _seen(how.apply(_array(path)), fed), None
+        return _seen(how.apply(array_in(path)), fed), None
     separator = how.separator if isinstance(how, TablePreprocessing) else ","
     header = read_header(path, separator)
     default = how.label if isinstance(how, TablePreprocessing) else "label"
@@ -213,7 +211,7 @@ def _seen(x: np.ndarray, fed: NetworkInput) -> np.ndarray:
     return seen
 
 
-def _array(path: Path) -> np.ndarray:
+def array_in(path: Path) -> np.ndarray:
     """The array in a .npy file, whose size is compared with what is there before memory is asked for."""
     try:
         with path.open("rb") as file:
@@ -224,5 +222,7 @@ def _array(path: Path) -> np.ndarray:
             if dtype.hasobject or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != there:
                 raise InputError(f"{path}: damaged, or Python objects: {there} bytes for {shape} of {dtype}")
         return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # numpy raises half a dozen kinds for damaged headers
         raise InputError(f"{path}: not a .npy file of numpy.save ({str(error)[:200]})") from None

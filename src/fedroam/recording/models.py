@@ -182,8 +182,11 @@ def network(settings: Mapping[str, Any], fed: NetworkInput, source: str) -> nn.M
     known already (`fedroam.use`, or an `import` of what a `torch_module` names). Raises InputError, beginning with
     `source`, where it is not, or where it does not fit.
     """
-    described = dict(settings["model"])
-    described.pop("weights", None)  # start values from a file, which need not be here: others follow
+    sections = [settings.get(name) for name in ("model", "federation")]
+    if not all(isinstance(section, Mapping) for section in sections):
+        raise InputError(f"{source}: its settings lack the section model or federation")
+    # Start values from a file, which need not be here, are left out: others follow.
+    described = {name: value for name, value in settings["model"].items() if name != "weights"}
     try:
         model = build("model", described)
         federation = build("federation", settings["federation"])
@@ -199,7 +202,10 @@ def network(settings: Mapping[str, Any], fed: NetworkInput, source: str) -> nn.M
                 f"{name} first (on the command line: --import {name})"
             )
     shape, classes = tuple(fed.input_shape), len(fed.classes)
-    return make_network(lambda: network_of(model, federation, shape, classes), seed=0).eval()
+    try:
+        return make_network(lambda: network_of(model, federation, shape, classes), seed=0).eval()
+    except (RuntimeError, MemoryError, OverflowError) as error:  # of torch, where a size is absurd
+        raise InputError(f"{source}: its network cannot be made ({error})") from None
 
 
 def filled(module: nn.Module, values: Mapping[str, np.ndarray], source: str) -> nn.Module:

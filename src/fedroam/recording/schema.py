@@ -56,6 +56,7 @@ class World(Facts):
     classes: list[str]
     parameters: int = Field(ge=0)
     bytes_per_model: int = Field(ge=0)
+    uses: list[str] = ["places", "contacts"]
     access_points: list[Place] = []
     distance_mean: float | None = None
     distance_std: float | None = None

@@ -89,11 +89,11 @@ smallest_b = Measure("smallest B", "rounds", _smallest_b, digits=0)
 
 
 def last(k: int) -> Measure:
-    """Accuracy averaged over the last k evaluated rounds."""
+    """Accuracy averaged over the last k evaluated rounds after the start; over all of them where there are fewer."""
     return Measure(
         f"accuracy averaged over the last {k} evaluations",
         "%",
-        lambda run: _percent(column(run).iloc[-k:]),
+        lambda run: _percent(_after_start(column(run)).iloc[-k:]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -63,6 +64,14 @@ def run(
 
     from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan
+    from fedroam.scene import advice
+
+    with contextlib.suppress(
+        InputError
+    ):  # what is wrong is told below, of runs that are still to be computed
+        variants = {planned.variant: planned.experiment for planned in plan.runs}
+        for line in dict.fromkeys(text for each in variants.values() for text in advice(each)):
+            note(line)
 
     root = Path(folder) if folder is not None else plan.folder
     existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
