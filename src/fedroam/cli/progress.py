@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
-class Progress:
+class PlanProgress:
     """Follows the runs of a plan; this base shows nothing (`--quiet`), but knows which runs were reused.
 
     `follow(planned)` gives the observer of the next run, for `run_plan`.
@@ -134,7 +134,7 @@ class Progress:
         """Show that a run was finished already."""
 
 
-class Lines(Progress):
+class Lines(PlanProgress):
     """A line at the start and the end of each run, and about every tenth of the plan."""
 
     def __init__(self, plan: Plan) -> None:
@@ -169,7 +169,7 @@ class Lines(Progress):
         tell(f"{planned.folder}: finished already, reused")
 
 
-class Bar(Progress):
+class Bar(PlanProgress):
     """A live bar over all runs of the plan: run, round, accuracy, rate and time left."""
 
     def __init__(self, plan: Plan) -> None:
@@ -215,9 +215,9 @@ class Bar(Progress):
         self._live.console.print(f"{planned.folder}: finished already, reused")
 
 
-def progress(plan: Plan, quiet: bool) -> Progress:
+def progress(plan: Plan, quiet: bool) -> PlanProgress:
     """The way to show progress that fits where stderr goes."""
     if quiet:
-        return Progress(plan)
+        return PlanProgress(plan)
     live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     return Bar(plan) if live else Lines(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from fedroam.traces.source import Source, devices_of
 from fedroam.traces.times import seconds
 from fedroam.traces.trace import UNIX, Trace
 
-Order = Literal["device", "file", "any"]
 ORDERS = ("device", "file", "any")
 YEAR_2200 = 7.26e9  # as Unix seconds: numbers beyond it are milliseconds, or no times
 
@@ -28,7 +27,7 @@ def import_trace(
     format: str = AUTO,
     columns: Mapping[str, str] | None = None,
     separator: str = ",",
-    order: Order = "device",
+    order: str = "device",
     timezone: str | None = None,
     unit: float = 1.0,
     box: Box | None = None,
@@ -162,7 +161,7 @@ def _check_numbers(source: Source, time: np.ndarray, unix: bool) -> None:
         )
 
 
-def _check_order(source: Source, time: np.ndarray, device: np.ndarray, order: Order) -> None:
+def _check_order(source: Source, time: np.ndarray, device: np.ndarray, order: str) -> None:
     """Refuse a time that goes backwards where the file promises that none does."""
     if order == "any":
         return

@@ -129,7 +129,7 @@ def import_file(
         format=format,
         columns=_columns(columns or []),
         separator=separator,
-        order=order,  # type: ignore[arg-type]
+        order=order,
         timezone=timezone,
         unit=unit,
         box=_box(box),

@@ -23,7 +23,7 @@ BLOCK = 8 * BATCH  # samples that one worker takes at a time
 
 
 @dataclass(frozen=True)
-class Block:
+class EvaluationBlock:
     """Some test samples to evaluate one row on: positions begin .. end - 1 of the row's own test samples."""
 
     case: int
@@ -35,7 +35,7 @@ class Block:
 
 def blocks(
     models: Models, rows: Sequence[int], samples: int, parts: Sequence[np.ndarray] | None
-) -> tuple[list[Block], np.ndarray]:
+) -> tuple[list[EvaluationBlock], np.ndarray]:
     """The blocks to compute, and for each of `rows` the number of its case (int64): equal rows share a case.
 
     Rows are equal if all their values are, bit for bit, and they are evaluated on the same samples.
@@ -61,7 +61,7 @@ def blocks(
     for case, (row, part) in enumerate(cases):
         size = samples if part is None else len(part)
         for begin in range(0, size, BLOCK):
-            found.append(Block(case, row, part, begin, min(begin + BLOCK, size)))
+            found.append(EvaluationBlock(case, row, part, begin, min(begin + BLOCK, size)))
     return found, case_of
 
 
@@ -85,7 +85,7 @@ class Evaluator:
             found = sequential_model(self.module, usual, torch.empty(task.layout.size))
         self.sequential = found if found is not None and found.native else None
 
-    def evaluate(self, models: Models, samples: Samples, block: Block) -> tuple[np.ndarray, float]:
+    def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> tuple[np.ndarray, float]:
         """What `tally` counts in a block, and the sum of its losses."""
         row = models.parameters[block.row]
         attach(self.module, self.layout, row)
@@ -116,7 +116,7 @@ class Evaluator:
 
 
 def scores(
-    found: Sequence[Block], results: Sequence[tuple[np.ndarray, float]], case_of: np.ndarray
+    found: Sequence[EvaluationBlock], results: Sequence[tuple[np.ndarray, float]], case_of: np.ndarray
 ) -> Scores:
     """Each row's scores from its case's blocks, added up in their order."""
     cases = int(case_of.max()) + 1 if len(case_of) else 0

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.kernels.convolution import Convolution, Images, Weights
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, Weights
 from fedroam.learning.matrix import Entry
 
 WIDEST = 9  # columns of a kernel: its sums must fit the registers
 
 
 @dataclass(frozen=True)
-class Block:
+class ConvolutionBlock:
     """A convolution, and norm, 2x2 max-pool and ReLU where there are some; the names of the layers with parameters.
 
     end: number of the layer after it.
@@ -40,9 +40,9 @@ class Block:
         )
 
 
-def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[Block]:
+def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[ConvolutionBlock]:
     """The blocks at the beginning of a sequence of layers, by name: each begins with a convolution."""
-    found: list[Block] = []
+    found: list[ConvolutionBlock] = []
     k = 0
     while k < len(layers):
         name, convolution = layers[k]
@@ -62,7 +62,7 @@ def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[Block]:
             kinds.append(type(layers[k][1]))
             k += 1
         pooled, relu = nn.MaxPool2d in kinds, nn.ReLU in kinds
-        found.append(Block(convolution, name, norm, norm_name, pooled, relu, k))
+        found.append(ConvolutionBlock(convolution, name, norm, norm_name, pooled, relu, k))
     return found
 
 
@@ -78,7 +78,7 @@ def _halves(layer: nn.Module) -> bool:
 class Stage:
     """A block with its sizes. border: columns of zeros that the next block wants beside y."""
 
-    def __init__(self, block: Block, x: Images, border: int, entries: dict[str, Entry]) -> None:
+    def __init__(self, block: ConvolutionBlock, x: Images, border: int, entries: dict[str, Entry]) -> None:
         layer, norm = block.convolution, block.norm
         (above, beside), (height, width) = _pair(layer.padding), _pair(layer.kernel_size)
         high, wide = x.height + 2 * above - height + 1, x.width + 2 * beside - width + 1
@@ -103,10 +103,10 @@ class Stage:
         return kind(self.raw, self.y, self.side, self.relu, self.groups, self.eps, lanes, **more)
 
     @property
-    def turned(self) -> Convolution:
+    def turned(self) -> ConvolutionKernel:
         """The convolution that gives the gradient of x."""
         above = self.weights.height - 1 - self.above
-        return Convolution(self.draw, self.dx, self.weights.turned(), above, bias=False)
+        return ConvolutionKernel(self.draw, self.dx, self.weights.turned(), above, bias=False)
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -114,7 +114,7 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def stages_of(
-    blocks: Sequence[Block], image: tuple[int, int, int], entries: dict[str, Entry]
+    blocks: Sequence[ConvolutionBlock], image: tuple[int, int, int], entries: dict[str, Entry]
 ) -> list[Stage] | None:
     """The blocks with their sizes for images [channels, height, width]; None where kernels cannot do it.
 

@@ -11,7 +11,7 @@ import torch
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.blocks import Stage
-from fedroam.learning.cpu.kernels.convolution import Convolution, Images, WeightGradient
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
@@ -42,7 +42,7 @@ class _StageMemory:
         self.y, self.dy = zeros(stage.y), zeros(stage.dy)
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
-        self.convolve = made(Convolution(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
+        self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
         self.measure = made(stage.epilogue(Moments, samples)) if stage.groups else None
         self.epilogue = made(stage.epilogue(Forward, samples))
         self.back = made(stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias))

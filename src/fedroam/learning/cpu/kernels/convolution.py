@@ -60,7 +60,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Convolution(KernelSpec):
+class ConvolutionKernel(KernelSpec):
     """y[o] = bias[o] + sum over i of w[o, i] correlated with x[i]; `above` rows of zeros lie above and below x.
 
     x has the border of zeros that the widths of x, y and the weights ask for. Kernel: (address of x, of w, of the bias,
