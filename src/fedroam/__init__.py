@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
     from fedroam.experiment import Experiment
+    from fedroam.handover import export_model, final_model, predict
     from fedroam.interrupts import Interrupted
     from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
     from fedroam.recording import Run, open_run, open_runs
@@ -20,6 +21,7 @@ _NAMES = {
     "components": ("Part", "field", "register", "use"),
     "errors": ("FedroamError", "InputError"),
     "experiment": ("Experiment",),
+    "handover": ("export_model", "final_model", "predict"),
     "interrupts": ("Interrupted",),
     "planning": ("Plan", "SweepPlan", "plan", "sweep_plan"),
     "recording": ("Run", "open_run", "open_runs"),
@@ -39,11 +41,14 @@ __all__ = [
     "Sweep",
     "SweepPlan",
     "__version__",
+    "export_model",
     "field",
+    "final_model",
     "open_run",
     "open_runs",
     "open_sweep",
     "plan",
+    "predict",
     "register",
     "run",
     "run_plan",

@@ -124,6 +124,13 @@ class Part(BaseModel):
         """
         return {}
 
+    def imports(self) -> tuple[str, ...]:
+        """The user's own modules that it imports by name; a part that does overrides it.
+
+        A run records their source as it does that of parts of the user's own.
+        """
+        return ()
+
 
 def field(
     default: Any, about: str, *, unit: str = "", identity: bool = True, later: bool = False, **limits: Any
@@ -186,7 +193,7 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
                 f"{family} kind {kind!r} is already taken by {known.__module__}.{known.__name__}"
             )
         cls.kind, cls.family = kind, family
-        if source:
+        if source or "source" not in vars(cls):  # a citation is not inherited: the rule is another one
             cls.source = source
         _registry[family][kind] = cls
         return cls

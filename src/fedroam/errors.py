@@ -56,7 +56,10 @@ class MissingExtraError(InputError):
     """An optional dependency is not installed; the message is the command that brings it."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional package: pip install 'fedroam[{extra}]'")
+        super().__init__(
+            f"{what} needs an optional package: "
+            f"in the clone of fedroam, pip install -c constraints.txt '.[{extra}]'"
+        )
 
 
 def unknown(what: str, found: str, known: Iterable[str]) -> InputError:

@@ -76,6 +76,12 @@ class Experiment(BaseModel):
     record_movement: Literal["all", "evaluated", "none"] = field(
         "all", "which rounds' positions and contacts are kept in the run folder"
     )
+    keep_models: Literal["all", "mean", "none"] = field(
+        "all",
+        "which final models are kept in the run folder: every client's and those that stand for all, only the latter, "
+        "or none",
+        identity=False,
+    )
     data: Part = field("digits", FAMILIES["data"].about)
     partition: Part = field("dirichlet", FAMILIES["partition"].about)
     model: Part = field("mlp", FAMILIES["model"].about)

@@ -22,6 +22,7 @@ from fedroam.recording import (
     Existing,
     Recorder,
     Run,
+    code_facts,
     environment,
     file_facts,
     folder_at,
@@ -29,9 +30,10 @@ from fedroam.recording import (
     run_in,
     unchanged_data,
 )
-from fedroam.scene import Scene, describe, partition_table, prepare
+from fedroam.recording.models import DESCRIPTION, FILE
+from fedroam.scene import Scene, describe, describe_input, partition_table, prepare
 from fedroam.simulation import begin, play_round
-from fedroam.state import State
+from fedroam.state import State, final_models
 from fedroam.tracking import End, TrackedRun, Tracker
 from fedroam.tracking import begin as begin_tracking
 
@@ -53,7 +55,7 @@ class RunEvents:
     def on_interrupt(self) -> None:
         """Ctrl-C ends the run here, after a checkpoint."""
 
-    def on_end(self) -> None:
+    def on_end(self, state: State) -> None:
         """The last round is over, its checkpoint written."""
 
 
@@ -174,7 +176,10 @@ class _Recording(RunEvents):
         self.recorder.note(state="interrupted")
 
     @override
-    def on_end(self) -> None:
+    def on_end(self, state: State) -> None:
+        keep = self.scene.experiment.keep_models
+        if keep != "none":
+            self.recorder.keep(FILE, final_models(self.scene, state, keep).write)
         self.recorder.finish()
 
 
@@ -213,7 +218,7 @@ class _Tracking(RunEvents):
         self._end("interrupted")
 
     @override
-    def on_end(self) -> None:
+    def on_end(self, state: State) -> None:
         self._end("done")
 
     def close(self) -> None:
@@ -280,7 +285,7 @@ def _play(
                 where = f"{recorder.folder} holds a checkpoint"
                 raise Interrupted(f"stopped after round {t} of {rounds}; {where}")
     for each in followers:
-        each.on_end()
+        each.on_end(state)
 
 
 def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) -> None:
@@ -289,9 +294,11 @@ def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) ->
         "computed": list(scene.learner.notes),
         "data": scene.data_facts(),
         "files": file_facts(scene.experiment),
+        "code": code_facts(scene.experiment),
     }
     recorder.write("environment.json", {**environment(), **facts, **ran})
     recorder.write("world.json", describe(scene))
+    recorder.write(DESCRIPTION, describe_input(scene))
     recorder.write("partition.parquet", partition_table(scene))
 
 

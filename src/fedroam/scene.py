@@ -23,19 +23,22 @@ from fedroam.data.preparing import limit
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import (
-    AdaptsNetwork,
     AdaptsObjective,
     Aggregates,
     FederationContext,
     Meeting,
     RecordsMatrices,
     TellsDistances,
+    network_of,
+    used_by,
 )
 from fedroam.learning import Layout, Learner, Models, Task, make_network, start_models, to_tensors
 from fedroam.mobility import Paths, World, check_limits, checked
 from fedroam.parts import Parts
+from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
+from fedroam.recording.models import NetworkInput
 
 
 @dataclass(frozen=True)
@@ -261,13 +264,7 @@ def link_distances(experiment: Experiment, world: World, access_points: np.ndarr
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:
     """Makes the network that the federation trains, with start values of the moment."""
-
-    def made() -> nn.Module:
-        network = parts.model.build(dataset.input_shape, dataset.classes)
-        federation = parts.federation
-        return federation.adapt(network) if isinstance(federation, AdaptsNetwork) else network
-
-    return made
+    return partial(network_of, parts.model, parts.federation, dataset.input_shape, dataset.classes)
 
 
 def deal(experiment: Experiment) -> tuple[Dataset, Split]:
@@ -295,9 +292,29 @@ def describe(scene: Scene) -> dict[str, Any]:
         "groups": [str(group) for group in scene.groups],
         "classes": list(scene.dataset.class_names),
         "parameters": scene.task.layout.size,
+        "uses": list(used_by(scene.parts.federation)),
         "bytes_per_model": 4 * (scene.task.layout.size + scene.task.layout.buffer_size),
         **({"attackers": scene.attackers.tolist()} if len(scene.attackers) else {}),
     }
+
+
+def advice(experiment: Experiment) -> list[str]:
+    """What speaks against an experiment's settings although they are allowed, a sentence each."""
+    parts = Parts.of(experiment)
+    if "contacts" not in used_by(parts.federation):
+        return []
+    told = small_reach(parts.contacts.reach(), parts.mobility.bounds())
+    return [told] if told else []
+
+
+def describe_input(scene: Scene) -> dict[str, Any]:
+    """What `preprocessing.json` says: what is needed to use a model of the run on new samples."""
+    dataset = scene.dataset
+    return NetworkInput(
+        input_shape=list(dataset.input_shape),
+        classes=list(dataset.class_names),
+        samples=dataset.preprocessing,
+    ).model_dump()
 
 
 def partition_table(scene: Scene) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from fedroam.errors import InputError
 from fedroam.federation import Meeting
 from fedroam.learning import Models
 from fedroam.mobility import Paths
+from fedroam.recording.models import FinalModels, Keep
 from fedroam.scene import Scene
 
 
@@ -106,6 +107,12 @@ class State:
             int(found.get("bytes_sent", "i8", 1)[0]),
             Account.of(under("account.")),
         )
+
+
+def final_models(scene: Scene, state: State, keep: Keep, source: str = "") -> FinalModels:
+    """The models of a state that clients are judged by, each once."""
+    models = scene.parts.federation.evaluation_models(state.models, state.federation, scene.context)
+    return FinalModels.of(models, keep, source)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -31,11 +32,14 @@ from fedroam.components import build
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
 from fedroam.errors import InputError
+from fedroam.handover import export_model, final_model, predict
+from fedroam.handover.predictions import array_in
 from fedroam.interrupts import Interrupted
 from fedroam.models.network import Network
 from fedroam.models.weights import load_weights
 from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
 from fedroam.recording import checkpoint, damage, open_run, recorded_experiment
+from fedroam.recording.models import read_models
 from fedroam.recording.run import TABLES, Run
 from fedroam.runner import run
 from fedroam.scene import prepare
@@ -460,6 +464,58 @@ class _Flipped(Target):
 
 for _name in FILES:
     _verified(_name)
+
+
+# Models that are handed over
+
+
+@functools.cache
+def exported() -> dict[str, bytes]:
+    """What `fedroam export` writes of a run on a table, and rows to predict."""
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    table = "a,b,label\n" + "".join(f"{k % 7},{'xyz'[k % 3]},{k % 2}\n" for k in range(60))
+    data = {"kind": "csv", "path": str(_put(home, "rows.csv", table.encode())), "categorical": ("b",)}
+    made = run(tiny(data=data, model="mlp", rounds=1, partition="iid"), home / "run")
+    export_model(final_model(made, "mean"), "safetensors", home / "model")
+    files = {path.name: path.read_bytes() for path in (home / "model").iterdir()}
+    return {**files, "rows.csv": table.encode(), "models": (home / "run" / "models.safetensors").read_bytes()}
+
+
+def _predicted(folder: Path, name: str, data: bytes) -> None:
+    files = {**{k: v for k, v in exported().items() if k != "models"}, name: data}
+    if name == "model.safetensors":  # by somebody who makes the sum fit
+        facts = json.loads(files["model.json"])
+        files["model.json"] = json.dumps({**facts, "sha256": hashlib.sha256(data).hexdigest()}).encode()
+    home = laid(files, folder / "model")
+    found = predict(home, home / "rows.csv").probabilities
+    if found.shape[0] < 1 or found.shape[1] < 1:
+        raise Silent("no prediction, and nobody said so")
+
+
+for _name, _ways in {
+    "model.json": (in_json,), "preprocessing.json": (in_json,), "model.safetensors": (in_tensors,), "rows.csv": TEXT,
+}.items():  # fmt: skip
+    TARGETS[f"handed over, {_name}"] = Target(
+        lambda name=_name: [exported()[name]],  # type: ignore[misc]
+        lambda folder, data, name=_name: _predicted(folder, name, data),  # type: ignore[misc]
+        _ways,
+    )
+
+
+@target("handed over, models of a run", lambda: [exported()["models"]], (in_tensors,))
+def _models_of_a_run(folder: Path, data: bytes) -> None:
+    read_models(_put(folder, "models.safetensors", data)).values("mean")
+
+
+def _rows() -> Sequence[bytes]:
+    buffer = io.BytesIO()
+    np.save(buffer, np.arange(12.0).reshape(3, 4))
+    return [buffer.getvalue()]
+
+
+@target("handed over, samples as .npy", _rows)
+def _samples_as_npy(folder: Path, data: bytes) -> None:
+    array_in(_put(folder, "rows.npy", data))
 
 
 @functools.cache

@@ -26,6 +26,7 @@ GROUPS = (
     "run folder",
     "verify",
     "resume",
+    "handed over",
     "other",
 )
 

@@ -255,7 +255,10 @@ def test_the_tree_of_errors() -> None:
     missing = MissingExtraError("Ray", "ray")
     assert isinstance(missing, InputError)
     assert isinstance(missing, FedroamError)
-    assert str(missing) == "Ray needs an optional package: pip install 'fedroam[ray]'"
+    assert (
+        str(missing)
+        == "Ray needs an optional package: in the clone of fedroam, pip install -c constraints.txt '.[ray]'"
+    )
 
 
 def test_a_subclass_without_a_registration_of_its_own_is_refused() -> None:

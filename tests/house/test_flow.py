@@ -20,8 +20,8 @@ SOURCE = Path(fedroam.__file__).parent
 ORDER = (
     "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
     "mobility", "traces", "access_points", "contacts", "mixing", "learning", "attacks", "federation", "cost",
-    "recording", "parts", "scene", "state", "measurement", "simulation", "tracking", "runner", "bench", "analysis",
-    "study", "papers", "sweep", "cli", "__main__",
+    "recording", "parts", "scene", "state", "measurement", "simulation", "tracking", "runner", "handover", "bench",
+    "analysis", "study", "papers", "sweep", "cli", "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 IDS = [str(path.relative_to(SOURCE)) for path in MODULES]
@@ -127,7 +127,13 @@ def dotted(node: ast.AST) -> str:
     return ""
 
 
-def unsafe(source: str, name: str) -> list[str]:
+# What one module may do all the same, and why.
+ALLOWED = {
+    "handover/export.py": "torch.save",  # a state dict for others to read; nothing of fedroam ever reads one
+}
+
+
+def unsafe(source: str, name: str, allowed: str = "") -> list[str]:
     """What a module does that none may do."""
     found = []
     drawing_is_its_job = name == "randomness.py"
@@ -147,7 +153,14 @@ def unsafe(source: str, name: str) -> list[str]:
             keywords = {k.arg: k.value for k in node.keywords}
             if call in UNSAFE_BUILTINS:
                 found.append(f"{at} calls {call}")
-            if call in ("torch.load", "torch.save", "torch.hub.load", "yaml.load", "os.system"):
+            if call in {
+                "torch.load",
+                "torch.save",
+                "torch.hub.load",
+                "torch.jit.load",
+                "yaml.load",
+                "os.system",
+            } - {allowed}:
                 found.append(f"{at} calls {call}")
             if call.split(".")[-1] in ("read_pickle", "to_pickle"):
                 found.append(f"{at} calls {call}")
@@ -172,14 +185,16 @@ def unsafe(source: str, name: str) -> list[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=IDS)
 def test_nothing_unsafe_and_no_global_randomness(path: Path) -> None:
-    assert unsafe(path.read_text(encoding="utf-8"), path.name) == []
+    allowed = ALLOWED.get(str(path.relative_to(SOURCE)).replace("\\", "/"), "")
+    assert unsafe(path.read_text(encoding="utf-8"), path.name, allowed) == []
 
 
 @pytest.mark.parametrize(
     "line",
     [
         "import pickle", "from joblib import load", "eval('1')", "exec('x = 1')", "torch.load('f')",
-        "from torch import load", "np.load('f', allow_pickle=True)", "np.random.rand(3)", "np.random.seed(0)",
+        "from torch import load", "torch.save({}, 'f')", "torch.jit.load('f')",
+        "np.load('f', allow_pickle=True)", "np.random.rand(3)", "np.random.seed(0)",
         "np.random.default_rng(1)", "from numpy.random import default_rng", "import random", "torch.randn(3)",
         "torch.manual_seed(1)", "torch.random.manual_seed(1)", "torch.default_generator.seed()",
         "pd.read_pickle('f')", "subprocess.run('ls', shell=True)",

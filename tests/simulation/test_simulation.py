@@ -241,8 +241,9 @@ def test_tables_have_the_columns_that_other_tools_rely_on(tmp_path: Path) -> Non
     assert found.rounds["bytes"].is_monotonic_increasing
     assert not found.rounds.drop(columns="train_loss").isna().any().any()
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == [
-        ".lock", "checkpoints", "clients.parquet", "environment.json", "experiment.toml", "movement",
-        "partition.parquet", "rounds.parquet", "run.json", "world.json",
+        ".lock", "checkpoints", "clients.parquet", "environment.json", "experiment.toml",
+        "models.safetensors", "movement", "partition.parquet", "preprocessing.json", "rounds.parquet", "run.json",
+        "world.json",
     ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedroam[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
 

@@ -343,4 +343,4 @@ def test_ray_may_stand_alone_and_names_the_extra_where_it_is_missing(
     file.write_text(tomli_w.dumps(settings()))
     rest = [str(file), "--out", str(tmp_path / "out")]
     assert main(["sweep", *words, *rest] if before else ["sweep", *rest, *words]) == 2
-    assert "pip install 'fedroam[ray]'" in capsys.readouterr().err
+    assert "pip install -c constraints.txt '.[ray]'" in capsys.readouterr().err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.analysis.trace_facts import measure_trace
-from fedroam.errors import InputError, MissingExtraError
+from fedroam.errors import InputError
 from fedroam.traces import Trace, import_trace, read_trace, to_metres, write_trace
 from fedroam.traces.cleaning import too_fast
 from fedroam.traces.times import moment
@@ -60,7 +59,6 @@ def test_metric_fixes(name: str, tmp_path: Path) -> None:
 
 
 def test_check_ins_are_projected(tmp_path: Path) -> None:
-    pytest.importorskip("pyproj")
     trace = import_trace(wrote(tmp_path, CHECKINS))
     assert trace.names == ("a", "b")
     assert trace.epoch == "1970-01-01T00:00:00Z"
@@ -92,7 +90,6 @@ def test_distances_stay_true_across_a_city() -> None:
 
 
 def test_projection_of_the_users_choice(tmp_path: Path) -> None:
-    pytest.importorskip("pyproj")
     trace = import_trace(wrote(tmp_path, CHECKINS), projection="EPSG:32618")
     assert trace.point[1] == pytest.approx([586112, 4511584], abs=500)
     for wrong, words in (("EPSG:4326", "degree"), ("nonsense", "unknown to PROJ")):
@@ -100,15 +97,7 @@ def test_projection_of_the_users_choice(tmp_path: Path) -> None:
             import_trace(wrote(tmp_path, CHECKINS), projection=wrong)
 
 
-def test_without_pyproj_the_message_is_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyproj", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'fedroam\[geo\]'"):
-        import_trace(wrote(tmp_path, CHECKINS))
-    assert import_trace(wrote(tmp_path, METRIC)).fixes == 4
-
-
 def test_parquet_with_scaled_degrees_and_stamps(tmp_path: Path) -> None:
-    pytest.importorskip("pyproj")
     stamps = pd.to_datetime(["2008-06-03T07:00:00Z", "2008-06-03T07:05:00.5Z"], format="ISO8601")
     frame = pd.DataFrame(
         {"cab": [3, 3], "t": stamps, "lat_e5": [3_775_000, 3_776_000], "lon_e5": [-12_240_000] * 2}
@@ -121,7 +110,6 @@ def test_parquet_with_scaled_degrees_and_stamps(tmp_path: Path) -> None:
 
 
 def test_faulty_fixes_are_dropped_and_counted(tmp_path: Path) -> None:
-    pytest.importorskip("pyproj")
     rows = ["id,time,lat,lon"]
     rows += [f"a,{1_000_000 + 60 * k},{40 + k / 10_000},-74" for k in range(10)]
     rows += [

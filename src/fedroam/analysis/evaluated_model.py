@@ -59,11 +59,26 @@ def accuracy_meaning(models: Mapping[str, str]) -> str:
     return f"{text}the model that a client is judged by. That is {describe_models(models)}."
 
 
-def mean_model_meaning(models: Mapping[str, str]) -> str:
+def shared_model(models: Mapping[str, str]) -> bool:
+    """Whether all clients of all variants are judged by one model, so that there is no other one to average."""
+    return bool(models) and set(models.values()) == {"global"}
+
+
+def mean_model_meaning(models: Mapping[str, str], evaluated_on: Mapping[str, str]) -> str:
     """What the accuracy of the averaged model is."""
+    pooled = "own" in evaluated_on.values()
+    if shared_model(models):
+        return (
+            "Samples pooled: the same global model at the end on all clients' test samples taken together, each sample "
+            "counting once; in the final accuracy each client counts once, however few samples it has."
+        )
+    where = " It is judged on all clients' test samples taken together." if pooled else ""
     if set(models.values()) <= {"own"}:
-        return "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model."
+        return (
+            "Averaged model: the accuracy of the average of all clients' parameters at the end, judged as one model."
+            f"{where}"
+        )
     return (
         "Averaged model: the accuracy at the end of the one model that stands for all, the global one or else the "
-        "average of all clients' parameters; a dash where there is none."
+        f"average of all clients' parameters; a dash where there is none.{where}"
     )

@@ -9,7 +9,7 @@ NONE = "–"
 
 def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage, its sign kept on the same line: `71.9 %`."""
-    return f"{share * 100:.{digits}f}\u00a0%"
+    return f"{share * 100:z.{digits}f}\u00a0%"
 
 
 def number(
@@ -18,7 +18,7 @@ def number(
     """`79.9 ± 1.3`; without an error `79.9`; a dash for no number."""
     if not math.isfinite(mean):
         return NONE
-    text = f"{mean * scale:{'+' if sign else ''}.{digits}f}".replace("-", "−")
+    text = f"{mean * scale:{'+' if sign else ''}z.{digits}f}".replace("-", "−")
     return f"{text} ± {error * scale:.{digits}f}" if math.isfinite(error) else text
 
 

@@ -37,6 +37,7 @@ class RunSummary:
     final: float
     best: float
     last_k: float
+    last_counted: int
     mean_model: float
     bytes: float
     energy: float
@@ -44,15 +45,20 @@ class RunSummary:
 
 
 def summarise(run: Run, last: int) -> RunSummary:
-    """The summary of a run; last_k is the mean accuracy of the last `last` evaluated rounds (or all, if fewer)."""
+    """The summary of a run; last_k is the mean accuracy of the last `last` evaluated rounds, and last_counted says how
+    many that are: fewer where there are fewer. Round 0, before any learning, counts only where there is no other.
+    """
     rounds = run.rounds.sort_values("round")
     accuracy, end = rounds["accuracy"].to_numpy(np.float64), int(rounds["round"].iloc[-1])
+    learnt = accuracy[rounds["round"].to_numpy() > 0]
+    counted = (learnt if len(learnt) else accuracy)[-last:]
     return RunSummary(
         seed=int(run.status["seed"]),
         round=end,
         final=float(accuracy[-1]),
         best=float(np.nanmax(accuracy)) if np.isfinite(accuracy).any() else math.nan,
-        last_k=float(accuracy[-last:].mean()),
+        last_k=float(counted.mean()),
+        last_counted=len(counted),
         mean_model=value_at(run, "accuracy_mean_model", end),
         bytes=value_at(run, "bytes", end),
         energy=value_at(run, "energy", end),
@@ -82,7 +88,8 @@ class Comparison:
 
     last: of how many evaluated rounds last_k is the mean; threshold: the accuracy of rounds_to, and the rule that gave
     it; first: the label of the variant that differences are taken from; evaluated_models: the model that clients are
-    judged by, by variant; notes: what a reader must know of unfinished and diverged runs.
+    judged by, by variant; evaluated_on: the setting of that name, by variant; notes: what a reader must know of
+    unfinished and diverged runs.
     """
 
     table: pd.DataFrame
@@ -91,6 +98,7 @@ class Comparison:
     threshold_rule: str
     first: str
     evaluated_models: Mapping[str, str]
+    evaluated_on: Mapping[str, str]
     notes: tuple[str, ...]
 
 
@@ -99,7 +107,8 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
 
     variant, seeds (n, the runs that count), rounds (the last one that all of them reached);
     final, best, last_k, mean_model with errors: accuracies as shares (last_k: mean of the last `last` evaluated
-    rounds; mean_model: the averaged model's, at the end);
+    rounds after round 0; mean_model: the averaged model's, at the end); last_counted: of how many rounds last_k is the
+    mean, the fewest of any seed;
     rounds_to, rounds_to_error: first evaluated round with an accuracy of at least `threshold`, over the runs that
     reached it; reached: how many did (NaN and 0 where none: never is not a number);
     bytes, bytes_error: sent by all to the end; bytes_to, bytes_to_error: up to the round in which the threshold was
@@ -139,6 +148,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         rule,
         compared[first].label,
         evaluated_models(compared),
+        {v.label: str(v.included[0].settings.get("evaluate_on", "shared")) for v in compared if v.included},
         tuple(note for variant in compared for note in variant.notes),
     )
 
@@ -159,6 +169,7 @@ def _row(
     put("final", [s.final for s in each])
     put("best", [s.best for s in each])
     put("last_k", [s.last_k for s in each])
+    row["last_counted"] = min((s.last_counted for s in each), default=0)
     put("mean_model", [s.mean_model for s in each])
     hits = [(run, hit) for run in variant.included if (hit := reached(run, threshold)) is not None]
     put("rounds_to", [hit for _, hit in hits])

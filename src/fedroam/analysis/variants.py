@@ -12,10 +12,11 @@ import pandas as pd
 
 from fedroam.analysis.formatting import percent
 from fedroam.errors import InputError
+from fedroam.planning.advice import small_reach
 from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
-_FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers")
+_FREE = ("name", "seed", "checkpoint_every", "record_movement", "keep_models", "data.root", "engine.workers")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class Variant:
                 f"loss are those of the {clients - count} honest ones (attackers' own accuracy at the end: "
                 f"{percent(float(np.mean(learnt)))})"
             )
+        for told in (_unused_test_samples, _hardly_anybody_meets):
+            first = next((text for run in self.included if (text := told(run))), "")
+            notes += [f"{self.label}: {first}"] if first else []
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
@@ -89,6 +93,38 @@ def _cloud_never_changed(run: Run) -> bool:
         return False
     k2 = federation.get("k2")
     return isinstance(k2, int) and int(run.status["rounds"]) < k2
+
+
+def uses(compared: Sequence[Variant], what: str) -> bool:
+    """Whether the federation of any run that counts looks at `places` or `contacts`; runs that do not say so do."""
+    return any(what in v.included[0].world.get("uses", [what]) for v in compared if v.included)
+
+
+def _unused_test_samples(run: Run) -> str:
+    """The sentence on a shared test set that nobody is judged on; empty where there is none."""
+    facts = run.environment.get("data", {}) if (run.folder / "environment.json").exists() else {}
+    unused = facts.get("test_samples", 0)
+    if run.settings.get("evaluate_on") != "own" or not unused:
+        return ""
+    data = run.settings.get("data")
+    cut = (
+        isinstance(data, Mapping)
+        and data.get("kind") in ("csv", "arrays")
+        and data.get("test_share", 0) != 0
+        and "test_path" not in data
+    )
+    way_out = "; data.test_share = 0 deals them out, too" if cut else ""
+    return (
+        f"clients are judged on their own samples (evaluate_on), so {unused} samples of the data's shared test set are "
+        f"used for nothing{way_out}"
+    )
+
+
+def _hardly_anybody_meets(run: Run) -> str:
+    """The sentence on a contact radius that is small for its world; empty where it is not."""
+    if "contacts" not in run.world.get("uses", ["contacts"]):
+        return ""
+    return small_reach(float(run.world["reach"]), run.world["bounds"])
 
 
 def has_rounds(run: Run) -> bool:

@@ -21,6 +21,7 @@ from fedroam.cli.commands import (
     catalogue,
     connectivity,
     data,
+    handover,
     reproduce,
     results,
     run,
@@ -76,6 +77,8 @@ app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
 app.command("verify")(verify.verify)
+app.command("export")(handover.export)
+app.command("predict")(handover.predict)
 app.command("connectivity")(connectivity.connectivity)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)

@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from fedroam.data.preprocessing import Preprocessing
 from fedroam.errors import InputError
 
 
@@ -21,7 +22,8 @@ class Dataset:
     x_train, x_test: float32 arrays [samples, ...]; images are [samples, height, width, channels], tables and
     flow records [samples, features]. y_train, y_test: int64 arrays [samples] of classes 0 .. classes-1; the
     test part may be empty (then clients are judged on their own held-out share). columns: further facts about
-    the training samples, by name (writer, station, ...), for natural partitions.
+    the training samples, by name (writer, station, ...), for natural partitions. preprocessing: how x came from what
+    the files hold; None where the source does not tell.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Dataset:
     class_names: tuple[str, ...]
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    preprocessing: Preprocessing | None = None
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):

@@ -1,6 +1,7 @@
 """Federation: who trains, who aggregates with whom."""
 
 from fedroam.federation import decentralized, hierarchical, methods, server
+from fedroam.federation.network import network_of
 from fedroam.federation.protocol import (
     SERVER,
     AdaptsNetwork,
@@ -19,9 +20,11 @@ from fedroam.federation.protocol import (
     Start,
     TellsDistances,
     Traffic,
+    UsesLess,
     access_point,
     one_model,
     own_models,
+    used_by,
 )
 
 __all__ = [
@@ -42,11 +45,14 @@ __all__ = [
     "Start",
     "TellsDistances",
     "Traffic",
+    "UsesLess",
     "access_point",
     "decentralized",
     "hierarchical",
     "methods",
+    "network_of",
     "one_model",
     "own_models",
     "server",
+    "used_by",
 ]

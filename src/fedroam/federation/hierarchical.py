@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -73,6 +73,8 @@ class Hierarchical(Part):
     model was replaced, before the cloud saw it, by updates that were not trained from it). `waiting`: updates that wait
     now. `ap_distance`: mean distance of present devices to their access points so far, in metres.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ("places",)
 
     k2: int = field(5, "edge aggregations between two global ones", unit="rounds", ge=1)
     access: Access = field("nearest", ACCESS)

@@ -204,7 +204,7 @@ class Federation(Protocol):
     """Who trains and who aggregates. State is a mapping of plain numeric arrays (empty where none is needed).
 
     What only some federations do stands in small protocols of its own: `AdaptsNetwork`, `AdaptsObjective`,
-    `AddsColumns`, `RecordsMatrices` and `TellsDistances`.
+    `AddsColumns`, `RecordsMatrices`, `TellsDistances` and `UsesLess`.
     """
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
@@ -284,6 +284,20 @@ class TellsDistances(Protocol):
         each round; one array for each. Raises InputError, also for no movement at all, where the access points do not
         fit.
         """
+
+
+@runtime_checkable
+class UsesLess(Protocol):
+    """A federation that does not look at all that a world tells."""
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """What it looks at, of `places` and `contacts`; other federations look at both."""
+
+
+def used_by(federation: object) -> tuple[str, ...]:
+    """What a federation looks at, of `places` and `contacts`."""
+    return federation.uses if isinstance(federation, UsesLess) else ("places", "contacts")
 
 
 def own_models(models: Models, mean: Models | None = None) -> EvaluationModels:

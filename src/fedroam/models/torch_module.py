@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import FedroamError, InputError
@@ -32,6 +33,10 @@ class TorchModule(Part):
 
     target: str = field(..., "what to build: 'package.module:Class'; the package must be importable")
     arguments: dict[str, Any] = field({}, "keyword arguments of the class")
+
+    @override
+    def imports(self) -> tuple[str, ...]:
+        return (self.target.partition(":")[0],)
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """The module, on the CPU and in training mode, after one trial batch of two samples.

@@ -2,7 +2,14 @@
 
 from fedroam.recording.environment import environment
 from fedroam.recording.files import read_json, write_csv, write_json, write_named_csv, write_table, write_text
-from fedroam.recording.inputs import file_facts, recorded_experiment, run_in, unchanged_data, unchanged_files
+from fedroam.recording.inputs import (
+    code_facts,
+    file_facts,
+    recorded_experiment,
+    run_in,
+    unchanged_data,
+    unchanged_files,
+)
 from fedroam.recording.locking import folder_at, lock_folder, take_lock
 from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
@@ -15,6 +22,7 @@ __all__ = [
     "Recorder",
     "Run",
     "check",
+    "code_facts",
     "damage",
     "environment",
     "file_facts",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fedroam.experiment import Experiment
 from fedroam.recording import checkpoint
 from fedroam.recording.recorder import CLEARING, Existing, check
 from fedroam.recording.run import Run
+from fedroam.recording.sources import source_facts
 
 WAY_OUT = "bring back what was there, choose another --out, or begin anew (--fresh, or delete the folder)"
 
@@ -61,6 +62,11 @@ def file_facts(experiment: Experiment) -> dict[str, dict[str, Any]]:
     }
 
 
+def code_facts(experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """What a run records of the source of parts of the user's own (see `source_facts`)."""
+    return source_facts(part for _, part in _parts(experiment, ""))
+
+
 def recorded_experiment(run: Run) -> Experiment:
     """The experiment that a run folder records, built from its settings as data: nothing that it names is loaded.
 
@@ -96,11 +102,14 @@ def run_in(folder: Path, experiment: Experiment, existing: Existing) -> Run | No
 def unchanged_files(run: Run, experiment: Experiment) -> None:
     """Raise InputError where a file is not what the run read that is there: its size differs, or its SHA-256.
 
-    Files that are no longer there are no change, and neither are those that no record tells of.
+    So it does where the source of parts of the user's own is another one. Files that are no longer there are no change,
+    and neither are those that no record tells of.
     """
-    files = files_read(experiment)
-    if not files or not _has_results(run):
+    if not _has_results(run):
         return
+    if "code" in run.environment:
+        _unchanged_code(run, run.environment["code"], code_facts(experiment))
+    files = files_read(experiment)
     for name, was in run.environment.get("files", {}).items():
         path = files.get(name)
         if path is None:
@@ -117,6 +126,28 @@ def unchanged_files(run: Run, experiment: Experiment) -> None:
                 f"{name} = {path}: has changed since {run.folder} was computed (its SHA-256 was "
                 f"{was['sha256'][:12]}, now {now[:12]}); {WAY_OUT}"
             )
+
+
+def _unchanged_code(
+    run: Run, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
+) -> None:
+    sums = [sorted(str(facts["sha256"]) for facts in each.values()) for each in (before, now)]
+    if sums[0] == sums[1]:  # a file may have another name or place
+        return
+    for name in sorted({*before, *now}):
+        was, found = before.get(name), now.get(name)
+        if was is None:
+            told = f"{now[name]['file']}: was not part of the code of {run.folder} when it was computed"
+        elif found is None:
+            told = f"{was['file']}: was part of the code of {run.folder} when it was computed, and is no more"
+        elif was["sha256"] != found["sha256"]:
+            told = (
+                f"{found['file']}: has changed since {run.folder} was computed (its SHA-256 was {was['sha256'][:12]}, "
+                f"now {found['sha256'][:12]})"
+            )
+        else:
+            continue
+        raise InputError(f"{told}; {WAY_OUT}")
 
 
 def unchanged_data(run: Run, fingerprint: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -110,6 +110,10 @@ class Recorder:
         path = self.folder / name
         facts = write_table(path, value) if isinstance(value, pd.DataFrame) else write_json(path, value)
         self._list(name, facts)
+
+    def keep(self, name: str, write: Callable[[Path], FileFacts]) -> None:
+        """Let `write` write a file, and note it in the manifest."""
+        self._list(name, write(self.folder / name))
 
     def add(self, table: str, rows: pd.DataFrame) -> None:
         """Gather rows of a table."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -17,6 +17,9 @@ from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
 from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
 from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # New ones at the end: a checkpoint counts their rows in this order.
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
@@ -120,6 +123,32 @@ class Run:
         if table_path(self.folder, "matrices").exists() or [*(self.folder / "unfinished").glob("matrices-*")]:
             return self.table("matrices")
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in MATRIX_COLUMNS.items()})
+
+    def model(self, which: str | None = None, *, client: int | None = None) -> nn.Module:
+        """A model that the run ended with, on the CPU and in evaluation mode: `run.model(client=3)`.
+
+        which: `"mean"`, `"global"` or another name under which the federation judges clients (default: its first);
+        client: whose, where each has its own. It maps float32 samples [n, *shape], images as [n, channels, height,
+        width], to logits [n, classes]; `preprocessing.json` says how samples of a file become that. A model of your own
+        must be known already (`fedroam.use`, or an `import` of what a `torch_module` names): nothing is loaded.
+
+        Raises InputError where the run keeps no such model. A run of before models were kept is no loss:
+        `fedroam export` takes them from its checkpoint.
+        """
+        from fedroam.recording.models import DESCRIPTION, FILE, filled, network, network_input, read_models
+
+        path = self.folder / FILE
+        if not path.is_file():
+            raise InputError(
+                f"{self.folder}: keeps no models (it is unfinished, was told so by keep_models, or was computed before "
+                "there were any); `fedroam export` takes them from the checkpoint of a finished run"
+            )
+        listed = self.manifest().get(FILE)
+        if listed is not None and FileFacts.on_disk(path) != listed:
+            raise InputError(f"{path}: damaged: its SHA-256 is not the one that run.json lists")
+        values = read_models(path).values(which, client)
+        module = network(self.settings, network_input(self.folder / DESCRIPTION), str(self.folder))
+        return filled(module, values, str(path))
 
     @property
     def name(self) -> str:

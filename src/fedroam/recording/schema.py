@@ -56,10 +56,16 @@ class World(Facts):
     classes: list[str]
     parameters: int = Field(ge=0)
     bytes_per_model: int = Field(ge=0)
+    uses: list[str] = ["places", "contacts"]
     access_points: list[Place] = []
     distance_mean: float | None = None
     distance_std: float | None = None
     attackers: list[int] = []
+
+
+class _Source(Facts):
+    file: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
 class Environment(Facts):
@@ -68,6 +74,7 @@ class Environment(Facts):
     packages: dict[str, str] = {}
     data: dict[str, Any] = {}
     files: dict[str, dict[str, Any]] = {}
+    code: dict[str, _Source] = {}
 
 
 class Settings(Facts):

@@ -146,7 +146,7 @@ class Comparison:
     @property
     def size(self) -> str:
         """`+1.2 ± 0.3`."""
-        return f"{self.evidence.estimate:+.1f} ± {self.evidence.error:.1f}".replace("-", "−")
+        return f"{self.evidence.estimate:+z.1f} ± {self.evidence.error:.1f}".replace("-", "−")
 
     @property
     def tested(self) -> bool:

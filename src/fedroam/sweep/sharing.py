@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
 from fedroam.components import Part
-from fedroam.data import Dataset, forget, load_dataset, name_of, offer
+from fedroam.data import Dataset, forget, load_dataset, name_of, offer, preprocessing_of
 from fedroam.errors import InputError
 from fedroam.recording import read_json, write_json
 
@@ -26,6 +26,7 @@ class DatasetFacts(TypedDict):
     class_names: list[str]
     notes: list[str]
     fingerprint: str
+    preprocessing: dict[str, Any] | None
 
 
 class StoredDataset(DatasetFacts):
@@ -42,6 +43,7 @@ def describe(part: Part, dataset: Dataset) -> DatasetFacts:
         "class_names": list(dataset.class_names),
         "notes": list(dataset.notes),
         "fingerprint": dataset.fingerprint,
+        "preprocessing": None if dataset.preprocessing is None else dataset.preprocessing.model_dump(),
     }
 
 
@@ -58,6 +60,7 @@ def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:
         class_names=tuple(facts["class_names"]),
         columns={k.removeprefix(COLUMN): v for k, v in arrays.items() if k.startswith(COLUMN)},
         notes=tuple(facts["notes"]),
+        preprocessing=preprocessing_of(facts["preprocessing"]),
         **{name: arrays[name] for name in PARTS},
     )
     dataset.__dict__["fingerprint"] = facts[

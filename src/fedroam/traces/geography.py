@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedroam.errors import InputError, MissingExtraError
+from fedroam.errors import InputError
 
 # South of it lies Antarctica: a trace whose fixes are mostly there has its columns swapped.
 INHABITED_SOUTH = -60.0
@@ -25,13 +25,10 @@ def to_metres(projection: str, lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
     """WGS84 degrees (float64 [points] each) as x and y in a projection (`Trace.facts["projection"]`, or any
     that PROJ knows, such as "EPSG:32618"), float64 [points, 2], metres.
 
-    Raises MissingExtraError without pyproj; InputError where the projection is unknown, is not in metres, or does not
-    cover a point.
+    Raises InputError where the projection is unknown, is not in metres, or does not cover a point.
     """
-    try:
-        import pyproj
-    except ImportError:
-        raise MissingExtraError("Projecting latitudes and longitudes to metres", "geo") from None
+    import pyproj  # here, since it takes its time and most runs have no degrees
+
     try:
         target = pyproj.CRS.from_user_input(projection)
     except pyproj.exceptions.CRSError:

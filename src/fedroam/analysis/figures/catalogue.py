@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from fedroam.analysis.evaluated_model import describe_models, evaluated_models
+from fedroam.analysis.evaluated_model import describe_models, evaluated_models, shared_model
 from fedroam.analysis.figures.affinity import affinity_figure
 from fedroam.analysis.figures.client_accuracy import client_accuracy_figure
 from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
@@ -17,7 +17,7 @@ from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure
 from fedroam.analysis.formatting import BYTES, JOULES, percent
-from fedroam.analysis.variants import Variant
+from fedroam.analysis.variants import Variant, uses
 from fedroam.recording import Run
 
 _AFFINITIES = 4  # variants whose affinities are drawn
@@ -41,7 +41,8 @@ class FigureSpec:
 
     That is a column of `rounds` over rounds, with its label and unit, its scale and whether it may be logarithmic (see
     `column_figure`); or whatever `make` draws. In captions {model} stands for the model that clients are judged by,
-    {mean_model} for what the accuracy of the averaged model is.
+    {mean_model} for what the accuracy of the averaged model is. needs: what a federation must look at (`places`,
+    `contacts`) for the figure to tell anything.
     """
 
     name: str
@@ -52,6 +53,7 @@ class FigureSpec:
     scale: float = 1.0
     log: bool = False
     make: Callable[[Sequence[Variant]], Figure | None] | None = None
+    needs: str = ""
 
     def draw(self, compared: Sequence[Variant]) -> Figure | None:
         """The figure; None without numbers."""
@@ -110,12 +112,14 @@ SPECS = (
         "Clients in contact with a client when models are exchanged, mean over clients, at evaluated rounds.",
         column="degree_mean",
         label="Mean degree (contacts per client)",
+        needs="contacts",
     ),
     FigureSpec(
         "isolated",
         "Without contact",
         "Clients that are present and meet nobody when models are exchanged, at evaluated rounds.",
         make=isolated_figure,
+        needs="contacts",
     ),
     FigureSpec(
         "spread",
@@ -164,7 +168,14 @@ def _mean_model(models: Mapping[str, str]) -> str:
 def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     """Every figure that the runs have numbers for, in the order of the report; made when asked for."""
     models = evaluated_models(compared)
+    # One model that all are judged by on the same samples: its accuracy is the first figure already.
+    shared = all(
+        v.included[0].settings.get("evaluate_on", "shared") == "shared" for v in compared if v.included
+    )
+    twice = shared and shared_model(models)
     for spec in SPECS:
+        if (spec.needs and not uses(compared, spec.needs)) or (spec.name == "mean_model" and twice):
+            continue
         figure = spec.draw(compared)
         if figure is not None:
             caption = spec.caption.replace("{model}", describe_models(models))
@@ -172,6 +183,8 @@ def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
             yield ReportFigure(spec.name, spec.title, caption, figure)
     yield from _affinities(compared)
     yield from _holdings(compared)
+    if not uses(compared, "places"):
+        return
     # The first that has most to tell.
     label, run = max(_firsts(compared), key=lambda first: len(set(first[1].world["groups"])))
     caption = f"Where clients of {label}, seed {run.status['seed']}, are at the start, by group; numbers are clients."

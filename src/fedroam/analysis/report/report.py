@@ -16,7 +16,7 @@ from fedroam.analysis.report import page
 from fedroam.analysis.report.marginals import SweepPoint, sweep_section
 from fedroam.analysis.report.movement import playback
 from fedroam.analysis.summary import compare_runs
-from fedroam.analysis.variants import variants
+from fedroam.analysis.variants import uses, variants
 from fedroam.recording import Run, write_text
 
 
@@ -43,7 +43,8 @@ def write_report(
         large = drawn.figure.get_figwidth() > 7.5
         parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
     words, numbers, remarks = page.result(comparison)
-    movement = playback(compared)
+    places = uses(compared, "places")
+    movement: dict[str, Any] = playback(compared) if places else {"runs": [], "start": 0, "notes": []}
     name, facts = page.heading(compared)
     content = {
         "title": escape(f"{name} – fedroam report"),
@@ -57,7 +58,8 @@ def write_report(
         "sweep": _sweep(by_setting, parts["sweep"]),
         "figures": "".join(parts["curves"]),
         "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
-        "map": _asset("map.html") + _map_notes(movement["notes"]),
+        "movement_link": '<a href="#movement">Movement</a>' if places else "",
+        "map": _map(movement["notes"]) if places else "",
         "settings": page.settings(compared),
         "environment": page.environment(compared),
         "movement": _json(movement),
@@ -87,6 +89,12 @@ def _json(value: Any) -> str:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _map(notes: Sequence[str]) -> str:
+    """The section on movement."""
+    inside = f"{_asset('map.html')}{_map_notes(notes)}"
+    return f'<section id="movement">\n<h2>Movement and contacts</h2>\n{inside}\n</section>'
 
 
 def _map_notes(notes: Sequence[str]) -> str:

@@ -9,24 +9,38 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fedroam.analysis.evaluated_model import accuracy_meaning, mean_model_meaning
+from fedroam.analysis.evaluated_model import accuracy_meaning, mean_model_meaning, shared_model
 from fedroam.analysis.formatting import NONE, energy, number, percent, size
 from fedroam.analysis.summary import Comparison
 from fedroam.errors import one_line
 
-# Columns of means with errors that a reader sees: name in the table, heading.
-_MEANS = {
-    "final": "Final accuracy (%)",
-    "mean_model": "Averaged model (%)",
-    "best": "Best (%)",
-    "last_k": "Mean of last {last} (%)",
-}
+
+def _means(comparison: Comparison) -> dict[str, str]:
+    """The columns of means with errors that tell a reader something: name in the table, heading."""
+    heads = {"final": "Final accuracy (%)"}
+    table, one_model = comparison.table, shared_model(comparison.evaluated_models)
+    if one_model and "own" in comparison.evaluated_on.values():
+        heads["mean_model"] = "Samples pooled (%)"
+    elif not one_model and bool(table["mean_model"].notna().any()):
+        heads["mean_model"] = "Averaged model (%)"
+    heads["best"] = "Best (%)"
+    counted = _counted(comparison)
+    if max(counted, default=0) > 1:  # else it is the final accuracy
+        fewer = " or fewer" if len(counted) > 1 else ""
+        heads["last_k"] = f"Mean of last {max(counted)}{fewer} (%)"
+    return heads
+
+
+def _counted(comparison: Comparison) -> list[int]:
+    """Of how many evaluated rounds the means of the last are, each number once, ascending."""
+    table = comparison.table
+    return sorted({int(number) for number in table.loc[table["seeds"] > 0, "last_counted"]})
 
 
 def columns(comparison: Comparison) -> list[str]:
     """The headings of a comparison, with units."""
     threshold = comparison.threshold
-    heads = ["Variant", "Seeds", *(text.format(last=comparison.last) for text in _MEANS.values())]
+    heads = ["Variant", "Seeds", *_means(comparison).values()]
     at = percent(threshold) if math.isfinite(threshold) else "threshold"
     heads += [f"Rounds to {at}", "Sent"]
     if _knows_energy(comparison.table):
@@ -43,11 +57,11 @@ def _knows_energy(table: pd.DataFrame) -> bool:
 
 def cells(comparison: Comparison) -> list[list[str]]:
     """The rows of a comparison as text, in the order of `columns`."""
-    table, rows = comparison.table, []
+    table, means, rows = comparison.table, _means(comparison), []
     for _, row in table.iterrows():
         marks = ("" if not row["diverged"] else " †") + ("" if not row["unfinished"] else " *")
         texts = [str(row["variant"]) + marks, str(row["seeds"])]
-        texts += [number(row[name], row[f"{name}_error"], scale=100) for name in _MEANS]
+        texts += [number(row[name], row[f"{name}_error"], scale=100) for name in means]
         texts += [_rounds_to(row), size(row["bytes"])]
         if _knows_energy(table):
             spent, wasted = row["energy"], row["energy_wasted"]
@@ -69,10 +83,17 @@ def remarks(comparison: Comparison) -> list[str]:
     table, threshold = comparison.table, comparison.threshold
     lines = [
         accuracy_meaning(comparison.evaluated_models),
-        mean_model_meaning(comparison.evaluated_models),
+        *_meaning_of_mean_model(comparison),
         "Best: the highest of all evaluated rounds, picked on the test samples themselves, so it flatters.",
         "Means ± standard error over seeds (no error where there is one seed).",
     ]
+    counted = _counted(comparison)
+    if counted and counted[0] < comparison.last:
+        which = "; ".join(f"{row['variant']}: {row['last_counted']}" for _, row in table.iterrows())
+        lines.append(
+            f"There are fewer than {comparison.last} evaluated rounds after round 0, which does not count ({which}): "
+            "lower evaluate_every for more."
+        )
     if math.isfinite(threshold):
         lines.append(
             f"Rounds to {percent(threshold)} ({comparison.threshold_rule}): the first evaluated round with at least "
@@ -90,6 +111,13 @@ def remarks(comparison: Comparison) -> list[str]:
     if (table["unfinished"] != "").any():
         lines.append("* unfinished in at least one seed.")
     return lines
+
+
+def _meaning_of_mean_model(comparison: Comparison) -> list[str]:
+    """What the column of the averaged model says, nothing where it is not shown."""
+    if "mean_model" not in _means(comparison):
+        return []
+    return [mean_model_meaning(comparison.evaluated_models, comparison.evaluated_on)]
 
 
 def _rounds_to(row: pd.Series) -> str:

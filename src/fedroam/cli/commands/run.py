@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -64,7 +65,14 @@ def run(
 
     from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan
+    from fedroam.scene import advice
     from fedroam.tracking import check_trackers, trackers_named
+
+    # What is wrong is told below, of runs that are still to be computed.
+    with contextlib.suppress(InputError):
+        variants = {planned.variant: planned.experiment for planned in plan.runs}
+        for line in dict.fromkeys(text for each in variants.values() for text in advice(each)):
+            note(line)
 
     check_trackers(track or ())
     root = Path(folder) if folder is not None else plan.folder

@@ -111,8 +111,7 @@ def import_file(
     """Make a trace of metres and seconds from check-ins (user, time, lat, lon, venue), GPS fixes (id, time, lat, lon),
     metric fixes (id, t, x, y), or movement from SUMO, ns-2, BonnMotion, The ONE or GPX.
 
-    Times are ISO 8601 with a zone, or seconds. Faulty fixes are dropped and counted. Latitudes and longitudes need
-    pyproj: pip install 'fedroam[geo]'.
+    Times are ISO 8601 with a zone, or seconds. Faulty fixes are dropped and counted.
     """
     from fedroam.traces import FORMATS, import_trace, write_trace
 

@@ -12,7 +12,8 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.data.preparing import column_statistics, held_out, one_hot
+from fedroam.data.preparing import column_statistics, held_out
+from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import as_classes, label_order, read_header, read_table
 from fedroam.errors import InputError, unknown
@@ -98,20 +99,39 @@ class Csv(Part):
             is_test = held_out(y, self.test_share, "own table test set")
         if is_test.all():
             raise InputError(f"{files[0]}: data.test_share = {self.test_share:g} leaves no training rows")
-        x = self._features(table, numbers, is_test)
+        preprocessing = self._preprocessing(table, numbers, is_test)
+        x = preprocessing.apply(table)
         if len(files) == 1:
             kept = {name: values[~is_test] for name, values in kept.items()}
         return Dataset(
-            str(files[0]), x[~is_test], y[~is_test], x[is_test], y[is_test], tuple(classes), columns=kept
+            str(files[0]),
+            x[~is_test],
+            y[~is_test],
+            x[is_test],
+            y[is_test],
+            tuple(classes),
+            columns=kept,
+            preprocessing=preprocessing,
         )
 
-    def _features(self, table: dict[str, np.ndarray], numbers: list[str], is_test: np.ndarray) -> np.ndarray:
-        """float32 [rows, features]: numeric columns in the file's order, then the one-hot ones."""
-        blocks = [one_hot(table[name], [str(v) for v in np.unique(table[name])]) for name in self.categorical]
-        if numbers:
+    def _preprocessing(
+        self, table: dict[str, np.ndarray], numbers: list[str], is_test: np.ndarray
+    ) -> TablePreprocessing:
+        """Numeric columns in the file's order by their training rows, then the words of the categorical ones."""
+        numeric = [NumericColumn(name=name) for name in numbers]
+        if numbers and self.normalise == "standardise":
             x = np.stack([table[name] for name in numbers], axis=1)
-            if self.normalise == "standardise":
-                mean, deviation = column_statistics(x[~is_test])
-                x = (x - mean) / deviation
-            blocks.insert(0, x.astype(np.float32))
-        return np.concatenate(blocks, axis=1)
+            statistics = zip(numbers, *column_statistics(x[~is_test]), strict=True)
+            numeric = [
+                NumericColumn(name=name, mean=float(mean), scale=float(deviation))
+                for name, mean, deviation in statistics
+            ]
+        return TablePreprocessing(
+            numeric=numeric,
+            categorical=[
+                CategoricalColumn(name=name, values=[str(v) for v in np.unique(table[name])])
+                for name in self.categorical
+            ],
+            label=self.label,
+            separator=self.separator,
+        )

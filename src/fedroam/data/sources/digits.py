@@ -11,6 +11,7 @@ from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import held_out
+from fedroam.data.preprocessing import ArrayPreprocessing
 
 
 @register("data", "digits", source="Alpaydin, Kaynak 1998, UCI, doi:10.24432/C50P49 (CC BY 4.0)")
@@ -34,9 +35,19 @@ class Digits(Part):
         x = (raw.images / 16.0).astype(np.float32)[..., None]
         y = raw.target.astype(np.int64)
         is_test = held_out(y, self.test_share, "digits test set")
+        preprocessing = ArrayPreprocessing.plain(x.shape[1:], 16.0)
         if self.normalise == "standardise":
             mean, deviation = x[~is_test].mean(dtype=np.float64), x[~is_test].std(dtype=np.float64)
             x = ((x - mean) / deviation).astype(np.float32)
+            preprocessing = ArrayPreprocessing.standardised(
+                x.shape[1:], np.array([mean]), np.array([deviation]), 16.0
+            )
         return Dataset(
-            "digits", x[~is_test], y[~is_test], x[is_test], y[is_test], tuple(str(c) for c in range(10))
+            "digits",
+            x[~is_test],
+            y[~is_test],
+            x[is_test],
+            y[is_test],
+            tuple(str(c) for c in range(10)),
+            preprocessing=preprocessing,
         )

@@ -12,6 +12,7 @@ from fedroam.components import Part, field
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import limit, pixel_statistics, scale_pixels
+from fedroam.data.preprocessing import ArrayPreprocessing
 
 
 class ImageArrays(NamedTuple):
@@ -64,6 +65,12 @@ class ImageSource(Part):
         statistics = pixel_statistics(raw.x_train) if self.normalise == "standardise" else None
         train = limit(raw.y_train, self.train_samples, "data.train_samples", f"{self.kind} training subset")
         test = limit(raw.y_test, self.test_samples, "data.test_samples", f"{self.kind} test subset")
+        shape = raw.x_train.shape[1:]
+        preprocessing = (
+            ArrayPreprocessing.plain(shape, 255.0)
+            if statistics is None
+            else ArrayPreprocessing.standardised(shape, *statistics, 255.0)
+        )
         found = (len(raw.y_train), len(raw.y_test))
         notes = []
         if found != self.published:
@@ -79,4 +86,5 @@ class ImageSource(Part):
             raw.y_test[test],
             self.class_names,
             notes=tuple(notes),
+            preprocessing=preprocessing,
         )

@@ -12,7 +12,8 @@ from pydantic import model_validator
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.data.preparing import column_statistics, held_out, limit, one_hot
+from fedroam.data.preparing import column_statistics, held_out, limit
+from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find
 from fedroam.data.sources.tables import as_classes, line_of, read_header, read_table
 from fedroam.errors import InputError
@@ -223,10 +224,20 @@ class UnswNb15(Part):
             if further:
                 notes.append(f"{name} has values beyond the published ones: {', '.join(further)}")
 
+        preprocessing = TablePreprocessing(
+            numeric=[
+                NumericColumn(name=name, mean=float(m), scale=float(d))
+                for name, m, d in zip(NUMBERS, mean, deviation, strict=True)
+            ],
+            categorical=[
+                CategoricalColumn(name=name, values=list(words)) for name, words in vocabularies.items()
+            ],
+            label=self.label,
+        )
+
         def prepared(rows: np.ndarray) -> np.ndarray:
-            hot = [one_hot(records.words[name][rows], words) for name, words in vocabularies.items()]
-            scaled = ((records.numbers[rows] - mean) / deviation).astype(np.float32)
-            return np.concatenate([scaled, *hot], axis=1)
+            numbers = dict(zip(NUMBERS, records.numbers[rows].T, strict=True))
+            return preprocessing.apply(numbers | {name: words[rows] for name, words in records.words.items()})
 
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
         train = train[limit(y[train], self.train_samples, "data.train_samples", "unsw_nb15 training subset")]
@@ -241,6 +252,7 @@ class UnswNb15(Part):
             names,
             columns={name: values[train] for name, values in columns.items()},
             notes=tuple(notes),
+            preprocessing=preprocessing,
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -91,6 +91,8 @@ class ServerLoop:
     `job`, `aggregate`, `download`, `upload` and `evaluation_models`. Who is active is decided before training and is
     the same for every method (`Experiment.activity`); a client that trained also delivers in the same round.
     """
+
+    uses: ClassVar[tuple[str, ...]] = ()
 
     def shared(self, layout: Layout) -> slice:
         """The columns of a row that the server has its own copy of and averages; default: all of them."""

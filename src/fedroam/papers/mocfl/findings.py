@@ -73,7 +73,7 @@ def _ranking(read: Reader) -> Iterable[str]:
         )
         rho = float(spearmanr([one.mean for one in found], [value for _, value in told]).statistic)
         yield f"{_with(n)}, best round: ours {named(ours)}; the paper's {theirs}. " + (
-            f"Rank correlation {rho:+.2f}.".replace("-", "−") if len(found) > 2 else ""
+            f"Rank correlation {rho:+z.2f}.".replace("-", "−") if len(found) > 2 else ""
         )
         place = [one.label for one in ours].index("MoCFL") + 1 if any(o.label == "MoCFL" for o in ours) else 0
         if place:

@@ -1,0 +1,248 @@
+"""Each number says what it counts, and what does not apply is not shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fedroam.analysis import Comparison, compare_runs, print_comparison, variants, write_report
+from fedroam.analysis.formatting import number, percent
+from fedroam.analysis.report.table import cells, columns, remarks
+from fedroam.components import Part, build, kinds, register
+from fedroam.planning.advice import small_reach
+from fedroam.recording import Run
+from fedroam.runner import run
+from fedroam.study.measures import measure
+from support.commands import Commands
+from support.made_runs import made_run
+from support.tiny import example, tiny
+
+
+def said(comparison: Comparison) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    print_comparison(comparison, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+# --- the mean of the last evaluations -------------------------------------------------------------------------------
+
+
+def test_round_0_is_no_evaluation_of_learning(tmp_path: Path) -> None:
+    """Three evaluations after the start, of which five were asked: all three, and the heading says three."""
+    comparison = compare_runs([made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6, 0.7])])
+    row = comparison.table.iloc[0]
+    assert row["last_k"] == pytest.approx(0.6)
+    assert row["last_counted"] == 3
+    assert "Mean of last 3 (%)" in columns(comparison)
+    assert "fewer than 5 evaluated rounds after round 0, which does not count (a: 3)" in said(comparison)
+
+
+def test_enough_evaluations_need_no_words(tmp_path: Path) -> None:
+    comparison = compare_runs([made_run(tmp_path, "a", 0, [0.1, 0.2, 0.5, 0.5, 0.5, 0.7, 0.8])])
+    assert comparison.table.iloc[0]["last_k"] == pytest.approx(0.6)
+    assert "Mean of last 5 (%)" in columns(comparison)
+    assert "fewer than" not in said(comparison)
+
+
+def test_variants_that_count_differently_are_told_apart(tmp_path: Path) -> None:
+    one = made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6])
+    other = made_run(tmp_path, "b", 0, [0.1, 0.5, 0.6, 0.7, 0.8, 0.9])
+    comparison = compare_runs([one, other])
+    assert "Mean of last 5 or fewer (%)" in columns(comparison)
+    assert "(a: 2; b: 5)" in said(comparison)
+
+
+def test_a_mean_of_one_is_not_shown_twice(tmp_path: Path) -> None:
+    comparison = compare_runs([made_run(tmp_path, "a", 0, [0.1, 0.5])])
+    assert not any(head.startswith("Mean of last") for head in columns(comparison))
+    assert len(columns(comparison)) == len(cells(comparison)[0])
+
+
+def test_the_measure_of_sweeps_counts_alike(tmp_path: Path) -> None:
+    made = made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6, 0.7])
+    assert measure("last:5").number(made) == pytest.approx(60)
+    assert measure("last:2").number(made) == pytest.approx(65)
+
+
+# --- one model, one accuracy ----------------------------------------------------------------------------------------
+
+
+def test_a_global_model_on_shared_samples_has_one_accuracy(tmp_path: Path) -> None:
+    """The average of one model is that model: no second column, no second figure."""
+    made = made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6], judged=("global",))
+    comparison = compare_runs([made])
+    assert not {"Averaged model (%)", "Samples pooled (%)"} & set(columns(comparison))
+    assert "veraged model" not in said(comparison)
+    page = write_report([made], tmp_path / "report").read_text(encoding="utf-8")
+    assert 'id="figure-mean_model"' not in page
+    assert 'id="figure-accuracy"' in page
+
+
+def test_a_global_model_on_clients_own_samples_has_two_and_says_why(tmp_path: Path) -> None:
+    own = {"evaluate_on": "own"}
+    comparison = compare_runs([made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6], judged=("global",), settings=own)])
+    assert "Samples pooled (%)" in columns(comparison)
+    assert cells(comparison)[0][columns(comparison).index("Samples pooled (%)")] == "65.0"
+    assert any(
+        "each sample counting once; in the final accuracy each client counts once" in s
+        for s in remarks(comparison)
+    )
+
+
+def test_models_of_clients_have_an_average(tmp_path: Path) -> None:
+    comparison = compare_runs([made_run(tmp_path, "a", 0, [0.1, 0.5, 0.6])])
+    assert "Averaged model (%)" in columns(comparison)
+
+
+# --- what is used for nothing ---------------------------------------------------------------------------------------
+
+
+def with_test_samples(made: Run, count: int) -> Run:
+    path = made.folder / "environment.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "data": {"test_samples": count}}))
+    return Run(made.folder)
+
+
+@pytest.mark.parametrize(
+    ("data", "way_out"),
+    [
+        ({"kind": "csv", "test_share": 0.2}, "; data.test_share = 0 deals them out, too"),
+        ({"kind": "csv", "test_share": 0.2, "test_path": "t.csv"}, "used for nothing"),
+        ({"kind": "mnist"}, "used for nothing"),
+    ],
+)
+def test_a_shared_test_set_that_nobody_is_judged_on_is_told(
+    tmp_path: Path, data: dict[str, Any], way_out: str
+) -> None:
+    made = made_run(tmp_path, "a", 0, [0.1, 0.5], settings={"evaluate_on": "own", "data": data})
+    (note,) = variants([with_test_samples(made, 120)])[0].notes
+    assert note.startswith("a: clients are judged on their own samples (evaluate_on), so 120 samples")
+    assert note.endswith(way_out)
+    assert variants([with_test_samples(made, 0)])[0].notes == []
+
+
+def test_a_shared_test_set_that_is_used_is_no_news(tmp_path: Path) -> None:
+    made = made_run(tmp_path, "a", 0, [0.1, 0.5], settings={"evaluate_on": "shared"})
+    assert variants([with_test_samples(made, 120)])[0].notes == []
+
+
+# --- movement that a federation does not look at --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(kinds("federation")))
+def test_every_federation_says_what_it_looks_at(kind: str, tmp_path: Path, quick_disk: None) -> None:
+    """Whoever says that it needs no contacts gives the same result with none."""
+    federation, module = example("federation", kind), kinds("federation")[kind].__module__
+    settings: dict[str, Any] = {
+        "federation": federation,
+        "rounds": 2,
+        "model": "mlp",
+        "validation_share": 0.2,
+    }
+    found = run(tiny(**settings, mobility="static"), tmp_path / "run")
+    uses = found.world["uses"]
+    if module.startswith("fedroam.federation.server"):
+        assert uses == []
+    if "contacts" not in uses:
+        alone = run(
+            tiny(**settings, mobility="static", contacts={"kind": "radius", "radius": 0.5}),
+            tmp_path / "alone",
+        )
+        assert alone.rounds["accuracy"].equals(found.rounds["accuracy"])
+
+
+def test_a_server_study_has_no_map_and_no_contacts(tmp_path: Path, quick_disk: None) -> None:
+    for kind, movement, contacts in (
+        ("fedavg", False, False),
+        ("mohawk", True, False),
+        ("decentralized", True, True),
+    ):
+        federation = {"kind": kind, **({"k2": 2} if kind == "mohawk" else {})}
+        found = run(tiny(federation=federation, rounds=2), tmp_path / kind / "run")
+        page = write_report([found], tmp_path / kind / "report").read_text(encoding="utf-8")
+        for there, marks in (
+            (
+                movement,
+                ('<section id="movement">', 'href="#movement"', 'id="map-canvas"', 'id="figure-places"'),
+            ),
+            (contacts, ('id="figure-degree"', 'id="figure-isolated"')),
+        ):
+            for mark in marks:
+                assert (mark in page) == there, (kind, mark)
+
+
+def test_a_report_of_both_shows_both(tmp_path: Path, quick_disk: None) -> None:
+    runs = [
+        run(tiny(federation=kind, rounds=2, name=kind), tmp_path / kind)
+        for kind in ("fedavg", "decentralized")
+    ]
+    page = write_report(runs, tmp_path / "report").read_text(encoding="utf-8")
+    assert '<section id="movement">' in page
+    assert 'id="figure-degree"' in page
+
+
+# --- a radius that is small for its world ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reach", "bounds", "told"),
+    [
+        (3.0, (0, 0, 2000, 1500), True),
+        (3.0, (0, 0, 17, 17), False),
+        (20.0, (0, 0, 2000, 1500), False),
+        (19.9, (-1000, 0, 1000, 10), True),
+        (float("inf"), (0, 0, 2000, 1500), False),
+        (0.0, (5, 5, 5, 5), False),
+    ],
+)
+def test_a_small_radius(reach: float, bounds: tuple[float, ...], told: bool) -> None:
+    assert bool(small_reach(reach, bounds)) == told
+
+
+def test_a_small_radius_is_advised_against_before_and_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    call = Commands(tmp_path, capsys)
+    words = ("run", "tiny.toml", "--no-report", "-q", "--set", "mobility={kind='random',grid=500,mobile=2}")
+    answer = call(*words, "--out", "a")
+    told = "contacts reach 3 m in a world of 499 m by 499 m: clients hardly ever meet"
+    assert answer.out.startswith(f"note: {told}")
+    assert told in call("compare", "a").out.replace("\n", " ")
+    assert told not in call(*words, "--out", "b", "--set", "federation.kind=fedavg").out
+    assert told not in call(*words, "--out", "c", "--set", "contacts.radius=100").out
+
+
+# --- small things ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [-0.0, -0.0004, -1e-12])
+def test_nothing_is_minus_nothing(value: float) -> None:
+    assert number(value) == "0.0"
+    assert number(value, sign=True) == "+0.0"
+    assert percent(value / 100) == "0.0\u00a0%"
+    assert number(-0.06) == "−0.1"
+
+
+def test_a_citation_is_not_inherited() -> None:
+    parent = kinds("mixing")["metropolis"]
+    assert "Jahani" in parent.source
+    try:
+
+        @register("mixing", "mine_after_metropolis")
+        class Mine(parent):  # type: ignore[valid-type, misc]
+            """A rule of one's own."""
+
+        assert Mine.source == ""
+        made: Part = build("mixing", "mine_after_metropolis")
+        assert made.source == ""
+    finally:
+        from fedroam import components
+
+        components._registry["mixing"].pop("mine_after_metropolis")
+    assert "Jahani" in parent.source

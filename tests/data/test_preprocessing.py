@@ -1,0 +1,146 @@
+"""What is kept of a data set's preparation, applied to the files' own values, gives what networks saw, bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from sklearn.datasets import load_digits
+
+from fedroam.components import build
+from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
+from fedroam.data.preparing import held_out
+from fedroam.data.sources.images import ImageArrays
+from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS, Records
+from fedroam.errors import InputError
+from fedroam.sweep.sharing import arrays_of, describe, rebuild
+
+
+def loaded(kind: str, **fields: Any) -> Dataset:
+    part: Any = build("data", {"kind": kind, **fields})
+    dataset: Dataset = part.load()
+    return dataset
+
+
+def raw(shape: tuple[int, ...], dtype: str, seed: int = 3) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    if dtype == "uint8":
+        return draw.integers(0, 256, (30, *shape)).astype(np.uint8)
+    return draw.normal(5, 3, (30, *shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("normalise", ["none", "unit", "standardise"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("shape", [(4,), (3, 5), (3, 5, 2)])
+def test_arrays(normalise: Any, dtype: str, shape: tuple[int, ...]) -> None:
+    if normalise == "unit" and dtype != "uint8":
+        return
+    x, y = raw(shape, dtype), np.arange(30) % 3
+    dataset = memory(x[:20], y[:20], x[20:], y[20:], normalise=normalise).load()
+    assert isinstance(dataset.preprocessing, ArrayPreprocessing)
+    for part, own in ((x[:20], dataset.x_train), (x[20:], dataset.x_test)):
+        found = dataset.preprocessing.apply(part)
+        assert found.dtype == np.float32
+        assert np.array_equal(found, own)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    arrays.arrays(
+        np.float32, st.tuples(st.integers(2, 6), st.integers(1, 4)), elements=st.floats(-1e6, 1e6, width=32)
+    )
+)
+def test_standardised_arrays_of_any_values(x: np.ndarray) -> None:
+    dataset = memory(x, np.zeros(len(x), int), normalise="standardise", test_share=0.0).load()
+    assert isinstance(dataset.preprocessing, ArrayPreprocessing)
+    assert np.array_equal(dataset.preprocessing.apply(x), dataset.x_train)
+
+
+@pytest.mark.parametrize("normalise", ["standardise", "unit"])
+def test_digits(normalise: str) -> None:
+    dataset, bunch = loaded("digits", normalise=normalise), load_digits()
+    is_test = held_out(bunch.target, 0.2, "digits test set")
+    assert isinstance(dataset.preprocessing, ArrayPreprocessing)
+    assert np.array_equal(dataset.preprocessing.apply(bunch.images[is_test]), dataset.x_test)
+
+
+@pytest.mark.parametrize("normalise", ["standardise", "unit"])
+@pytest.mark.parametrize(("kind", "channels"), [("mnist", 1), ("cifar10", 3)])
+def test_images(normalise: str, kind: str, channels: int) -> None:
+    x, y = raw((6, 7, channels), "uint8"), np.arange(30) % 10
+    x[..., 0] = 9  # a channel without spread is only centred
+    part: Any = build("data", {"kind": kind, "normalise": normalise, "train_samples": 10})
+    dataset = part._prepared(ImageArrays(x[:20], y[:20], x[20:], y[20:]))
+    assert len(dataset.x_train) == 10
+    assert np.array_equal(dataset.preprocessing.apply(x[20:]), dataset.x_test)
+
+
+def test_csv(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "b": [1.5, 2.5, -3.0, 0.1, 0.2, 7.0],
+            "word": ["x", "y", "x", "z", "z", "x"],
+            "label": list("uvuvuv"),
+            "same": [4.0] * 6,
+            "site": list("ppqqrr"),
+        }
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False, sep=";")
+    given: dict[str, Any] = {"path": str(tmp_path / "a.csv"), "categorical": ("word",), "columns": ("site",)}
+    for normalise in ("standardise", "none"):
+        dataset = loaded("csv", **given, normalise=normalise, separator=";", test_share=0.0)
+        how = dataset.preprocessing
+        assert isinstance(how, TablePreprocessing)
+        assert [column.name for column in how.numeric] == ["b", "same"]
+        assert [column.values for column in how.categorical] == [["x", "y", "z"]]
+        assert (how.label, how.separator, how.features) == ("label", ";", 5)
+        columns = {name: frame[name].to_numpy() for name in ("b", "same")} | {
+            "word": frame["word"].to_numpy(object)
+        }
+        assert np.array_equal(how.apply(columns), dataset.x_train)
+    # By hand, without scaling: b, same, then one input a word.
+    assert dataset.x_train[3].tolist() == pytest.approx([0.1, 4.0, 0, 0, 1])
+
+
+def test_flow_records() -> None:
+    draw, n = np.random.default_rng(1), 40
+    words = {name: np.array([known[k % 7] for k in range(n)], dtype=object) for name, known in WORDS.items()}
+    words["proto"][0] = "beyond"
+    records = Records(
+        draw.normal(size=(n, len(NUMBERS))),
+        words,
+        np.array(["Normal"] * n, dtype=object),
+        np.zeros(n, np.int64),
+    )
+    part: Any = build("data", "unsw_nb15")
+    is_test = np.arange(n) >= 30
+    dataset = part._scaled(records, records.label, is_test, ("normal", "attack"), [])
+    columns = dict(zip(NUMBERS, records.numbers.T, strict=True)) | words
+    assert np.array_equal(dataset.preprocessing.apply(columns)[30:], dataset.x_test)
+    assert dataset.x_test.shape[1] == 39 + sum(map(len, WORDS.values())) + 1  # one word more
+
+
+def test_unknown_words_are_none_of_the_known_and_are_told() -> None:
+    how = TablePreprocessing(numeric=[], categorical=[{"name": "c", "values": ["a", "b"]}])  # type: ignore[list-item]
+    columns = {"c": np.array(["b", "new", "a"], dtype=object)}
+    assert how.apply(columns).tolist() == [[0, 1], [0, 0], [1, 0]]
+    assert how.unknown(columns) == {"c": ["new"]}
+
+
+@pytest.mark.parametrize("x", [np.zeros((3, 4)), np.zeros((3, 2, 2, 2)), np.array([["a"] * 2] * 3)])
+def test_samples_of_another_shape_are_refused(x: np.ndarray) -> None:
+    with pytest.raises(InputError, match="allowed are numbers of shape"):
+        ArrayPreprocessing.plain((2, 2, 1)).apply(x)
+
+
+def test_processes_that_share_data_share_how_they_were_made() -> None:
+    part = build("data", "digits")
+    dataset = loaded("digits")
+    assert rebuild(describe(part, dataset), arrays_of(dataset)).preprocessing == dataset.preprocessing
+    assert preprocessing_of(None) is None
