@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from typing_extensions import get_protocol_members
@@ -25,6 +25,7 @@ from fedroam.learning.training import Training
 from fedroam.mixing import Mixing
 from fedroam.mobility import Activity, Mobility
 from fedroam.models import ModelBuilder
+from fedroam.traces import NamesDevices, NamesHolders
 
 P = TypeVar("P")
 
@@ -64,6 +65,18 @@ class Parts:
             mixing=_as(Mixing, experiment.mixing),
             federation=_as(Federation, experiment.federation),
             radio=_as(Radio, experiment.radio),
+        )
+
+    def of_devices(self, names: tuple[str, ...] | None) -> Parts:
+        """The same, but in all parts that know devices by name client i is names[i]; None: as they are."""
+        if names is None:
+            return self
+        mobility, activity, partition = self.mobility, self.activity, self.partition
+        return replace(
+            self,
+            mobility=mobility.of_devices(names) if isinstance(mobility, NamesDevices) else mobility,
+            activity=activity.of_devices(names) if isinstance(activity, NamesDevices) else activity,
+            partition=partition.of_devices(names) if isinstance(partition, NamesHolders) else partition,
         )
 
 

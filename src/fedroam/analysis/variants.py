@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,6 +51,8 @@ class Variant:
                 f"{self.label}: clients are judged by the cloud's model, which changes every k2 = {k2} rounds, and the "
                 f"run has {rounds}: all its accuracies are those of the untrained model"
             )
+        matching = (run.world.get("matching", ()) for run in self.runs if has_rounds(run))
+        notes += [f"{self.label}: {told}" for told in dict.fromkeys(itertools.chain.from_iterable(matching))]
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:

@@ -84,7 +84,8 @@ class FederationContext:
 
     samples: training samples held, int64 [clients]. train, validation: each client's samples (indices into the
     task's). class_counts: int64 [clients, classes], training samples by class. bounds: the world's lower left and
-    upper right corner, metres. access_points: float64 [access points, 2], metres.
+    upper right corner, metres. access_points: float64 [access points, 2], metres; ranges: how far each reaches, float64
+    [access points], metres, None for everywhere.
     """
 
     seed: int
@@ -96,6 +97,7 @@ class FederationContext:
     class_counts: np.ndarray
     bounds: tuple[float, float, float, float]
     access_points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    ranges: np.ndarray | None = None
 
     @property
     def clients(self) -> int:
@@ -248,13 +250,19 @@ class TellsDistances(Protocol):
     """A federation whose clients use access points, and which tells beforehand how far away these will be."""
 
     def link_distances(
-        self, seed: int, clients: int, access_points: np.ndarray, movement: Iterable[Paths]
+        self,
+        seed: int,
+        clients: int,
+        access_points: np.ndarray,
+        movement: Iterable[Paths],
+        ranges: np.ndarray | None = None,
     ) -> Iterator[np.ndarray]:
-        """From each present client to the access point that it turns to, float64 [present clients], metres.
+        """From each client in service to the access point that it turns to, float64 [clients in service], metres.
 
-        access_points: float64 [access points, 2], metres. movement: where everybody is at the start, then the paths of
-        each round; one array for each. Raises InputError, also for no movement at all, where the access points do not
-        fit.
+        access_points: float64 [access points, 2], metres; ranges: how far each reaches, float64 [access points],
+        metres, None for everywhere (left out where no access point has a range). In service are those who are present
+        and in the range of theirs. movement: where everybody is at the start, then the paths of each round; one array
+        for each. Raises InputError, also for no movement at all, where the access points do not fit.
         """
 
 

@@ -57,8 +57,11 @@ class World(Facts):
     parameters: int = Field(ge=0)
     bytes_per_model: int = Field(ge=0)
     access_points: list[Place] = []
+    access_point_ranges: list[float | None] = []
     distance_mean: float | None = None
     distance_std: float | None = None
+    names: dict[str, list[str]] = {}
+    matching: list[str] = []
 
 
 class Environment(Facts):

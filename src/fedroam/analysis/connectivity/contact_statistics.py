@@ -28,7 +28,7 @@ from fedroam.mixing import Facts
 from fedroam.mobility import World
 from fedroam.parts import Parts, mixing_of
 from fedroam.recording import Run
-from fedroam.scene import deal, movement
+from fedroam.scene import deal, match_devices, movement
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,8 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     parts = Parts.of(experiment)
     counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
-    world = World(experiment.seed, experiment.clients, counts, parts.contacts.reach(), total)
+    devices = match_devices(experiment, dataset).devices
+    world = World(experiment.seed, experiment.clients, counts, parts.contacts.reach(), total, devices)
     graphs, weights = [], []
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for before, after in itertools.pairwise(movement(experiment, world)):
