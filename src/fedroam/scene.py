@@ -136,10 +136,7 @@ def prepare(experiment: Experiment) -> Scene:
     dataset, split = deal(experiment)
     matching, seed = match_devices(experiment, dataset), experiment.seed
     parts = Parts.of(experiment).of_devices(matching.devices)
-    class_counts = split.class_counts(dataset.y_train, dataset.classes)
-    world = World(
-        seed, experiment.clients, class_counts, parts.contacts.reach(), experiment.rounds, matching.devices
-    )
+    world = world_of(experiment, dataset, split, experiment.rounds)
     groups = parts.mobility.groups(world)
     check_limits(parts.activity, world)
     device = torch.device(experiment.device)
@@ -165,7 +162,7 @@ def prepare(experiment: Experiment) -> Scene:
         task=task,
         train=split.train,
         validation=split.validation,
-        class_counts=class_counts,
+        class_counts=world.class_counts,
         bounds=parts.mobility.bounds(),
         access_points=access_points,
         ranges=ranges,
@@ -191,6 +188,32 @@ def prepare(experiment: Experiment) -> Scene:
         tariff,
         matching,
     )
+
+
+def world_of(experiment: Experiment, dataset: Dataset, split: Split, rounds: int) -> World:
+    """The facts that mobility may use, in so many rounds of a run with these data."""
+    return World(
+        experiment.seed,
+        experiment.clients,
+        split.class_counts(dataset.y_train, dataset.classes),
+        Parts.of(experiment).contacts.reach(),
+        rounds,
+        match_devices(experiment, dataset).devices,
+    )
+
+
+def own_distances(experiment: Experiment) -> DistanceDistribution:
+    """The distances between clients and access points in the run of an experiment, whatever its radio says.
+
+    Raises InputError where the experiment cannot be run.
+    """
+    dataset, split = deal(experiment)
+    world = world_of(experiment, dataset, split, experiment.rounds)
+    parts = Parts.of(experiment).of_devices(world.devices)
+    check_limits(parts.activity, world)
+    places = parts.access_points.places(parts.mobility, world.seed)
+    ranges = ranges_of(parts.access_points, parts.mobility, world.seed)
+    return link_distances(experiment, world, places, ranges)
 
 
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:

@@ -15,7 +15,7 @@ from fedroam.errors import InputError
 from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
-_FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers")
+_FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers", "radio.scale")
 
 
 @dataclass(frozen=True)
