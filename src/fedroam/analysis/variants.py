@@ -15,7 +15,7 @@ from fedroam.errors import InputError
 from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
-_FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers", "radio.scale")
+FREE = ("name", "seed", "checkpoint_every", "record_movement", "data.root", "engine.workers", "radio.scale")
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
         raise InputError("no runs to analyse: give at least one run folder")
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
-        matters = {k: v for k, v in flat(run.settings).items() if k not in _FREE}
+        matters = {k: v for k, v in flat(run.settings).items() if k not in FREE}
         key = json.dumps([run.name, matters], sort_keys=True, default=str)
         group, digest = groups.setdefault(key, {}), str(run.status["digest"])
         if digest not in group or (run.done and not group[digest].done):
@@ -144,7 +144,7 @@ def _labels(firsts: Sequence[Run]) -> list[str]:
     labels = [str(run.status.get("variant") or run.name) if one_name else run.name for run in firsts]
     for label in {name for name in labels if labels.count(name) > 1}:
         twins = [k for k, name in enumerate(labels) if name == label]
-        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in _FREE}
+        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in FREE}
         for place, k in enumerate(twins):
             told = ", ".join(
                 f"{name}={plain_text(values[place])}" for name, values in list(apart.items())[:3]
