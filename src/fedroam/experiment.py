@@ -19,9 +19,9 @@ from fedroam.components import (
     FAMILIES,
     Part,
     build,
-    changes_results,
     explain,
     field,
+    identifies,
     identity_settings,
     jsonable,
     plain,
@@ -46,6 +46,20 @@ class Experiment(BaseModel):
     evaluate_on: Literal["shared", "own"] = field(
         "shared", "test samples: the data's shared test set, or each client's own held-out share"
     )
+    evaluate_share: float = field(
+        1.0,
+        "share of the test samples (classes in proportion, the same for every seed) that evaluations but the last are "
+        "on",
+        gt=0,
+        le=1,
+        later=True,
+    )
+    evaluate_whole: int = field(
+        10,
+        "how many of the last evaluations are on all test samples, whatever evaluate_share",
+        ge=1,
+        later=True,
+    )
     validation_share: float = field(0.0, "share of each client's samples held out for validation", ge=0, lt=1)
     test_share: float = field(0.0, "share of each client's samples held out for its own test", ge=0, lt=1)
     start_models: Literal["equal", "independent"] = field(
@@ -66,6 +80,7 @@ class Experiment(BaseModel):
         "how clients of data (partition kind column), trace and availability log are matched: by the names of devices "
         "(what lacks a match is told, too few are an error), or each in its own order; not set: by name where any name "
         "is common to all of them, else by order",
+        later=True,
     )
     data: Part = field("digits", FAMILIES["data"].about)
     partition: Part = field("dirichlet", FAMILIES["partition"].about)
@@ -119,6 +134,14 @@ class Experiment(BaseModel):
         return self
 
     @property
+    def whole_from(self) -> int:
+        """The round from which on evaluations are on all test samples."""
+        if self.evaluate_share == 1:
+            return 0
+        first = -(-self.rounds // self.evaluate_every) - self.evaluate_whole + 1
+        return min(max(first * self.evaluate_every, 0), self.rounds)
+
+    @property
     def parts(self) -> dict[str, Part]:
         """The parts by family."""
         return {name: value for name, value in self if isinstance(value, Part)}
@@ -141,7 +164,7 @@ class Experiment(BaseModel):
         identity = {
             name: identity_settings(value) if isinstance(value, Part) else value
             for name, value in self
-            if value is not None and changes_results(type(self).model_fields[name])
+            if identifies(type(self).model_fields[name], value)
         }
         # Two parts that know devices by name are matched by it; before they were, such runs gave other numbers.
         if self.match is None and sum(hasattr(part, "device_names") for part in self.parts.values()) > 1:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fedroam.cli.progress import WINDOW, Lines, Pace, Progress, duration
+from fedroam.cli.progress import WINDOW, Lines, Pace, PlanProgress, duration
 from fedroam.planning import Plan, plan
 
 
@@ -21,7 +21,7 @@ def measured(accuracy: float) -> Any:
     return SimpleNamespace(round_row=pd.DataFrame([{"accuracy": accuracy}]))
 
 
-def follow(progress: Progress, skip: int = 0, start: int = 0) -> None:
+def follow(progress: PlanProgress, skip: int = 0, start: int = 0) -> None:
     """Play a plan: the first `skip` runs are there already, the next begins after round `start`."""
     with progress:
         for k, planned in enumerate(progress_runs):
@@ -76,7 +76,7 @@ def test_a_resumed_run_does_not_show_the_run_before(whole: Plan, capsys: pytest.
 
 
 def test_reused_runs_count_as_done_but_not_as_work(whole: Plan) -> None:
-    progress = Progress(whole)
+    progress = PlanProgress(whole)
     progress.pace = Pace(clock=iter(range(10_000)).__next__)  # a second between any two marks
     follow(progress, skip=2, start=150)
     assert progress.reused == ["static/seed-0", "static/seed-1"]

@@ -71,14 +71,13 @@ class Replay(Part):
     reported: Literal["without_fix", "all"] = field(
         "without_fix", "which present intervals report_share holds for: those without a fix, or all"
     )
-    devices: Literal["most_fixes", "drawn", "arrival"] | None = field(
-        None,
-        "which devices: those with the most fixes (also if not set), drawn with the seed from all that have one, or "
-        "the first to arrive",
+    devices: Literal["most_fixes", "drawn", "arrival"] = field(
+        "most_fixes",
+        "which devices: those with the most fixes, drawn with the seed from all that have one, or the first to arrive",
+        later=True,
     )
     _named: tuple[str, ...] | None = PrivateAttr(default=None)
 
-    @field_validator("devices")
     @classmethod
     def _one_name(cls, value: str | None) -> str | None:
         return None if value == "most_fixes" else value
@@ -129,7 +128,7 @@ class Replay(Part):
         part._named = names
         return part
 
-    def _rule(self, seed: int) -> tuple[str | None, int]:
+    def _rule(self, seed: int) -> tuple[str, int]:
         """How devices are ordered, and the seed where that matters: what the choice is kept by."""
         return self.devices, seed if self.devices == "drawn" else 0
 
@@ -253,7 +252,7 @@ def _selected(
 @functools.lru_cache(maxsize=4)
 def _picked(
     chosen: Selection,
-    rule: str | None,
+    rule: str,
     seed: int,
     clients: int | None = None,
     named: tuple[str, ...] | None = None,

@@ -109,7 +109,8 @@ def plot(
         if setting:
             numbers = _over_setting(ax, compared, varied, drawn, against, lines_by, band)
         else:
-            plain = not names and all(len(variant.label) <= _SHORT for variant in compared)
+            told = all(len(variant.label) <= _SHORT for variant in compared)
+            plain = not names and (told or not lines_by)
             groups = _groups(compared, varied, lines_by, whole=plain)
             numbers = _over_rounds(ax, groups, drawn, quantity(against, included), band)
         title = _band_title(numbers, band, "bars" if setting else "band")
