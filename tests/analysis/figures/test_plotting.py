@@ -144,7 +144,7 @@ def test_axes_in_and_out(tmp_path: Path) -> None:
     assert fedroam.plot is plot
     # a single run has its label, however long
     lone = made_run(tmp_path / "lone", "a name that is longer than a legend shows", 0, [0.1, 0.2])
-    assert drawn(lone.plot()).keys() == {"a name that is lon…er than a legend shows"}
+    assert drawn(lone.plot()).keys() == {"a name that is long…than a legend shows"}
 
 
 @pytest.mark.parametrize(
