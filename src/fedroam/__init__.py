@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedroam.analysis import plot, save_figure
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
     from fedroam.experiment import Experiment
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
 _NAMES = {
+    "analysis": ("plot", "save_figure"),
     "components": ("Part", "field", "register", "use"),
     "errors": ("FedroamError", "InputError"),
     "experiment": ("Experiment",),
@@ -48,11 +50,13 @@ __all__ = [
     "open_runs",
     "open_sweep",
     "plan",
+    "plot",
     "predict",
     "register",
     "run",
     "run_plan",
     "run_sweep",
+    "save_figure",
     "sweep_plan",
     "use",
 ]

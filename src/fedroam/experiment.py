@@ -82,6 +82,13 @@ class Experiment(BaseModel):
         "or none",
         identity=False,
     )
+    match: Literal["names", "order"] | None = field(
+        None,
+        "how clients of data (partition kind column), trace and availability log are matched: by the names of devices "
+        "(what lacks a match is told, too few are an error), or each in its own order; not set: by name where any name "
+        "is common to all of them, else by order",
+        later=True,
+    )
     data: Part = field("digits", FAMILIES["data"].about)
     partition: Part = field("dirichlet", FAMILIES["partition"].about)
     model: Part = field("mlp", FAMILIES["model"].about)
@@ -150,7 +157,11 @@ class Experiment(BaseModel):
 
     def settings(self) -> dict[str, Any]:
         """The whole description as plain values, as an experiment file would say it."""
-        return {name: value.settings() if isinstance(value, Part) else value for name, value in self}
+        return {
+            name: value.settings() if isinstance(value, Part) else value
+            for name, value in self
+            if value is not None
+        }
 
     def toml(self) -> str:
         """The resolved experiment as TOML: every setting, defaults included."""
@@ -165,6 +176,9 @@ class Experiment(BaseModel):
             if identifies(type(self).model_fields[name], value)
             and not (isinstance(value, Part) and unused(value))
         }
+        # Two parts that know devices by name are matched by it; before they were, such runs gave other numbers.
+        if self.match is None and sum(hasattr(part, "device_names") for part in self.parts.values()) > 1:
+            identity["match"] = "names"
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -19,6 +19,8 @@ from fedroam.state import State
 
 # A mean test or training loss this many times that of guessing (ln classes) is divergence, though no number is NaN yet.
 DIVERGED = 100.0
+# The column of clients that tells what a part calls a client: its device, or its site in the data.
+COLUMN_OF = {"activity": "device", "mobility": "device", "data": "site"}
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "round": np.full(len(degree), state.round, np.int64),
             "client": np.arange(len(degree), dtype=np.int64),
             "group": scene.groups,
+            **{COLUMN_OF[part]: scene.names[part] for part in COLUMN_OF if part in scene.names},
             "accuracy": scores.accuracy,
             "balanced_accuracy": scores.balanced_accuracy,
             "macro_f1": scores.macro_f1,

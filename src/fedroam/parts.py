@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from typing_extensions import get_protocol_members
@@ -26,6 +26,7 @@ from fedroam.learning.training import Training
 from fedroam.mixing import Aggregation, Mixing
 from fedroam.mobility import Activity, Mobility
 from fedroam.models import ModelBuilder
+from fedroam.traces import NamesDevices, NamesHolders
 
 P = TypeVar("P")
 
@@ -69,6 +70,18 @@ class Parts:
             attack=_as(Attack, experiment.attack),
             federation=_as(Federation, experiment.federation),
             radio=_as(Radio, experiment.radio),
+        )
+
+    def of_devices(self, names: tuple[str, ...] | None) -> Parts:
+        """The same, but in all parts that know devices by name client i is names[i]; None: as they are."""
+        if names is None:
+            return self
+        mobility, activity, partition = self.mobility, self.activity, self.partition
+        return replace(
+            self,
+            mobility=mobility.of_devices(names) if isinstance(mobility, NamesDevices) else mobility,
+            activity=activity.of_devices(names) if isinstance(activity, NamesDevices) else activity,
+            partition=partition.of_devices(names) if isinstance(partition, NamesHolders) else partition,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 from scipy import sparse
 from torch import nn
 
+from fedroam.access_points import ranges_of
 from fedroam.attacks import Attack
 from fedroam.components import FAMILIES
 from fedroam.contacts import pairs_of
@@ -39,6 +40,7 @@ from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
 from fedroam.recording.models import NetworkInput
+from fedroam.traces import Matching, NamesDevices, NamesHolders, match
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Scene:
     """Everything of a run that does not change from round to round.
 
     test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
-    attackers: who attacks, int64.
+    attackers: who attacks, int64. matching: how clients were matched with devices.
     """
 
     experiment: Experiment
@@ -63,6 +65,24 @@ class Scene:
     groups: np.ndarray
     tariff: Tariff
     attackers: np.ndarray
+    matching: Matching
+
+    @cached_property
+    def names(self) -> dict[str, list[str]]:
+        """What the parts that know names call each client, by part: `mobility`, `activity`, and `data`, where the names
+        of all samples that a client holds stand together. Parts without names are left out."""
+        experiment, found = self.experiment, {}
+        for name, part in (("mobility", self.parts.mobility), ("activity", self.parts.activity)):
+            if isinstance(part, NamesDevices):
+                names = self.matching.devices or part.device_names(experiment.seed)
+                found[name] = list(names[: experiment.clients])
+        partition, split = self.parts.partition, self.split
+        if isinstance(partition, NamesHolders):
+            found["data"] = [
+                ", ".join(partition.names_of(self.dataset, np.concatenate(held)))
+                for held in zip(split.train, split.validation, split.test, strict=True)
+            ]
+        return found
 
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
@@ -136,10 +156,10 @@ class Scene:
 
 def prepare(experiment: Experiment) -> Scene:
     """Load, deal out and check everything. Raises InputError before anything is written."""
-    parts, seed = Parts.of(experiment), experiment.seed
     dataset, split = deal(experiment)
-    class_counts = split.class_counts(dataset.y_train, dataset.classes)
-    world = World(seed, experiment.clients, class_counts, parts.contacts.reach(), experiment.rounds)
+    matching, seed = match_devices(experiment, dataset), experiment.seed
+    parts = Parts.of(experiment).of_devices(matching.devices)
+    world = world_of(experiment, dataset, split, experiment.rounds)
     groups = parts.mobility.groups(world)
     check_limits(parts.activity, world)
     device = torch.device(experiment.device)
@@ -158,6 +178,8 @@ def prepare(experiment: Experiment) -> Scene:
         objective=federation.objective(objective) if isinstance(federation, AdaptsObjective) else objective,
         seed=seed,
     )
+    access_points = parts.access_points.places(parts.mobility, seed)
+    ranges = ranges_of(parts.access_points, parts.mobility, seed)
     context = FederationContext(
         seed=seed,
         samples=split.sizes,
@@ -165,9 +187,10 @@ def prepare(experiment: Experiment) -> Scene:
         task=task,
         train=train,
         validation=split.validation,
-        class_counts=class_counts,
+        class_counts=world.class_counts,
         bounds=parts.mobility.bounds(),
-        access_points=parts.access_points.places(parts.mobility, seed),
+        access_points=access_points,
+        ranges=ranges,
         aggregation=parts.aggregation,
         reach=parts.contacts.reach(),
         rounds=experiment.rounds,
@@ -181,8 +204,8 @@ def prepare(experiment: Experiment) -> Scene:
             f"allowed is {FAMILIES['aggregation'].default!r}"
         )
     if isinstance(federation, TellsDistances):  # refuses a world without access points
-        next(iter(federation.link_distances(seed, world.clients, context.access_points, ())), None)
-    distances = parts.radio.spread() or link_distances(experiment, world, context.access_points)
+        next(iter(federation.link_distances(seed, world.clients, access_points, ())), None)
+    distances = parts.radio.spread() or link_distances(experiment, world, access_points, ranges)
     tariff = Tariff(parts.radio, distances, SamplePasses(task.training))
     learner = parts.engine.build(task)
     return Scene(
@@ -200,7 +223,34 @@ def prepare(experiment: Experiment) -> Scene:
         groups,
         tariff,
         attackers,
+        matching,
     )
+
+
+def world_of(experiment: Experiment, dataset: Dataset, split: Split, rounds: int) -> World:
+    """The facts that mobility may use, in so many rounds of a run with these data."""
+    return World(
+        experiment.seed,
+        experiment.clients,
+        split.class_counts(dataset.y_train, dataset.classes),
+        Parts.of(experiment).contacts.reach(),
+        rounds,
+        match_devices(experiment, dataset).devices,
+    )
+
+
+def own_distances(experiment: Experiment) -> DistanceDistribution:
+    """The distances between clients and access points in the run of an experiment, whatever its radio says.
+
+    Raises InputError where the experiment cannot be run.
+    """
+    dataset, split = deal(experiment)
+    world = world_of(experiment, dataset, split, experiment.rounds)
+    parts = Parts.of(experiment).of_devices(world.devices)
+    check_limits(parts.activity, world)
+    places = parts.access_points.places(parts.mobility, world.seed)
+    ranges = ranges_of(parts.access_points, parts.mobility, world.seed)
+    return link_distances(experiment, world, places, ranges)
 
 
 def _poisoned(
@@ -237,7 +287,7 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
 
     Present are those who are there and active, as in a run. Raises InputError where the activity refuses the world.
     """
-    parts = Parts.of(experiment)
+    parts = Parts.of(experiment).of_devices(world.devices)
     mobility, activity = parts.mobility, parts.activity
     check_limits(activity, world)
     state, churn = checked(mobility.start(world), world), activity.start(world.seed, world.clients)
@@ -250,16 +300,21 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
 
 
-def link_distances(experiment: Experiment, world: World, access_points: np.ndarray) -> DistanceDistribution:
+def link_distances(
+    experiment: Experiment, world: World, access_points: np.ndarray, ranges: np.ndarray | None
+) -> DistanceDistribution:
     """The distances between clients and access points in the run that will be played, found beforehand.
 
-    access_points: float64 [access points, 2], metres. Not known where the federation does not tell them.
+    access_points: float64 [access points, 2], and ranges: float64 [access points] or None, metres. Not known where the
+    federation does not tell them.
     """
     federation = Parts.of(experiment).federation
     if not isinstance(federation, TellsDistances):
         return DistanceDistribution()
     paths = movement(experiment, world)
-    return DistanceDistribution.of(federation.link_distances(world.seed, world.clients, access_points, paths))
+    further = () if ranges is None else (ranges,)
+    told = federation.link_distances(world.seed, world.clients, access_points, paths, *further)
+    return DistanceDistribution.of(told)
 
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:
@@ -275,21 +330,40 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
             f"data {dataset.name!r} has no shared test set: set evaluate_on = 'own' and test_share, e.g. 0.2"
         )
     clients, seed = experiment.clients, experiment.seed
-    shares = Parts.of(experiment).partition.split(dataset, clients, stream(seed, "partition"))
+    parts = Parts.of(experiment).of_devices(match_devices(experiment, dataset).devices)
+    shares = parts.partition.split(dataset, clients, stream(seed, "partition"))
     draws = [stream(seed, "cut", client=i) for i in range(clients)]
     return dataset, cut(shares, experiment.validation_share, experiment.test_share, draws)
 
 
+def match_devices(experiment: Experiment, dataset: Dataset) -> Matching:
+    """Which device each client is, where several parts know devices by name. Raises InputError as `match` does."""
+    parts, seed = Parts.of(experiment), experiment.seed
+    mobility, activity, partition = parts.mobility, parts.activity, parts.partition
+    asked = experiment.match != "order"
+    names: dict[str, tuple[str, ...]] = {}
+    if asked and isinstance(mobility, NamesDevices):
+        names["mobility"] = mobility.device_names(seed)
+    if asked and isinstance(activity, NamesDevices):
+        names["activity"] = activity.device_names(seed)
+    if asked and isinstance(partition, NamesHolders):
+        names["data"] = partition.device_names(dataset)
+    return match(names, experiment.clients, experiment.match)
+
+
 def describe(scene: Scene) -> dict[str, Any]:
     """What `world.json` says."""
-    reach, distances = scene.world.reach, scene.tariff.distances
+    reach, distances, ranges = scene.world.reach, scene.tariff.distances, scene.context.ranges
     return {
         "bounds": [float(v) for v in scene.parts.mobility.bounds()],
         "reach": reach if np.isfinite(reach) else "inf",
         "access_points": scene.context.access_points.tolist(),
+        "access_point_ranges": [] if ranges is None else [r if r < np.inf else None for r in ranges.tolist()],
         "distance_mean": distances.mean if distances.known else None,
         "distance_std": distances.std if distances.known else None,
         "groups": [str(group) for group in scene.groups],
+        "names": scene.names,
+        "matching": list(scene.matching.notes),
         "classes": list(scene.dataset.class_names),
         "parameters": scene.task.layout.size,
         "uses": list(used_by(scene.parts.federation)),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedroam.access_points import choose_nearest, distances
+from fedroam.access_points import choose_nearest, distances, in_service, ranges_of
 from fedroam.components import build
 from fedroam.errors import InputError
 from fedroam.randomness import stream
@@ -219,3 +219,67 @@ def test_the_points_of_interest_of_new_york(tmp_path: Path) -> None:
     listed = points("file", mobility, path=str(folder / "venues.csv.gz"), inside=True)
     assert len(known) < len(listed) < 34_584
     assert (known[:, None] == points("points_of_interest", mobility)[None]).all(axis=2).any(axis=0).all()
+
+
+# --- how far they reach ---------------------------------------------------------------------------------------------
+
+
+def ranges(kind: str, mobility: Any = WORLD, seed: int = 1, **settings: Any) -> np.ndarray | None:
+    return ranges_of(build("access_points", {"kind": kind, **settings}), mobility, seed)  # type: ignore[arg-type]
+
+
+def test_without_a_range_they_reach_everywhere(tmp_path: Path) -> None:
+    for kind in ("none", "grid", "uniform"):
+        assert ranges(kind) is None
+    assert ranges("file", path=file_of(tmp_path, "x,y\n1,2\n")) is None
+    found = ranges("grid", columns=2, rows=3, range=50.0)
+    assert found is not None
+    assert found.tolist() == [50.0] * 6
+    with pytest.raises(InputError, match=r"access_points.range = 0.0: .*greater than 0"):
+        build("access_points", {"kind": "grid", "range": 0.0})
+
+
+def test_a_file_may_tell_the_range_of_each(tmp_path: Path) -> None:
+    file = file_of(tmp_path, "x,y,range\n1,2,30\n500,2,40\n3,4,50\n5,6,60\n")
+    assert ranges("file", path=file).tolist() == [30, 40, 50, 60]  # type: ignore[union-attr]
+    # inside and number choose places and ranges alike, and the column goes before the setting
+    assert ranges("file", path=file, inside=True, range=7.0).tolist() == [30, 50, 60]  # type: ignore[union-attr]
+    of_x = {1.0: 30.0, 500.0: 40.0, 3.0: 50.0, 5.0: 60.0}
+    for seed in range(5):
+        drawn = points("file", seed=seed, path=file, number=2)
+        found = ranges("file", seed=seed, path=file, number=2)
+        assert found is not None
+        assert found.tolist() == [of_x[x] for x in drawn[:, 0].tolist()]
+    with pytest.raises(InputError, match="row 2, column 'range': 0, allowed is more than 0 m"):
+        points("file", path=file_of(tmp_path, "x,y,range\n1,2,30\n3,4,0\n"))
+
+
+@given(
+    st.lists(POINT, min_size=1, max_size=9),
+    st.lists(st.sampled_from([0.5, 1.0, 2.0, np.inf]), min_size=9, max_size=9),
+    st.lists(POINT, max_size=9),
+)
+def test_the_nearest_that_reaches_by_brute_force(
+    stands: list[Any], reach: list[float], at: list[Any]
+) -> None:
+    access_points, places = np.array(stands), np.array(at).reshape(-1, 2)
+    far = np.array(reach[: len(stands)])
+    gaps = np.linalg.norm(places[:, None] - access_points[None], axis=2)
+    reached = np.where(gaps <= far, gaps, np.inf)
+    chosen = choose_nearest(places, access_points, None, far)
+    present = np.arange(len(places)) % 2 == 0
+    served = in_service(present, places, access_points, chosen, far)
+    for i in range(len(places)):
+        if np.isinf(reached[i]).all():
+            assert chosen[i] == -1
+            assert not served[i]
+        else:
+            assert gaps[i, chosen[i]] == pytest.approx(reached[i].min())
+            assert gaps[i, chosen[i]] <= far[chosen[i]]
+            assert served[i] == present[i]
+    # a nearer one that does not reach serves nobody, whoever belongs to it
+    fixed = np.zeros(len(places), dtype=np.int64)
+    everybody = np.ones(len(places), dtype=bool)
+    assert (
+        in_service(everybody, places, access_points, fixed, far).tolist() == (gaps[:, 0] <= far[0]).tolist()
+    )

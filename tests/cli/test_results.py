@@ -98,6 +98,25 @@ def test_data_info_shows_variants_that_deal_differently_each(fr: Commands) -> No
     assert [path.name for path in (fr.folder / "once").glob("*.png")] == ["who-holds-what.png"]
 
 
+def test_data_info_takes_the_file_of_a_sweep(fr: Commands) -> None:
+    sweep = "[sweep.grid]\npartition.alpha = [0.1, 10.0]\ncontacts.radius = [1.0, 2.0]\n"
+    fr.write("sweep.toml", TINY.replace('partition = "iid"', "") + sweep)
+    answer = fr("data", "info", "sweep.toml", "--out", "info")
+    assert answer.code == 0, answer
+    # one for each way in which samples are dealt out, named by what is varied of it; the radius deals nothing out
+    names = ["who-holds-what-partition.alpha=0.1", "who-holds-what-partition.alpha=10.0"]
+    assert sorted(path.stem for path in (fr.folder / "info").glob("*.csv")) == names
+    few, many = (pd.read_csv(fr.folder / "info" / f"{name}.csv") for name in names)
+    assert few["distance"].mean() > many["distance"].mean()
+    assert "partition.alpha=0.1:" in answer.out.splitlines()
+    fr.write("alike.toml", TINY + "[sweep.grid]\ncontacts.radius = [1.0, 2.0]\n")
+    assert fr("data", "info", "alike.toml", "--out", "once").code == 0
+    assert [path.name for path in (fr.folder / "once").glob("*.csv")] == ["who-holds-what.csv"]
+    fr.write("many.toml", TINY + "[sweep.grid]\nclients = [5, 500000]\n")
+    wrong = fr("data", "info", "many.toml", "--out", "none")
+    assert (wrong.code, "clients=500000: partition: 500000 client(s)" in wrong.err) == (2, True), wrong
+
+
 def test_data_info_of_many_clients_prints_the_first(fr: Commands) -> None:
     answer = fr("data", "info", "tiny.toml", "--set", "clients=100", "--out", "info")
     assert "... and 60 more clients" in answer.out

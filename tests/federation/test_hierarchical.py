@@ -615,3 +615,83 @@ def test_a_run_that_ends_before_the_first_global_aggregation_says_so(tmp_path: P
     ):
         done = run_experiment(tiny(federation=federation), tmp_path / str(k))
         assert not compare_runs([done]).notes
+
+
+# --- out of range ---------------------------------------------------------------------------------------------------
+
+
+def test_out_of_every_range_is_out_of_service() -> None:
+    """Two access points with 10 m. Client 0 stays near the first. Client 1 trains there in round 1, is between the two
+    at its end and in round 2, and comes to the second. Client 2 is out of range all the time, but present."""
+    stations = np.array([[0.0, 0.0], [100.0, 0.0]])
+    places = np.array(
+        [
+            [[1.0, 0.0], [2.0, 0.0], [50.0, 0.0]],
+            [[1.0, 0.0], [50.0, 0.0], [50.0, 0.0]],
+            [[1.0, 0.0], [97.0, 0.0], [50.0, 0.0]],
+            [[1.0, 0.0], [97.0, 0.0], [111.0, 0.0]],
+        ]
+    )
+    present = np.ones((4, 3), dtype=bool)
+    part: Any = build("federation", {"kind": "hierarchical", "k2": 3, "weights": "uniform"})
+    ranges = np.array([10.0, 10.0])
+
+    def learnt(client: int, round: int, model: np.ndarray) -> np.ndarray:
+        return model + 1.0 + client
+
+    rounds = play(part, stations, [1] * 3, places, present, START, learnt, ranges=ranges)
+    assert [each.trained for each in rounds] == [[0, 1], [0], [0, 1]]
+    assert [each.aggregated for each in rounds] == [[0], [0, 1], [0, 1]]
+    assert [each.done.facts["out_of_service"] for each in rounds] == [2, 1, 1]
+    assert (
+        rounds[1].done.facts["total_returned"] == 1
+    )  # what client 1 learnt in round 1 comes by the second one
+    assert rounds[2].done.facts["total_present"] == 2 + 1 + 2 + 2  # of those in service
+    assert rounds[2].done.facts["ap_distance"] == pytest.approx((1 + 2 + 1 + 1 + 3 + 1 + 3) / 7)
+    # transfers are over links that there are, and the distances of service alone are told beforehand
+    for each in rounds:
+        assert max(each.given.traffic.distance.max(), np.nanmax(each.done.traffic.distance)) <= 10
+    paths = [meeting_of(*step).paths for step in zip(places, present, strict=True)]
+    told = [one.tolist() for one in part.link_distances(3, 3, stations, paths, ranges)]
+    assert told == [[1, 2], [1], [1, 3], [1, 3]]
+    # with ranges that reach everybody, all is as without
+    wide = play(part, stations, [1] * 3, places, present, START, learnt, ranges=np.full(2, 1e6))
+    bare = play(part, stations, [1] * 3, places, present, START, learnt)
+    for one, other in zip(wide, bare, strict=True):
+        assert one.done.facts == other.done.facts
+        assert (one.stations == other.stations).all()
+    assert bare[-1].done.facts["out_of_service"] == 0
+
+
+def test_who_belongs_to_one_access_point_is_not_served_by_another() -> None:
+    stations = np.array([[0.0, 0.0], [100.0, 0.0]])
+    places = np.array([[[1.0, 0.0], [1.0, 0.0]]] * 2)  # both near the first; client 1 belongs to the second
+    part: Any = build("federation", {"kind": "hierfavg", "access": "fixed"})
+    rounds = play(
+        part,
+        stations,
+        [1, 1],
+        places,
+        np.ones((2, 2), bool),
+        START,
+        lambda i, t, m: m,
+        ranges=np.full(2, 10.0),
+    )
+    assert rounds[0].trained == [0]
+    assert rounds[0].done.facts["out_of_service"] == 1
+
+
+def test_a_run_with_ranges_repeats_resumes_and_tells_them(tmp_path: Path) -> None:
+    access = {"kind": "grid", "columns": 2, "rows": 2, "range": 0.8}
+    experiment = tiny(clients=9, rounds=4, access_points=access, federation={"kind": "mohawk", "k2": 2})
+    repeats_and_resumes(experiment)
+    done = run_experiment(experiment, tmp_path / "run")
+    assert done.world["access_point_ranges"] == [0.8] * 4
+    places, stations = done.positions, np.array(done.world["access_points"])
+    gaps = np.hypot(*(places[["x", "y"]].to_numpy()[:, None] - stations[None]).transpose(2, 0, 1)).min(axis=1)
+    lost = (gaps > 0.8).reshape(-1, 9).sum(axis=1)
+    shown = done.rounds.set_index("round")["out_of_service"]
+    assert 0 < lost[4] < 9
+    assert shown[4] == lost[4]
+    bare = run_experiment(tiny(federation={"kind": "mohawk"}), tmp_path / "bare")
+    assert bare.world["access_point_ranges"] == []

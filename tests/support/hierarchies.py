@@ -43,7 +43,9 @@ class PlayedRound:
         return len(self.done.models)
 
 
-def context_of(access_points: np.ndarray, samples: Sequence[int], seed: int = 3) -> FederationContext:
+def context_of(
+    access_points: np.ndarray, samples: Sequence[int], seed: int = 3, ranges: np.ndarray | None = None
+) -> FederationContext:
     """Clients that hold this many samples, in a world with these access points (metres)."""
     held = np.array(samples, dtype=np.int64)
     nothing: Any = None
@@ -57,6 +59,7 @@ def context_of(access_points: np.ndarray, samples: Sequence[int], seed: int = 3)
         class_counts=held[:, None],
         bounds=(0.0, 0.0, 1000.0, 1000.0),
         access_points=np.asarray(access_points, dtype=np.float64),
+        ranges=ranges,
     )
 
 
@@ -82,13 +85,14 @@ def play(
     start: Sequence[float],
     learnt: Mapping[tuple[int, int], Sequence[float]] | Any,
     seed: int = 3,
+    ranges: np.ndarray | None = None,
 ) -> list[PlayedRound]:
     """Rounds 1, 2, ... with everybody at places[t] (float64 [rounds + 1, clients, 2], metres), or away.
 
     learnt[client, round]: what training makes of the model, or a function of (client, round, model).
     """
     federation: Any = build("federation", part) if isinstance(part, str | dict) else part
-    context = context_of(access_points, samples, seed)
+    context = context_of(access_points, samples, seed, ranges)
     layout = vectors(len(start))
 
     def begin(clients: Sequence[int]) -> Models:

@@ -349,7 +349,7 @@ def test_several_gpx_files(fr: Commands) -> None:
     tracks = import_trace(["ann.gpx", "bo.GPX.gz"], devices="track")
     assert tracks.names == ("ann: Ann & Bo", "bo: Ann & Bo", "bo: track 2")
     fr.write("s.csv", "id,t,x,y\n1,2,3,4\n")
-    assert "only GPX" in fr("trace", "import", "ann.gpx", "s.csv", "u.parquet").err
+    assert "s.csv: CSV, but ann.gpx is GPX" in fr("trace", "import", "ann.gpx", "s.csv", "u.parquet").err
     (fr.folder / "ann").mkdir()
     wrote(fr.folder, GPX, "ann/ann.gpx")
     assert "two files of the name 'ann'" in fr("trace", "import", "ann.gpx", "ann/ann.gpx", "u.parquet").err

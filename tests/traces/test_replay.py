@@ -397,3 +397,74 @@ def test_other_real_traces_load(
     assert trace.fixes == trace.facts["rows"] - sum(trace.facts["dropped"].values())
     assert (trace.devices, trace.fixes) == (devices, fixes)
     assert read_trace(write_trace(trace, tmp_path / "t.parquet")).bounds == trace.bounds
+
+
+# --- which devices --------------------------------------------------------------------------------------------------
+
+
+def crossing(folder: Path) -> str:
+    """Two parked devices that are there for 40 s, and twenty that pass by, one every 2 s, for 3 s each."""
+    fixes = {f"parked {k}": [(float(t), 0.0, k) for t in range(40)] for k in range(2)}
+    fixes |= {f"passer {k}": [(2.0 * k + s, 10.0 * s, k) for s in range(4)] for k in range(18)}
+    return str(write_trace(trace_of(fixes), folder / "crossing.parquet"))
+
+
+def test_the_most_fixes_are_those_that_never_leave(tmp_path: Path) -> None:
+    part = of(crossing(tmp_path), mode="interpolate", interval=1.0)
+    assert all(state["present"].all() for state in played(part, 2, 39)[0])
+    told = of(crossing(tmp_path), mode="interpolate", interval=1.0, devices="most_fixes")
+    assert told == part  # the same by its name: the same digest
+
+
+def test_arrivals_and_departures_survive(tmp_path: Path) -> None:
+    file = crossing(tmp_path)
+    first = of(file, mode="interpolate", interval=1.0, devices="arrival")
+    assert first.device_names(0)[:5] == ("parked 0", "parked 1", "passer 0", "passer 1", "passer 2")
+    present = np.array([state["present"] for state in played(first, 6, 39)[0]])
+    assert present[:, :2].all()
+    for k in range(4):  # passer k is there from second 2k to 2k + 3, and never again
+        assert np.flatnonzero(present[:, 2 + k]).tolist() == [2 * k, 2 * k + 1, 2 * k + 2, 2 * k + 3]
+
+
+def test_drawn_devices_are_a_fair_draw_with_the_seed(tmp_path: Path) -> None:
+    part = of(crossing(tmp_path), mode="interpolate", interval=1.0, devices="drawn")
+    everybody = set(part.selection().names)
+    drawn = [part.device_names(seed) for seed in range(200)]
+    assert all(set(names) == everybody for names in drawn)
+    assert drawn[0] == part.device_names(0) != drawn[1]
+    parked = np.mean([sum(name.startswith("parked") for name in names[:5]) for names in drawn])
+    assert parked == pytest.approx(5 * 2 / 20, abs=4 * np.sqrt(5 * 0.1 * 0.9 / 200))
+    # the state follows the draw: who is there in a second is whom the trace has there
+    for seed in (0, 1):
+        names, (states, _) = part.device_names(seed), played(part, 20, 39, seed)
+        at_20 = {name for name, here in zip(names, states[20]["present"], strict=True) if here}
+        assert at_20 == {"parked 0", "parked 1", "passer 9", "passer 10"}
+
+
+@given(st.integers(0, 2**32), st.permutations(range(5)), st.integers(1, 5))
+def test_a_selection_in_another_order_holds_the_same_fixes(seed: int, order: list[int], count: int) -> None:
+    draws = np.random.default_rng(seed)
+    times = [np.sort(draws.choice(100, draws.integers(1, 9), replace=False)) for _ in range(5)]
+    chosen = select(trace_of({f"d{k}": [(float(t), k, t) for t in own] for k, own in enumerate(times)}))
+    picked = chosen.only(np.array(order[:count]))
+    for k, place in enumerate(order[:count]):
+        mine, theirs = slice(*picked.first[k : k + 2]), slice(*chosen.first[place : place + 2])
+        assert picked.names[k] == chosen.names[place]
+        assert (picked.point[mine] == chosen.point[theirs]).all()
+        assert (picked.time[mine] == chosen.time[theirs]).all()
+    assert picked.first[-1] == len(picked.time)
+
+
+@pytest.mark.data
+def test_bologna_is_more_than_those_that_stand_at_its_start(tmp_path: Path) -> None:
+    """By most fixes, 100 clients are the queue of the first second; drawn ones come and go."""
+    file = str(write_trace(import_trace(real("sumo_bologna/fcd.csv.gz")), tmp_path / "bologna.parquet"))
+
+    def turnover(**settings: Any) -> tuple[int, int]:
+        part = of(file, mode="interpolate", interval=30.0, max_gap=10.0, **settings)
+        present = np.array([state["present"] for state in played(part, 100, part.rounds())[0]])
+        arrivals = int((present[1:] & ~present[:-1]).sum())
+        return arrivals, int((present[:-1] & ~present[1:]).sum())
+
+    drawn = turnover(devices="drawn")
+    assert min(drawn) >= 80, drawn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedroam.access_points.protocol import drawn, kind_of
+from fedroam.access_points.protocol import RANGE, drawn, everywhere, kind_of
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.mobility import KnowsPlaces, Mobility
@@ -20,6 +20,7 @@ class PointsOfInterest(Part):
     """
 
     number: int = field(100, "number of access points", ge=1)
+    range: float | None = field(None, RANGE, unit="m", gt=0)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
         """A draw of the points of interest."""
@@ -35,3 +36,7 @@ class PointsOfInterest(Part):
             "access_points.number",
             "the mobility model knows",
         )
+
+    def ranges(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """The same for all."""
+        return everywhere(self.number, self.range)

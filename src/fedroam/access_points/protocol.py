@@ -23,8 +23,30 @@ class AccessPoints(Protocol):
         """
 
 
+@runtime_checkable
+class KnowsRanges(Protocol):
+    """Access points that do not reach everywhere."""
+
+    def ranges(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """How far each of `places` reaches, float64 [access points], metres; inf for everywhere."""
+
+
+RANGE = "how far each reaches; a device out of every range is out of service; not set: everywhere"
+
+
+def ranges_of(part: AccessPoints, mobility: Mobility, seed: int) -> np.ndarray | None:
+    """How far each access point of a part reaches, float64 [access points], metres; None where all reach everywhere."""
+    found = part.ranges(mobility, seed) if isinstance(part, KnowsRanges) else None
+    return None if found is None or np.isinf(found).all() else found
+
+
+def everywhere(number: int, reach: float | None) -> np.ndarray:
+    """The same range for a number of access points, float64 [access points], metres; None: everywhere."""
+    return np.full(number, np.inf if reach is None else reach)
+
+
 def drawn(points: np.ndarray, number: int, seed: int, owner: str, source: str) -> np.ndarray:
-    """`number` of these points (float64 [points, 2]), drawn without replacement; in the order of the draw.
+    """`number` of these points (rows of float64), drawn without replacement; in the order of the draw.
 
     Raises InputError, in the name of the setting `owner`, where there are fewer.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedroam.access_points.protocol import RANGE, everywhere
 from fedroam.components import Part, field, register
 from fedroam.mobility import Mobility
 from fedroam.randomness import stream
@@ -27,6 +28,7 @@ class Grid(Part):
 
     columns: int = field(10, "cells from left to right", ge=1)
     rows: int = field(10, "cells from bottom to top", ge=1)
+    range: float | None = field(None, RANGE, unit="m", gt=0)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
         """The middles of the cells."""
@@ -35,15 +37,24 @@ class Grid(Part):
         y = y0 + (np.arange(self.rows) + 0.5) * ((y1 - y0) / self.rows)
         return np.stack([np.tile(x, self.rows), np.repeat(y, self.columns)], axis=1)
 
+    def ranges(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """The same for all."""
+        return everywhere(self.columns * self.rows, self.range)
+
 
 @register("access_points", "uniform")
 class Uniform(Part):
     """Access points drawn uniformly over the world."""
 
     number: int = field(100, "number of access points", ge=1)
+    range: float | None = field(None, RANGE, unit="m", gt=0)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
         """Uniform draws within the bounds."""
         x0, y0, x1, y1 = mobility.bounds()
         draws = stream(seed, "access points").random((self.number, 2))
         return np.asarray(np.array([x0, y0]) + draws * np.array([x1 - x0, y1 - y0]))
+
+    def ranges(self, mobility: Mobility, seed: int) -> np.ndarray:
+        """The same for all."""
+        return everywhere(self.number, self.range)

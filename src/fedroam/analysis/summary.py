@@ -17,6 +17,7 @@ import pandas as pd
 
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.formatting import percent
+from fedroam.analysis.link_scale import link_scale_note
 from fedroam.analysis.variants import Variant, mean_and_error, variants
 from fedroam.errors import InputError
 from fedroam.recording import Run
@@ -141,6 +142,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         _row(variant, each, found[first] if k != first else [], threshold)
         for k, (variant, each) in enumerate(zip(compared, found, strict=True))
     ]
+    scale = link_scale_note([run for variant in compared for run in variant.included])
     return Comparison(
         pd.DataFrame(rows),
         last,
@@ -149,7 +151,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         compared[first].label,
         evaluated_models(compared),
         {v.label: str(v.included[0].settings.get("evaluate_on", "shared")) for v in compared if v.included},
-        tuple(note for variant in compared for note in variant.notes),
+        (*(note for variant in compared for note in variant.notes), *([scale] if scale else [])),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from fedroam.planning.advice import small_reach
 from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
-_FREE = ("name", "seed", "checkpoint_every", "record_movement", "keep_models", "data.root", "engine.workers")
+FREE = (
+    "name", "seed", "checkpoint_every", "record_movement", "keep_models", "data.root", "engine.workers", "radio.scale",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,8 @@ class Variant:
         for told in (_unused_test_samples, _hardly_anybody_meets):
             first = next((text for run in self.included if (text := told(run))), "")
             notes += [f"{self.label}: {first}"] if first else []
+        matching = (run.world.get("matching", ()) for run in self.runs if has_rounds(run))
+        notes += [f"{self.label}: {told}" for told in dict.fromkeys(itertools.chain.from_iterable(matching))]
         for run in self.runs:
             who, status = f"{self.label}, seed {run.status['seed']}", run.status
             if not run.done:
@@ -168,7 +173,7 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
         raise InputError("no runs to analyse: give at least one run folder")
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
-        matters = {k: v for k, v in flat(run.settings).items() if k not in _FREE}
+        matters = {k: v for k, v in flat(run.settings).items() if k not in FREE}
         key = json.dumps([run.name, matters], sort_keys=True, default=str)
         group, digest = groups.setdefault(key, {}), str(run.status["digest"])
         if digest not in group or (run.done and not group[digest].done):
@@ -193,7 +198,7 @@ def _labels(firsts: Sequence[Run]) -> list[str]:
     labels = [str(run.status.get("variant") or run.name) if one_name else run.name for run in firsts]
     for label in {name for name in labels if labels.count(name) > 1}:
         twins = [k for k, name in enumerate(labels) if name == label]
-        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in _FREE}
+        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in FREE}
         for place, k in enumerate(twins):
             told = ", ".join(
                 f"{name}={plain_text(values[place])}" for name, values in list(apart.items())[:3]

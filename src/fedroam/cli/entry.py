@@ -21,6 +21,7 @@ from fedroam.cli.commands import (
     catalogue,
     connectivity,
     data,
+    figure,
     handover,
     reproduce,
     results,
@@ -76,6 +77,7 @@ app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
+app.command("figure")(figure.figure)
 app.command("verify")(verify.verify)
 app.command("export")(handover.export)
 app.command("predict")(handover.predict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from pydantic import model_validator
 
@@ -33,8 +35,10 @@ class LteWifi(Part):
     Within `wifi_range` of its access point a client uses Wi-Fi, beyond it LTE. The throughput of LTE is the highest
     nearer than mean - std, the lowest beyond mean + std, and linear between: mean and standard deviation of the
     distances between the present clients and their access points over the whole run, each method's own. They are found
-    by a pass over the movement alone, or set as `distance_mean` and `distance_std`. A transfer to or from a server,
-    which stands nowhere, goes over LTE half way between its highest and its lowest throughput.
+    by a pass over the movement alone, or set as `distance_mean` and `distance_std`. A sweep over access points sets
+    them to those of its first run for all, unless `scale` is "own": measured by its own distances, a run hardly shows
+    how dense its access points are. A transfer to or from a server, which stands nowhere, goes over LTE half way
+    between its highest and its lowest throughput.
 
     Between two clients there is a direct link, which the paper does not have: the sender pays as for sending, the
     receiver as for receiving. By default it has the power of Wi-Fi and 250 Mbps, the nominal rate of Wi-Fi Direct, at
@@ -96,6 +100,12 @@ class LteWifi(Part):
     training_factors: tuple[float, ...] = field(
         (1.0,), "factors on the training energy, of client 0, 1, ..., beginning again where there are fewer"
     )
+    scale: Literal["own"] | None = field(
+        None,
+        "own: in a sweep over access points, too, each run measures LTE by its own distances; not set: there the first "
+        "run's are distance_mean and distance_std of all (means nothing elsewhere)",
+        identity=False,
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> LteWifi:
@@ -111,6 +121,8 @@ class LteWifi(Part):
             raise ValueError(f"d2d_near = {self.d2d_near:g} is not below d2d_far = {self.d2d_far:g}")
         if (self.distance_mean is None) != (self.distance_std is None):
             raise ValueError("distance_mean and distance_std: allowed are both or none")
+        if self.scale is not None and self.distance_mean is not None:
+            raise ValueError("scale and distance_mean: allowed is one of the two")
         if not self.training_factors or not all(0 <= factor < np.inf for factor in self.training_factors):
             raise ValueError(
                 f"training_factors = {list(self.training_factors)}: allowed are numbers from 0 on, at least one"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
+from pydantic import PrivateAttr
 
 from fedroam.components import Part, field, register
 from fedroam.data.dataset import Dataset
@@ -47,7 +48,9 @@ class IID(Part):
 class ByColumn(Part):
     """Natural: samples that share a value of one of the data's columns (writer, station) stay together.
 
-    With more groups than clients each client gets several groups; every sample has one holder.
+    With more groups than clients each client gets several groups; every sample has one holder. Where a trace or an
+    availability log name devices, too, each client holds the group of its own name instead (see `match`), and groups
+    without a client are not dealt out.
     """
 
     column: str | None = field(None, "name of the column; may be left out where the data has just one")
@@ -56,10 +59,29 @@ class ByColumn(Part):
         "how groups are dealt: random, equally many a client; or balanced, the largest first, each to the "
         "client with the fewest samples so far",
     )
+    _named: tuple[str, ...] | None = PrivateAttr(default=None)
+
+    def device_names(self, dataset: Dataset) -> tuple[str, ...]:
+        """The values of the column as texts: who may hold samples."""
+        return self.names_of(dataset, np.arange(len(dataset.y_train)))
+
+    def names_of(self, dataset: Dataset, samples: np.ndarray) -> tuple[str, ...]:
+        """The values of these training samples (int64) as texts, each once."""
+        return tuple(_texts(np.unique(self._values(dataset)[samples])))
+
+    def of_devices(self, names: tuple[str, ...]) -> Self:
+        """The same, but client i holds the samples of the value names[i], and nothing else is dealt out."""
+        part = self.model_copy()
+        part._named = names
+        return part
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:
         """Whole groups, dealt at random or to whoever holds least."""
         groups, group_of = np.unique(self._values(dataset), return_inverse=True)
+        if self._named is not None:
+            place = {name: k for k, name in enumerate(self._named)}
+            own = np.array([place.get(name, -1) for name in _texts(groups)])
+            return [np.flatnonzero(own[group_of] == client) for client in range(clients)]
         if len(groups) < clients:
             raise InputError(
                 f"partition: column {self.column or next(iter(dataset.columns))!r} has {len(groups)} distinct "
@@ -93,3 +115,8 @@ class ByColumn(Part):
         if self.column not in dataset.columns:
             raise unknown(f"partition.column of data {dataset.name!r}", self.column, dataset.columns)
         return dataset.columns[self.column]
+
+
+def _texts(values: np.ndarray) -> list[str]:
+    """Values of a column as names: whole numbers without a decimal point."""
+    return [f"{v:.15g}" if isinstance(v, float) else str(v) for v in values.tolist()]

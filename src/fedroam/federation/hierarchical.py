@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from fedroam.access_points import distances
+from fedroam.access_points import distances, in_service
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.federation.aggregating import aggregated, averages, values
@@ -71,7 +71,12 @@ class Hierarchical(Part):
     `total_trained`, `total_aggregated`, `total_returned` (aggregated later than a round after their training),
     `total_discarded` (updates never aggregated) and `total_overwritten` (updates aggregated at an access point whose
     model was replaced, before the cloud saw it, by updates that were not trained from it). `waiting`: updates that wait
-    now. `ap_distance`: mean distance of present devices to their access points so far, in metres.
+    now. `ap_distance`: mean distance of devices in service to their access points so far, in metres.
+
+    Where access points have a range, a present device that its access point does not reach is out of service: it gets
+    no model, and its update waits, as if it were away. With `access = "nearest"` a device turns to the nearest one that
+    reaches it. Then `total_present` and `ap_distance` are of devices in service; `out_of_service`: how many of the
+    present devices are not, in this round.
     """
 
     uses: ClassVar[tuple[str, ...]] = ("places",)
@@ -137,8 +142,8 @@ class Hierarchical(Part):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The totals, `waiting` and `ap_distance`."""
-        return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance")
+        """The totals, `waiting`, `ap_distance` and `out_of_service`."""
+        return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance", "out_of_service")
 
     @property
     def aggregates(self) -> bool:
@@ -157,6 +162,7 @@ class Hierarchical(Part):
         if round.number == 1:
             self._arrive(hierarchy, context, round.before, 0)
         devices = context.available(round.before)
+        devices = devices[self._served(hierarchy, context, round.before)[devices]]
         devices = devices[hierarchy.device_row[devices] == CLOUD]
         distance = self._distance(hierarchy, context, round.before, devices)
         if self.at_most is not None:
@@ -186,7 +192,8 @@ class Hierarchical(Part):
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
         self._arrive(hierarchy, context, after, round.number)
         waiting = hierarchy.waiting()
-        devices = waiting[after.paths.present[waiting]]
+        served = self._served(hierarchy, context, after)
+        devices = waiting[served[waiting]]
         receivers = access_point(hierarchy.ap[devices])
         distance = self._distance(hierarchy, context, after, devices)
         traffic = [Traffic.of(devices, receivers, round.models.bytes_each, distance)]
@@ -206,6 +213,7 @@ class Hierarchical(Part):
         hierarchy.compact()
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}
+        facts["out_of_service"] = float((after.paths.present & ~served).sum())
         sent = Traffic.joined(traffic)
         return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
 
@@ -223,12 +231,18 @@ class Hierarchical(Part):
         return {"access_point": EvaluationModels(models.rows(index), place.astype(np.int64), cloud)}
 
     def link_distances(
-        self, seed: int, clients: int, access_points: np.ndarray, movement: Iterable[Paths]
+        self,
+        seed: int,
+        clients: int,
+        access_points: np.ndarray,
+        movement: Iterable[Paths],
+        ranges: np.ndarray | None = None,
     ) -> Iterator[np.ndarray]:
         """To the nearest, the fixed or the wandering access point, as `access` says."""
         ap = self._first_access_points(seed, clients, access_points)
         for step, paths in enumerate(movement):
-            ap, here = self._turn(ap, seed, access_points, paths, step), np.flatnonzero(paths.present)
+            ap = self._turn(ap, seed, access_points, ranges, paths, step)
+            here = np.flatnonzero(in_service(paths.present, paths.end, access_points, ap, ranges))
             yield distances(paths.end[here], access_points, ap[here])
 
     def _first_access_points(self, seed: int, clients: int, access_points: np.ndarray) -> np.ndarray:
@@ -243,23 +257,35 @@ class Hierarchical(Part):
         return assigned(clients, len(access_points), self.assignment, seed)
 
     def _turn(
-        self, ap: np.ndarray, seed: int, access_points: np.ndarray, paths: Paths, step: int
+        self,
+        ap: np.ndarray,
+        seed: int,
+        access_points: np.ndarray,
+        ranges: np.ndarray | None,
+        paths: Paths,
+        step: int,
     ) -> np.ndarray:
         """`ap` (int64 [clients]) after step `step` of the clock: whoever is present turns to an access point."""
         if self.access == "ring" and step:
             return walked(ap, len(access_points), self.move, seed, step)
         if self.access == "nearest":
-            return turned(ap, paths.present, paths.end, access_points, self.ties, seed, step)
+            return turned(ap, paths.present, paths.end, access_points, self.ties, seed, step, ranges)
         return ap
 
     def _arrive(
         self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, step: int
     ) -> None:
-        """Begin step `step` of the clock: everybody present turns to an access point, and is counted."""
-        hierarchy.ap = self._turn(hierarchy.ap, context.seed, context.access_points, meeting.paths, step)
-        here = np.flatnonzero(meeting.paths.present)
+        """Begin step `step` of the clock: everybody present turns to an access point, and who is served is counted."""
+        places, ranges = context.access_points, context.ranges
+        hierarchy.ap = self._turn(hierarchy.ap, context.seed, places, ranges, meeting.paths, step)
+        here = np.flatnonzero(self._served(hierarchy, context, meeting))
         hierarchy.count("present", len(here))
         hierarchy.distance_total += (self._distance(hierarchy, context, meeting, here).sum(), len(here))
+
+    def _served(self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting) -> np.ndarray:
+        """Who is present and reached by the access point that it turned to, bool [clients]."""
+        paths = meeting.paths
+        return in_service(paths.present, paths.end, context.access_points, hierarchy.ap, context.ranges)
 
     def _distance(
         self, hierarchy: HierarchyState, context: FederationContext, meeting: Meeting, devices: np.ndarray

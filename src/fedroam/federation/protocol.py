@@ -92,8 +92,9 @@ class FederationContext:
 
     samples: training samples held, int64 [clients]. train, validation: each client's samples (indices into the
     task's). class_counts: int64 [clients, classes], training samples by class. bounds: the world's lower left and
-    upper right corner, metres. access_points: float64 [access points, 2], metres. aggregation: what is made of models
-    that meet. reach: radio range, metres. rounds: how many will be played (0: not known).
+    upper right corner, metres. access_points: float64 [access points, 2], metres; ranges: how far each reaches, float64
+    [access points], metres, None for everywhere. aggregation: what is made of models that meet. reach: radio range,
+    metres. rounds: how many will be played (0: not known).
     """
 
     seed: int
@@ -108,6 +109,7 @@ class FederationContext:
     aggregation: Aggregation = field(default_factory=Average)
     reach: float = math.inf
     rounds: int = 0
+    ranges: np.ndarray | None = None
 
     @property
     def clients(self) -> int:
@@ -276,13 +278,19 @@ class TellsDistances(Protocol):
     """A federation whose clients use access points, and which tells beforehand how far away these will be."""
 
     def link_distances(
-        self, seed: int, clients: int, access_points: np.ndarray, movement: Iterable[Paths]
+        self,
+        seed: int,
+        clients: int,
+        access_points: np.ndarray,
+        movement: Iterable[Paths],
+        ranges: np.ndarray | None = None,
     ) -> Iterator[np.ndarray]:
-        """From each present client to the access point that it turns to, float64 [present clients], metres.
+        """From each client in service to the access point that it turns to, float64 [clients in service], metres.
 
-        access_points: float64 [access points, 2], metres. movement: where everybody is at the start, then the paths of
-        each round; one array for each. Raises InputError, also for no movement at all, where the access points do not
-        fit.
+        access_points: float64 [access points, 2], metres; ranges: how far each reaches, float64 [access points],
+        metres, None for everywhere (left out where no access point has a range). In service are those who are present
+        and in the range of theirs. movement: where everybody is at the start, then the paths of each round; one array
+        for each. Raises InputError, also for no movement at all, where the access points do not fit.
         """
 
 

@@ -40,11 +40,14 @@ def turned(
     ties: Ties,
     seed: int,
     step: int,
+    ranges: np.ndarray | None = None,
 ) -> np.ndarray:
-    """`ap` (int64 [clients]) with the nearest access point for whoever is present (bool [clients])."""
+    """`ap` (int64 [clients]) with the nearest access point for whoever is present (bool [clients]) and in the range of
+    one (ranges: float64 [access points], metres; None: they reach everywhere)."""
     chosen, here = ap.copy(), np.flatnonzero(present)
     draws = stream(seed, "ties of access points", step).random(len(ap))[here] if ties == "random" else None
-    chosen[here] = choose_nearest(places[here], access_points, draws)
+    found = choose_nearest(places[here], access_points, draws, ranges)
+    chosen[here[found >= 0]] = found[found >= 0]
     return chosen
 
 

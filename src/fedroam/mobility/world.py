@@ -20,7 +20,8 @@ class World:
 
     class_counts: int64 [clients, classes], training samples of each client by class (steered patterns fly by
     them). reach: radio range in metres (infinite where everybody hears everybody). rounds: how many will be played
-    (0: not known), for patterns that end.
+    (0: not known), for patterns that end. devices: the device that each client is, by name, where the data, the trace
+    and the log that know devices by name were matched; else None.
     """
 
     seed: int
@@ -28,6 +29,7 @@ class World:
     class_counts: np.ndarray
     reach: float
     rounds: int = 0
+    devices: tuple[str, ...] | None = None
     _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     def derived(self, key: Hashable, find: Callable[[], Found]) -> Found:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -171,6 +172,11 @@ class Run:
             raise InputError(f"{path}: missing; the run has recorded nothing yet, or the folder is damaged")
         tables = [checked_table(read_table(part), name, part) for part in parts]
         return pd.concat(tables, ignore_index=True)
+
+    def plot(self, what: str = "accuracy", **options: Any) -> Any:
+        """Draw a column of `rounds` and return matplotlib's axes; options are those of `fedroam.plot`."""
+        # Named, not imported: analysis comes after recording.
+        return importlib.import_module("fedroam.analysis").plot([self], what, **options)
 
     def manifest(self) -> dict[str, FileFacts]:
         """Size and SHA-256 of each file as `run.json` lists them; empty in a run of fedroam 0.1.0."""

@@ -58,9 +58,12 @@ class World(Facts):
     bytes_per_model: int = Field(ge=0)
     uses: list[str] = ["places", "contacts"]
     access_points: list[Place] = []
+    access_point_ranges: list[float | None] = []
     distance_mean: float | None = None
     distance_std: float | None = None
     attackers: list[int] = []
+    names: dict[str, list[str]] = {}
+    matching: list[str] = []
 
 
 class _Source(Facts):

@@ -4,6 +4,7 @@ from fedroam.sweep.estimate import Estimate, estimate
 from fedroam.sweep.folder import Sweep, SweptRun, open_sweep
 from fedroam.sweep.progress import Event, Observer, Progress
 from fedroam.sweep.running import run_sweep
+from fedroam.sweep.scale import one_scale
 
 __all__ = [
     "Estimate",
@@ -13,6 +14,7 @@ __all__ = [
     "Sweep",
     "SweptRun",
     "estimate",
+    "one_scale",
     "open_sweep",
     "run_sweep",
 ]

@@ -21,6 +21,7 @@ from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool, warm_up
 from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
 from fedroam.sweep.progress import Observer, Progress
+from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
 from fedroam.tracking import check_trackers
@@ -53,6 +54,8 @@ def run_sweep(
     folder may then hold any other runs, too, as that of a study does whose items are run one by one. track: names of
     trackers that every run's numbers are told to (`tracking.TRACKERS`).
 
+    Where access points vary, all runs measure LTE by one scale (see `one_scale`), unless `only` is given.
+
     A run that raises is recorded as failed with its reason and does not stop the others; one whose worker dies is
     tried three times. Raises Interrupted after Ctrl-C (workers write checkpoints first; a second one stops at once,
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
@@ -63,6 +66,8 @@ def run_sweep(
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     check_trackers(track)
+    if only is None:
+        plan = one_scale(plan)
     root = Path(out) if out is not None else plan.folder
     chosen = plan
     if only is not None:

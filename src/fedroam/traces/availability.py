@@ -6,10 +6,10 @@ import functools
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import PrivateAttr, field_validator, model_validator
 from typing_extensions import override
 
 from fedroam.components import field, register
@@ -78,9 +78,9 @@ class Availability(Always):
     in round t, and who is on in interval t meets others at its end. N whole intervals are enough for N - 1 rounds; a
     last interval that the window cuts short is left out, before the window is repeated, too.
 
-    Client i is the device with the i-th longest time on in the window, or devices are drawn; names are not compared
-    with those of a movement trace, which tells by itself who is present when (mobility kind `trace`). A client that
-    joins late is away until then, whatever the log says.
+    Client i is the device with the i-th longest time on in the window, or devices are drawn. Where data or a movement
+    trace name devices, too, clients are matched by name (see `match`). A client that joins late is away until then,
+    whatever the log says.
     """
 
     file: str = field(..., "the log (relative: from here, or FEDROAM_DATA)")
@@ -104,6 +104,7 @@ class Availability(Always):
     after_end: Literal["stop", "repeat"] = field(
         "stop", "more rounds than the window has: refused before the first, or it begins again"
     )
+    _named: tuple[str, ...] | None = PrivateAttr(default=None)
 
     @field_validator("begin")
     @classmethod
@@ -133,9 +134,22 @@ class Availability(Always):
     def presence(self, seed: int, clients: int) -> Presence:
         """Which device each client is, and when it is on. Raises InputError where there are too few."""
         self._check_clients(clients)
-        drawn = self.devices == "drawn"
-        # Who is on longest does not depend on the seed, and is sorted out once for all of them.
-        return _presence(self._key(), seed if drawn else None, clients)
+        return _presence(self._key(), self._seed(seed), clients, self._named)
+
+    def device_names(self, seed: int) -> tuple[str, ...]:
+        """All devices that are on in the window by name, those first that would be clients first."""
+        window = self._window()
+        return tuple(window.names[k] for k in _order(window, self._seed(seed)))
+
+    def of_devices(self, names: tuple[str, ...]) -> Self:
+        """The same, but client i is the device called names[i]. All must be on in the window."""
+        part = self.model_copy()
+        part._named = names
+        return part
+
+    def _seed(self, seed: int) -> int | None:
+        """The seed where it matters. Who is on longest does not depend on it, and is sorted out once for all."""
+        return seed if self.devices == "drawn" else None
 
     def check_limits(self, clients: int, rounds: int) -> None:
         """Refuse more clients than devices, and more rounds than the window has."""
@@ -223,14 +237,22 @@ def _window(
     return Window(names, np.bincount(device, last - first), device, first, last, slots)
 
 
-@functools.lru_cache(maxsize=4)
-def _presence(key: _Key, seed: int | None, clients: int) -> Presence:
-    """When the devices are on that are on longest (equals as in the log's order), or of some drawn with a seed."""
-    window = _window(*key)
+def _order(window: Window, seed: int | None) -> np.ndarray:
+    """The devices as they become clients: those on longest (equals as in the log's order), or drawn with a seed."""
     if seed is None:
-        order = np.argsort(-window.total, kind="stable")[:clients]
+        return np.argsort(-window.total, kind="stable")
+    return stream(seed, "availability").permutation(len(window.names))
+
+
+@functools.lru_cache(maxsize=4)
+def _presence(key: _Key, seed: int | None, clients: int, named: tuple[str, ...] | None) -> Presence:
+    """When the first devices of the order are on, or those that are named."""
+    window = _window(*key)
+    if named is None:
+        order = _order(window, seed)[:clients]
     else:
-        order = stream(seed, "availability").permutation(len(window.names))[:clients]
+        place = {name: k for k, name in enumerate(window.names)}
+        order = np.array([place[name] for name in named[:clients]], dtype=np.int64)
     client = np.full(len(window.names), -1)
     client[order] = np.arange(clients)
     rows = np.flatnonzero(client[window.device] >= 0)

@@ -38,7 +38,9 @@ def import_trace(
     with_z: bool = False,
     devices: str | None = None,
 ) -> Trace:
-    """Read check-ins, GPS fixes, metric fixes or simulated movement from a file (GPX: or from several).
+    """Read check-ins, GPS fixes, metric fixes or simulated movement from a file.
+
+    Of GPX, CSV and Parquet also from several; a folder stands for the files in it.
 
     format: "csv", "parquet", "sumo" (FCD XML), "ns2", "bonnmotion", "one" (The ONE), "gpx", or "auto", which tells by
     what stands in the file. A table (CSV, Parquet) has a column of devices, one of times, and either lat and lon (WGS84
@@ -186,7 +188,7 @@ def _check_swapped(source: Source, lat: np.ndarray, lon: np.ndarray, box: Box | 
         lat_name, lon_name = source.names["lat"], source.names["lon"]
         told = (
             f"say --column lat={lon_name} --column lon={lat_name}"
-            if source.format is None
+            if source.format in (None, "csv", "parquet")
             else "wanted is a sound file"
         )
         raise InputError(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import PrivateAttr, field_validator, model_validator
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
@@ -27,8 +27,10 @@ from fedroam.traces.trace import Trace, read_trace
 class Replay(Part):
     """Clients are devices of a trace: present where it says so, away otherwise.
 
-    Client i is the device with the i-th most fixes in the selection. Round t covers interval t of the trace, and the
-    state before round 1 interval 0.
+    Client i is the device with the i-th most fixes in the selection; devices may also be drawn, or be the first that
+    arrive. The devices with the most fixes are often those that never leave; among drawn ones, arrivals and departures
+    are as frequent as in the trace. Where data or an availability log name devices, too, clients are matched by name
+    (setting `match`). Round t covers interval t of the trace, and the state before round 1 interval 0.
 
     With `mode = "first_fix"` a device is present in an interval in which it has a fix, at the first of them; with
     `dwell` also in those that begin less than `dwell` after its last fix, at that fix. A device that was present in the
@@ -69,6 +71,16 @@ class Replay(Part):
     reported: Literal["without_fix", "all"] = field(
         "without_fix", "which present intervals report_share holds for: those without a fix, or all"
     )
+    devices: Literal["most_fixes", "drawn", "arrival"] = field(
+        "most_fixes",
+        "which devices: those with the most fixes, drawn with the seed from all that have one, or the first to arrive",
+        later=True,
+    )
+    _named: tuple[str, ...] | None = PrivateAttr(default=None)
+
+    @classmethod
+    def _one_name(cls, value: str | None) -> str | None:
+        return None if value == "most_fixes" else value
 
     @field_validator("begin")
     @classmethod
@@ -106,12 +118,26 @@ class Replay(Part):
             return math.floor(length / self.interval)
         return math.ceil(length / self.interval) - 1
 
-    def availability(self, clients: int, round: int) -> tuple[np.ndarray, np.ndarray]:
+    def device_names(self, seed: int) -> tuple[str, ...]:
+        """All devices of the selection by name, those first that would be clients first."""
+        return _picked(self.selection(), *self._rule(seed)).names
+
+    def of_devices(self, names: tuple[str, ...]) -> Self:
+        """The same, but client i is the device called names[i]. All must be in the selection."""
+        part = self.model_copy()
+        part._named = names
+        return part
+
+    def _rule(self, seed: int) -> tuple[str, int]:
+        """How devices are ordered, and the seed where that matters: what the choice is kept by."""
+        return self.devices, seed if self.devices == "drawn" else 0
+
+    def availability(self, clients: int, round: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Who is present (bool [clients]) and where (float64 [clients, 2], metres) at the end of a round from 0.
 
         Before reporting is drawn. The place of a client that is away has no meaning.
         """
-        chosen = self._clients(clients)
+        chosen = self._clients(clients, seed)
         if self.mode == "interpolate":
             return _known(chosen, round * self.interval, self.max_gap)
         return _seen(chosen, *self._span(round), self.dwell)
@@ -124,9 +150,9 @@ class Replay(Part):
     def start(self, world: World) -> dict[str, np.ndarray]:
         """Where and who is there in interval 0. The state holds `position` (m) and `present` (bool [clients])."""
         self._check(world, 0)
-        here, place = self.availability(world.clients, 0)
+        here, place = self.availability(world.clients, 0, world.seed)
         here = here & self._reports(world, 0)
-        chosen = self._clients(world.clients)
+        chosen = self._clients(world.clients, world.seed)
         return {
             "position": np.where(here[:, None], place, chosen.point[chosen.first[:-1]]),
             "present": here,
@@ -135,13 +161,13 @@ class Replay(Part):
     def step(self, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
         """The move to the places of interval `round`. Raises InputError after the trace's end."""
         self._check(world, round)
-        known, place = self.availability(world.clients, round)
+        known, place = self.availability(world.clients, round, world.seed)
         here = known & self._reports(world, round)
         stayed = here & state["present"].astype(bool)
         position = np.where(here[:, None], place, state["position"])
         start = np.where(stayed[:, None], state["position"], position)
         if self.mode == "interpolate":
-            chosen = self._clients(world.clients)
+            chosen = self._clients(world.clients, world.seed)
             paths = _way(chosen, self._span(round), here, stayed, start, position, self.max_gap)
         else:
             paths = Paths.straight(start, position, here)
@@ -176,21 +202,21 @@ class Replay(Part):
         told = stream(world.seed, "reports", round).random(world.clients) < self.report_share
         if self.reported == "all":
             return told
-        chosen = self._clients(world.clients)
+        chosen = self._clients(world.clients, world.seed)
         return np.asarray(told | _has_fix(chosen, *self._span(round))[0])
 
-    def _clients(self, clients: int) -> Selection:
-        """The selection's most active devices. Raises InputError where there are fewer."""
+    def _clients(self, clients: int, seed: int) -> Selection:
+        """The devices that are clients. Raises InputError where there are fewer."""
         chosen = self.selection()
         if clients > chosen.devices:
             raise InputError(
                 f"clients = {clients}: {self.file} has {chosen.devices} device(s) in the selected window and box, "
                 f"allowed is 1 to {chosen.devices}"
             )
-        return _active(chosen, clients)
+        return _picked(chosen, *self._rule(seed), clients, self._named)
 
     def _check(self, world: World, round: int) -> None:
-        self._clients(world.clients)
+        self._clients(world.clients, world.seed)
         most = self.rounds()
         if round > most:
             raise InputError(
@@ -224,8 +250,26 @@ def _selected(
 
 
 @functools.lru_cache(maxsize=4)
-def _active(chosen: Selection, clients: int) -> Selection:
-    return chosen if clients == chosen.devices else chosen.most_active(clients)
+def _picked(
+    chosen: Selection,
+    rule: str,
+    seed: int,
+    clients: int | None = None,
+    named: tuple[str, ...] | None = None,
+) -> Selection:
+    """The first `clients` devices (None: all) in the order of `Replay.devices`, or those that are named."""
+    if named is not None:
+        place = {name: k for k, name in enumerate(chosen.names)}
+        return chosen.only(np.array([place[name] for name in named[:clients]], dtype=np.int64))
+    if rule == "drawn":
+        order = stream(seed, "devices of a trace").permutation(chosen.devices)
+    elif rule == "arrival":
+        order = np.argsort(chosen.time[chosen.first[:-1]], kind="stable")
+    elif clients in (None, chosen.devices):
+        return chosen
+    else:
+        order = np.arange(chosen.devices)
+    return chosen.only(order[:clients])
 
 
 @functools.lru_cache(maxsize=2)

@@ -35,16 +35,13 @@ class Selection:
         """Corners of all fixes, as `Trace.bounds`."""
         return bounds_of(self.point)
 
-    def most_active(self, devices: int) -> Selection:
-        """The first `devices` of them, which have the most fixes."""
-        end = self.first[devices]
-        return replace(
-            self,
-            names=self.names[:devices],
-            first=self.first[: devices + 1],
-            time=self.time[:end],
-            point=self.point[:end],
-        )
+    def only(self, chosen: np.ndarray) -> Selection:
+        """These devices (int64, places in `names`), in this order."""
+        counts = np.diff(self.first)[chosen]
+        first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        rows = np.arange(first[-1]) + np.repeat(self.first[:-1][chosen] - first[:-1], counts)
+        names = tuple(self.names[k] for k in chosen.tolist())
+        return replace(self, names=names, first=first, time=self.time[rows], point=self.point[rows])
 
     def seek(self, moment: float) -> np.ndarray:
         """For each device, its first fix at `moment` (seconds since start) or later, int64 [devices].

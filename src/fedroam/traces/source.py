@@ -61,12 +61,14 @@ class Source:
 
     def where(self, row: int) -> str:
         """How a row (from 0) is named in messages."""
+        file = self.path
+        if self.part is not None:
+            file = self.files[self.part[row]]
         if self.line is not None:
-            file = self.path if self.part is None else self.files[self.part[row]]
             return f"{file}, line {self.line[row]}"
-        if self.path.suffix == ".parquet":
-            return f"{self.path}, row {row + 1}"
-        return f"{self.path}, line {row + 2}"
+        if self.part is not None:
+            row -= int(np.searchsorted(self.part, self.part[row]))
+        return f"{file}, row {row + 1}" if file.suffix == ".parquet" else f"{file}, line {row + 2}"
 
     def sha256(self) -> str:
         """SHA-256 of the file; of several files, that of the list of their SHA-256, a line each."""
@@ -79,17 +81,20 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_source(path: str | Path, columns: Mapping[str, str], separator: str = ",") -> Source:
+def read_source(
+    path: str | Path, columns: Mapping[str, str], separator: str = ",", *, nameless: bool = False
+) -> Source:
     """Read a CSV file (with a header line, gzip or not) or a Parquet file (*.parquet).
 
-    columns: what the file calls device, time, lat, lon, x, y or venue, where it is not one of `ALIASES`. Raises
-    InputError with file and row for a missing column, a hole, a text among numbers, and an empty file.
+    columns: what the file calls device, time, lat, lon, x, y or venue, where it is not one of `ALIASES`. nameless: the
+    column of devices may be missing. Raises InputError with file and row for a missing column, a hole, a text among
+    numbers, and an empty file.
     """
     file = existing(path)
     for name in columns:
         if name not in ALIASES:
             raise unknown("column of a trace", name, ALIASES)
-    names = _named(file, header_of(file, separator), columns)
+    names = _named(file, header_of(file, separator), columns, nameless)
     return read_columns(file, names, ("lat", "lon", "x", "y"), separator)
 
 
@@ -161,7 +166,7 @@ def devices_of(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
     return rank[codes], [names[k] for k in order]
 
 
-def _named(file: Path, header: list[str], columns: Mapping[str, str]) -> dict[str, str]:
+def _named(file: Path, header: list[str], columns: Mapping[str, str], nameless: bool) -> dict[str, str]:
     """What the file calls each column of a trace that it has, with places of one kind."""
     names = matched(file, header, ALIASES, columns)
     metric = "x" in names and "y" in names
@@ -174,7 +179,7 @@ def _named(file: Path, header: list[str], columns: Mapping[str, str]) -> dict[st
     for name in ("lat", "lon") if metric else ("x", "y"):
         names.pop(name, None)
     for want in ("device", "time", *(("x", "y") if metric else ("lat", "lon"))):
-        if want not in names:
+        if want not in names and not (nameless and want == "device"):
             places = "lat and lon, or x and y" if want in ("lat", "lon") else f"{want!r}"
             raise InputError(
                 f"{file}, line 1: no column for {places}, found {', '.join(header)}; say which one is, e.g. "

@@ -25,10 +25,9 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
 from fedroam.mixing import Facts, Surroundings
-from fedroam.mobility import World
 from fedroam.parts import Parts, mixing_of
 from fedroam.recording import Run
-from fedroam.scene import deal, movement
+from fedroam.scene import deal, movement, world_of
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,15 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     _require_decentralized(federation.kind)
     dataset, split = deal(experiment)
     parts = Parts.of(experiment)
-    counts = split.class_counts(dataset.y_train, dataset.classes)
     total = experiment.rounds if rounds is None else rounds
-    world = World(experiment.seed, experiment.clients, counts, parts.contacts.reach(), total)
+    world = world_of(experiment, dataset, split, total)
     graphs, weights = [], []
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for before, after in itertools.pairwise(movement(experiment, world)):
         paths = before if mix_first else after
         graph = parts.contacts.meet(paths)
         graphs.append(graph)
-        around = Surroundings(paths, graph, world.reach, counts)
+        around = Surroundings(paths, graph, world.reach, world.class_counts)
         weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))
     return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
 

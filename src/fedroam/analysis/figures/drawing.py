@@ -37,7 +37,7 @@ _NO_FACTS = {"Date": None, "Creator": None, "Format": None, "Type": None}
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GOLDEN = 0.6180339887  # multiples of it, modulo 1, spread dots evenly and without a draw
 
-_STYLE: Any = {
+STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "font.size": 10,
     "text.parse_math": False,  # names are the user's: a dollar sign is a dollar sign
@@ -66,7 +66,7 @@ _STYLE: Any = {
 
 def style() -> AbstractContextManager[None]:
     """The look of every figure, for the time in which it is drawn or saved."""
-    return matplotlib.rc_context(_STYLE)
+    return matplotlib.rc_context(STYLE)
 
 
 def empty_figure(size: tuple[float, float]) -> Figure:

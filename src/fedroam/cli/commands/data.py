@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,11 +12,12 @@ from rich.table import Table
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, note, out, say, writing
+from fedroam.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fedroam.planning import Plan, PlannedRun
+    from fedroam.planning import SweepPlan, SweepRun
 
 app = typer.Typer(cls=options.Commands, help="Data sets: who holds what, and downloads.")
 
@@ -40,11 +42,12 @@ def info(
 ) -> None:
     """Tell who holds what: a table of the clients' samples, and a chart of classes by clients.
 
-    Writes who-holds-what as .png, .svg and .csv. Of several seeds, the first is shown.
+    Writes who-holds-what as .png, .svg and .csv, of a sweep or of variants for each way in which samples are dealt out.
+    Of several seeds, the first is shown.
     """
-    from fedroam.planning import plan as make_plan
+    from fedroam.planning import sweep_plan, title
 
-    plan = make_plan(source, assignments=assignments or (), use=use or ())
+    plan = sweep_plan(source, assignments=assignments or (), use=use or ())
     for line in plan.notes:
         note(line)
 
@@ -52,24 +55,29 @@ def info(
     from fedroam.analysis.figures.holdings import holdings_figure
     from fedroam.data.label_skew import client_table, describe_split
     from fedroam.recording import write_csv
-    from fedroam.scene import deal
+    from fedroam.scene import deal, match_devices
 
+    for row in plan.refused:
+        note(f"refused: {title(row.keys)}: {row.reason}")
     for variant, planned in _different(plan).items():
-        dataset, split = deal(planned.experiment)
-        name = f"who-holds-what{variant and '-' + variant}"
+        try:
+            dataset, split = deal(planned.experiment)
+        except InputError as error:
+            raise InputError(f"{variant}: {error}" if variant else str(error)) from None
+        name = f"who-holds-what{variant and '-' + _in_a_name(variant)}"
         if variant:
-            say(f"variant {variant}:")
-        for line in describe_split(dataset, split):
+            say(f"{'variant ' if planned.keys.get('variant') == variant else ''}{variant}:")
+        for line in (*describe_split(dataset, split), *match_devices(planned.experiment, dataset).notes):
             say(line)
         table = client_table(dataset, split)
         _print(table)
-        title = f"{plan.name}{variant and '/' + variant}, seed {planned.experiment.seed}"
+        heading = f"{plan.name}{variant and '/' + variant}, seed {planned.experiment.seed}"
         counts = split.class_counts(dataset.y_train, dataset.classes)
         home = Path(folder)
         with writing(home):
             home.mkdir(parents=True, exist_ok=True)
             write_csv(home / f"{name}.csv", table)
-            paths = save(holdings_figure(counts, dataset.class_names, title), home, name)
+            paths = save(holdings_figure(counts, dataset.class_names, heading), home, name)
         say(f"chart: {', '.join(str(path) for path in paths)}")
         say(f"table: {home / name}.csv")
 
@@ -93,19 +101,34 @@ def fetch(
     say(f"data: {download(name, root, progress=sys.stderr.isatty())}")
 
 
-def _different(plan: Plan) -> dict[str, PlannedRun]:
-    """The first run of each variant, but only one where all variants deal out the same samples."""
-    first: dict[str, PlannedRun] = {}
-    for planned in plan.runs:
-        first.setdefault(planned.variant, planned)
+def _different(plan: SweepPlan) -> dict[str, SweepRun]:
+    """The first run of each way in which samples are dealt out, named by what is varied of it; '' for the only one.
 
-    def dealing(planned: PlannedRun) -> tuple[object, ...]:
-        e = planned.experiment
-        return e.data, e.partition, e.clients, e.seed, e.validation_share, e.test_share
+    Where samples are dealt out in more than one way, every variant is shown.
+    """
+    from fedroam.components import Part
+    from fedroam.planning import title
 
-    if len({dealing(planned) for planned in first.values()}) == 1:
+    def dealing(run: SweepRun) -> str:
+        e = run.experiment
+        # Where clients are matched by name, movement and availability decide who holds what, too.
+        named = [e.mobility, e.activity, e.match] if hasattr(e.partition, "device_names") else []
+        own = (e.data, e.partition, e.clients, e.validation_share, e.test_share, *named)
+        return repr([part.settings() if isinstance(part, Part) else part for part in own])
+
+    first: dict[tuple[str, str], SweepRun] = {}
+    for run in plan.runs:
+        first.setdefault((str(run.keys.get("variant", "")), dealing(run)), run)
+    if len({how for _, how in first}) == 1:
         return {"": next(iter(first.values()))}
-    return first
+    shown = first.values()
+    telling = [name for name in plan.varied if len({repr(run.keys.get(name)) for run in shown}) > 1]
+    return {title({name: run.keys[name] for name in telling if name in run.keys}): run for run in shown}
+
+
+def _in_a_name(text: str) -> str:
+    """A text as a part of a file's name."""
+    return re.sub(r"[^A-Za-z0-9._=-]+", "-", text)[:80]
 
 
 def _print(table: pd.DataFrame) -> None:

@@ -73,7 +73,7 @@ def compare(
     from fedroam.analysis import compare_runs, print_comparison
     from fedroam.recording import write_named_csv
 
-    comparison = compare_runs(_open(folders), last=5 if last is None else last, threshold=threshold)
+    comparison = compare_runs(open_all(folders), last=5 if last is None else last, threshold=threshold)
     if csv is not None:
         with writing(csv):
             write_named_csv(Path(csv), comparison.table)
@@ -98,7 +98,7 @@ def report(
     """Write a report on runs: one self-contained HTML file, with its figures beside it."""
     from fedroam.analysis import write_report
 
-    runs = _open(folders)
+    runs = open_all(folders)
     for run in runs:
         _read(run)  # a damaged table is found before half of a report is written
     home = Path(folder) if folder is not None else Path(folders[0] if len(folders) == 1 else "report")
@@ -107,7 +107,7 @@ def report(
         say(f"report: {write_report(runs, home, swept=points)}")
 
 
-def _open(folders: list[str]) -> list[Run]:
+def open_all(folders: list[str]) -> list[Run]:
     """The runs in all folders, each once."""
     from fedroam.recording import open_runs
 

@@ -101,9 +101,10 @@ def sweep(
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
     from fedroam.planning import sweep_plan
-    from fedroam.sweep import run_sweep
+    from fedroam.sweep import one_scale, run_sweep
 
-    plan = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
+    found = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
+    plan = one_scale(found)
     for line in plan.notes:
         note(line)
     for row in plan.refused:

@@ -24,7 +24,8 @@ def import_file(
         list[str],
         typer.Argument(
             metavar="SOURCE...",
-            help="Check-ins, fixes or simulated movement: one file, or several of GPX; gzip or not.",
+            help="Check-ins, fixes or simulated movement: one file, or several of GPX, CSV or Parquet, or a folder of "
+            "them; gzip or not.",
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The trace to write: .parquet.")],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fedroam.errors import InputError, unknown
 from fedroam.traces.formats.bonnmotion import read_bonnmotion
+from fedroam.traces.formats.folder import files_of, read_tables
 from fedroam.traces.formats.gpx import DEVICES, read_gpx
 from fedroam.traces.formats.ns2 import read_ns2
 from fedroam.traces.formats.one import read_one
@@ -14,7 +16,7 @@ from fedroam.traces.formats.reading import Wishes
 from fedroam.traces.formats.recognise import recognise
 from fedroam.traces.formats.sumo import read_sumo
 from fedroam.traces.formats.waypoints import check_until
-from fedroam.traces.source import Source, existing, read_source
+from fedroam.traces.source import Source, read_source
 
 # Each format's name in words, and the wishes that have a meaning for it.
 FORMATS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -27,6 +29,7 @@ FORMATS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "gpx": ("GPX", ("devices",)),
 }
 AUTO = "auto"
+SEVERAL = ("gpx", "csv", "parquet")  # formats that are read from several files
 PLACES = ("degrees", "metres")
 _READERS = {"sumo": read_sumo, "ns2": read_ns2, "bonnmotion": read_bonnmotion, "one": read_one}
 
@@ -38,7 +41,8 @@ def read_any(
 ) -> Source:
     """Read a source of any format (`FORMATS`, or "auto": see `recognise`).
 
-    Raises InputError for several files that are not all GPX, and for a wish that has no meaning for the format.
+    A folder stands for the files in it (see `files_of`). Raises InputError for several files that are not all GPX, CSV
+    or Parquet, and for a wish that has no meaning for the format.
     """
     if format not in (AUTO, *FORMATS):
         raise unknown("format of a trace", format, (AUTO, *FORMATS))
@@ -48,14 +52,19 @@ def read_any(
     check_until(wishes.until)
     if not paths:
         raise InputError("no source: wanted is a file")
-    files = [existing(path) for path in paths]
+    files, notes = files_of(paths, None if format == AUTO else format, separator)
     taken = [recognise(file, separator) if format == AUTO else format for file in files]
-    for file, one in zip(files, taken, strict=True):
-        if len(files) > 1 and one != "gpx":
-            raise InputError(
-                f"{file}: one of {len(files)} files, but {FORMATS[one][0]}; only GPX is read from several"
-            )
     kind = taken[0]
+    for file, one in zip(files, taken, strict=True):
+        if len(files) > 1 and one not in SEVERAL:
+            raise InputError(
+                f"{file}: one of {len(files)} files, but {FORMATS[one][0]}; only GPX, CSV and Parquet are read from "
+                "several"
+            )
+        if one != kind:
+            raise InputError(
+                f"{file}: {FORMATS[one][0]}, but {files[0].name} is {FORMATS[kind][0]}; wanted are files of one format"
+            )
     if (files[0].suffix == ".parquet") != (kind == "parquet"):
         raise InputError(
             f"{files[0]}: read as {FORMATS[kind][0]}, but Parquet files, and no others, end in .parquet"
@@ -73,7 +82,11 @@ def read_any(
             option = "--column" if name == "columns" else "--" + name.replace("_", "-")
             raise InputError(f"{files[0]}: {option} has no meaning for {FORMATS[kind][0]}")
     if kind == "gpx":
-        return read_gpx(files, wishes)
-    if kind in _READERS:
-        return _READERS[kind](files[0], wishes)
-    return read_source(files[0], columns, separator)
+        found = read_gpx(files, wishes)
+    elif kind in _READERS:
+        found = _READERS[kind](files[0], wishes)
+    elif len(files) > 1:
+        found = read_tables(files, kind, columns, separator)
+    else:
+        found = read_source(files[0], columns, separator)
+    return replace(found, notes=(*found.notes, *notes), format=found.format or (kind if notes else None))

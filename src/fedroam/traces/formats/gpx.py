@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedroam.errors import InputError
+from fedroam.traces.formats.folder import stems
 from fedroam.traces.formats.markup import walk
 from fedroam.traces.formats.reading import Wishes, number
 from fedroam.traces.source import Source
@@ -69,20 +70,14 @@ def read_gpx(paths: Sequence[Path], wishes: Wishes) -> Source:
 
 def _names(paths: Sequence[Path], tracks: Sequence[tuple[int, str]], by: str) -> list[str]:
     """The device of each track."""
-    stems = [re.sub(r"(\.gpx)?(\.gz)?$", "", path.name, flags=re.IGNORECASE) for path in paths]
-    again = [stem for stem, count in Counter(stems).items() if count > 1]
-    if again:
-        raise InputError(
-            f"{' and '.join(str(p) for p, s in zip(paths, stems, strict=True) if s == again[0])}: "
-            f"two files of the name {again[0]!r}, wanted are different ones, since they name devices"
-        )
+    named = stems(paths, r"\.gpx")
     if by == "file":
-        return [stems[file] for file, _ in tracks]
+        return [named[file] for file, _ in tracks]
     names, before = [], Counter[int]()
     for file, name in tracks:
         before[file] += 1
         called = name or f"track {before[file]}"
-        names.append(called if len(paths) == 1 else f"{stems[file]}: {called}")
+        names.append(called if len(paths) == 1 else f"{named[file]}: {called}")
     return names
 
 

@@ -1,0 +1,122 @@
+"""`fedroam figure`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.console import note, say, writing
+from fedroam.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from fedroam.analysis.figures.plotting import Band
+    from fedroam.analysis.figures.publishing import Look, Publisher
+
+
+def figure(
+    folders: options.Runs,
+    what: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN", help="What is drawn: a column of rounds.parquet, such as loss or energy."
+        ),
+    ] = "accuracy",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY",
+            help="A line for each value of this setting; runs that differ otherwise are averaged within each seed (may "
+            "be repeated; 'variant' for named variants). (default: a line for each variant)",
+        ),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN|KEY",
+            help="What it is drawn over: round, another column such as energy, or a setting that varies, then with the "
+            "values at the end of runs.",
+        ),
+    ] = "round",
+    band: Annotated[
+        str,
+        typer.Option(
+            metavar="error|interval|none",
+            help="Bands and bars: standard error of the mean over seeds, its 95 % confidence interval, or none.",
+        ),
+    ] = "error",
+    width: Annotated[
+        str | None,
+        typer.Option(
+            metavar="column|text|MM",
+            help="Width: of a column, of the text, or in mm. (default: column on paper)",
+        ),
+    ] = None,
+    height: Annotated[
+        float | None, typer.Option(metavar="MM", help="Height in mm. (default: it follows the width)")
+    ] = None,
+    publisher: Annotated[
+        str,
+        typer.Option(
+            metavar="ieee|acm", help="Whose columns: IEEE 88.9 and 181.9 mm, ACM 84.3 and 177.1 mm."
+        ),
+    ] = "ieee",
+    style: Annotated[
+        str, typer.Option(metavar="paper|screen", help="For print (8 pt, serif, black) or for the screen.")
+    ] = "paper",
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="pdf|svg|png", help="Format of the file. (default: by --out, else pdf)"),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            callback=options.named, metavar="FILE", help="The file to write. (default: COLUMN.FORMAT)"
+        ),
+    ] = None,
+    debug: options.Debug = False,
+) -> None:
+    """Draw one figure of runs, fit for a paper: mean over seeds, with bands that are named.
+
+    Fonts are embedded as TrueType (Type 42). Lines differ in dashes and markers, not in colour alone.
+    """
+    from fedroam.analysis.figures.plotting import averaged_over, plot
+    from fedroam.analysis.figures.publishing import FORMATS, save_figure
+    from fedroam.analysis.variants import variants
+    from fedroam.cli.commands.results import open_all
+
+    if format is not None and format not in FORMATS:
+        raise unknown("value of --format", format, FORMATS)
+    ending = Path(out).suffix.removeprefix(".") if out is not None else format or "pdf"
+    if format is not None and ending != format:
+        raise InputError(f"--out {out}: ends in {ending!r}, --format is {format}; allowed is one of the two")
+    target = Path(out) if out is not None else Path(f"{what}.{ending}")
+    if ending not in FORMATS:
+        raise InputError(f"--out {out}: allowed are names that end in .{', .'.join(FORMATS)}")
+    runs = open_all(folders)
+    look = cast("Look", style)
+    axes = plot(
+        runs,
+        what,
+        by=by or (),
+        against=against,
+        band=cast("Band", band),
+        style=look,
+        width=width,
+        height=height,
+        publisher=cast("Publisher", publisher),
+    )
+    with writing(target):
+        save_figure(axes, target, look)
+    for variant in variants(runs):
+        for line in variant.notes:
+            note(line)
+    pooled = averaged_over(runs, by or (), against)
+    if pooled:
+        note(f"averaged within each seed over {', '.join(pooled)}")
+    drawn = axes.get_figure(root=True)
+    assert drawn is not None
+    across, up = (25.4 * inches for inches in drawn.get_size_inches())
+    say(f"figure: {target} ({across:.1f} mm x {up:.1f} mm)")
