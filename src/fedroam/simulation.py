@@ -53,7 +53,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     done = parts.federation.exchange(handed, after)
     # account
     traffic = Traffic.joined([given.traffic, done.traffic])
-    account = scene.tariff.charge(state.account, given.jobs, traffic, done.aggregated, done.discarded)
+    learnt = [*given.jobs, *given.trained]
+    account = scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded)
     sent = state.bytes_sent + traffic.total
     mobility = checked(mobility, scene.world)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account)

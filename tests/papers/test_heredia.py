@@ -165,7 +165,8 @@ def test_tables_1_to_4_are_whole_at_scale_quick() -> None:
         assert STUDY.can(STUDY.item(f"table-{k}"), "quick")
     assert not STUDY.can(STUDY.item("table-8"), "quick")
     assert len(STUDY.needs("quick", [STUDY.item(f"table-{k}") for k in (1, 2, 3, 4)])) == 34
-    assert all(STUDY.can(claim, "quick") for claim in STUDY.claims)
+    left_out = [claim.name for claim in STUDY.claims if not STUDY.can(claim, "quick")]
+    assert left_out == ["iid-weights-change-nothing"]  # of table 8
 
 
 @pytest.mark.parametrize(

@@ -355,7 +355,9 @@ def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
     small["mobility"] |= {"report_share": 1.0, "box": 1e6}
     names = [f"mnist,iid,k2=2,{method}" for method in ("hierfavg", "macfl", "mohawk")]
     variants = {name: {"federation": {"kind": name.rpartition(",")[2], "k2": 2}, **small} for name in names}
-    study = replace(STUDY, variants=variants, scales={"tiny": Scale(1)}, tables=(), figures=(), claims=())
+    study = replace(
+        STUDY, variants=variants, scales={"tiny": Scale(1)}, tables=(), figures=(), claims=(), primary=()
+    )
     runs = {name: run(study.experiment(name, "tiny"), out=tmp_path / name) for name in names}
     hierfavg, _, mohawk = runs.values()
     for other in names[:2]:

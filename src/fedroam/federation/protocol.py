@@ -163,12 +163,16 @@ class InitialState:
 
 @dataclass(frozen=True)
 class Distributed:
-    """What is handed out before training: the local work to be done, the traffic, models and state by then."""
+    """What is handed out before training: the local work to be done, the traffic, models and state by then.
+
+    trained: local work that clients have done for it already; it is charged like the other.
+    """
 
     jobs: Sequence[Job]
     traffic: Traffic
     models: Models
     state: dict[str, np.ndarray]
+    trained: Sequence[Job] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import torch
 from torch.nn import functional
 
 from fedroam.learning.training import SGD
+from fedroam.runner import run
 from support.servers import Row, Server, close, cross_entropy, descend
+from support.tiny import tiny
 
 F = 3  # features of `linear`
 
@@ -145,3 +148,21 @@ def test_large_batches_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast = (Server(part, engine=engine).play() for engine in ("reference", "cpu"))
     close(slow.server, fast.server)
     close(slow.models.buffers, fast.models.buffers)
+
+
+def test_the_start_pass_is_charged(tmp_path: Path) -> None:
+    """A round of training of every client more, paid for in round 1; untrained, it costs no training."""
+    spent = {}
+    for start_pass in ("trained", "untrained"):
+        experiment = tiny(
+            rounds=2,
+            evaluate_every=1,
+            model={"kind": "mlp", "hidden": [4]},
+            radio={"kind": "lte_wifi", "training_energy": 0.5},
+            federation={"kind": "fedavgdbe", "start_pass": start_pass},
+        )
+        spent[start_pass] = run(experiment, tmp_path / start_pass).rounds["energy_training"].to_numpy()
+    once = spent["untrained"][1]
+    assert once > 0
+    assert spent["untrained"].tolist() == [0, once, 2 * once]
+    assert spent["trained"].tolist() == [0, 2 * once, 3 * once]

@@ -142,7 +142,9 @@ class FedAvgDBE(Part, ServerLoop):
         first = replace(round, models=_copy(round.models), clients=everybody)
         ServerLoop.broadcast(self, first)
         if self.start_pass == "trained":
-            first.learner.train(first.models, [ServerLoop.job(self, first, int(i)) for i in everybody])
+            jobs = [ServerLoop.job(self, first, int(i)) for i in everybody]
+            first.learner.train(first.models, jobs)
+            round.trained += jobs
         rows = [int(i) for i in everybody]
         found = first.learner.features(first.models, rows, first.samples)
         means = np.stack([some.cpu().numpy().mean(0, dtype=np.float64) for some in found])

@@ -41,8 +41,8 @@ class ServerRound:
     method's, a mapping of its own to which new arrays may be assigned (arrays already in it must not be written into).
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
-    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other
-    than the active clients' download and upload.
+    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active clients'
+    download and upload. trained: local work that `broadcast` has had done.
     """
 
     models: Models
@@ -55,6 +55,7 @@ class ServerRound:
     facts: dict[str, float] = field(default_factory=dict)
     memo: dict[str, Any] = field(default_factory=dict)
     more: list[Traffic] = field(default_factory=list)
+    trained: list[Job] = field(default_factory=list)
 
     @classmethod
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
@@ -179,7 +180,7 @@ class ServerLoop:
         self.broadcast(own)
         jobs = self.jobs(own)
         traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
-        return Distributed(jobs, traffic, own.models, own.state)
+        return Distributed(jobs, traffic, own.models, own.state, own.trained)
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """The upload and what the server makes of it."""
