@@ -21,6 +21,7 @@ from fedroam.cli.commands import (
     catalogue,
     connectivity,
     data,
+    live,
     reproduce,
     results,
     run,
@@ -75,6 +76,8 @@ app.command("list")(catalogue.list_parts)
 app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
+app.command("watch")(live.watch)
+app.command("serve")(live.serve)
 app.command("verify")(verify.verify)
 app.command("connectivity")(connectivity.connectivity)
 app.command("reproduce")(reproduce.reproduce)
