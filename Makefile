@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-narrow attack lint types check docs bench clean
+.PHONY: demo test test-narrow attack lint types check docs site bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
@@ -41,6 +41,10 @@ check: lint types test
 
 docs: $(VENV)/.dev  ## rewrite the pages that are generated from the code
 	$(BIN)/python docs/generate.py
+
+site: $(VENV)/.dev  ## the documentation as web pages, in site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site: site/index.html"
 
 bench: $(VENV)/.run  ## speed of training and mixing, as ratios against a plain loop
 	$(BIN)/fedroam bench

@@ -58,3 +58,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fedroam' has no attribute {name!r}")
     return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those not loaded yet among them."""
+    return sorted({*globals(), *__all__})

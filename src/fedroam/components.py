@@ -110,13 +110,16 @@ class Part(BaseModel):
         return {}
 
 
-def field(default: Any, about: str, *, unit: str = "", identity: bool = True, **limits: Any) -> Any:
+def field(
+    default: Any, about: str, *, unit: str = "", identity: bool = True, later: bool = False, **limits: Any
+) -> Any:
     """A hyperparameter: default value, what it means, its unit, and limits (`gt`, `ge`, `lt`, `le`).
 
     `identity=False` marks a field that cannot change results (a number of threads): it is left out of the
-    digest that identifies a run. Without default: `field(..., "about")`.
+    digest that identifies a run. `later=True` marks one that was added to a part whose digests are known: at its
+    default, which must be what was done before, it is left out, too. Without default: `field(..., "about")`.
     """
-    extra: JsonDict = {"unit": unit, "identity": identity}
+    extra: JsonDict = {"unit": unit, "identity": identity, "later": later}
     return Field(default, description=about, json_schema_extra=extra, **limits)
 
 
@@ -132,8 +135,15 @@ def unit_of(info: FieldInfo) -> str:
 
 
 def changes_results(info: FieldInfo) -> bool:
-    """Whether a field can change results, so that it is part of the identity of a run."""
+    """Whether a field can change results."""
     return bool(_declared(info).get("identity", True))
+
+
+def identifies(info: FieldInfo, value: Any) -> bool:
+    """Whether a value of a field is part of the identity of a run: it can change results, and is not the default of a
+    field that was added later.
+    """
+    return changes_results(info) and not (_declared(info).get("later") and value == info.default)
 
 
 P = TypeVar("P", bound=type[Part])
@@ -298,7 +308,7 @@ def _shown(value: Any) -> str:
 def identity_settings(part: Part) -> dict[str, Any]:
     """The settings that can change results: what the digest of a run is made of."""
     fields = type(part).model_fields
-    return {k: v for k, v in part.settings().items() if k not in fields or changes_results(fields[k])}
+    return {k: v for k, v in part.settings().items() if k not in fields or identifies(fields[k], v)}
 
 
 def jsonable(value: Any) -> Any:

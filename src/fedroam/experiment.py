@@ -19,9 +19,9 @@ from fedroam.components import (
     FAMILIES,
     Part,
     build,
-    changes_results,
     explain,
     field,
+    identifies,
     identity_settings,
     jsonable,
     plain,
@@ -45,6 +45,20 @@ class Experiment(BaseModel):
     evaluate_every: int = field(10, "rounds between evaluations (the first and last are evaluated)", ge=1)
     evaluate_on: Literal["shared", "own"] = field(
         "shared", "test samples: the data's shared test set, or each client's own held-out share"
+    )
+    evaluate_share: float = field(
+        1.0,
+        "share of the test samples (classes in proportion, the same for every seed) that evaluations but the last are "
+        "on",
+        gt=0,
+        le=1,
+        later=True,
+    )
+    evaluate_whole: int = field(
+        10,
+        "how many of the last evaluations are on all test samples, whatever evaluate_share",
+        ge=1,
+        later=True,
     )
     validation_share: float = field(0.0, "share of each client's samples held out for validation", ge=0, lt=1)
     test_share: float = field(0.0, "share of each client's samples held out for its own test", ge=0, lt=1)
@@ -113,6 +127,14 @@ class Experiment(BaseModel):
         return self
 
     @property
+    def whole_from(self) -> int:
+        """The round from which on evaluations are on all test samples."""
+        if self.evaluate_share == 1:
+            return 0
+        first = -(-self.rounds // self.evaluate_every) - self.evaluate_whole + 1
+        return min(max(first * self.evaluate_every, 0), self.rounds)
+
+    @property
     def parts(self) -> dict[str, Part]:
         """The parts by family."""
         return {name: value for name, value in self if isinstance(value, Part)}
@@ -131,7 +153,7 @@ class Experiment(BaseModel):
         identity = {
             name: identity_settings(value) if isinstance(value, Part) else value
             for name, value in self
-            if changes_results(type(self).model_fields[name])
+            if identifies(type(self).model_fields[name], value)
         }
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,12 +59,13 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     federation = scene.parts.federation
     models = federation.evaluation_models(state.models, state.federation, scene.context)
     headline, *others = models.items()
-    scores = _scores(scene, headline[1])
+    tested = scene.test_parts(state.round)
+    scores = _scores(scene, headline[1], tested)
     pooled = scores.pooled
     meeting, degree, accuracy = result.meeting, degrees(result.meeting.graph), scores.accuracy
     # Clients without test samples have loss NaN by right. Any other NaN stays in the mean: it is divergence.
     asked = scores.loss[scores.samples > 0]
-    mean_accuracy, mean_loss = _mean_model(scene, headline[1])
+    mean_accuracy, mean_loss = _mean_model(scene, headline[1], tested)
     losses, present = result.losses, meeting.paths.present
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN where nobody has test samples
@@ -103,7 +104,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             **state.account.arrays(),
         }
         for name, other in others:
-            clients[f"accuracy_{name}"] = own = _scores(scene, other).accuracy
+            clients[f"accuracy_{name}"] = own = _scores(scene, other, tested).accuracy
             facts[f"accuracy_{name}"] = np.nanmean(own)
     columns = federation.columns if isinstance(federation, AddsColumns) else ()
     facts |= {name: result.facts.get(name, np.nan) for name in columns}
@@ -115,11 +116,13 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
 
 
-def _scores(scene: Scene, models: EvaluationModels) -> Scores:
-    """Each client's scores, by its evaluation model; a client without one has no samples."""
+def _scores(scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray] | None) -> Scores:
+    """Each client's scores, by its evaluation model; a client without one has no samples.
+
+    tested: as `Scene.test_parts` gives it.
+    """
     clients = np.flatnonzero(models.row >= 0)
-    parts = scene.test_parts()
-    own = None if parts is None else [parts[i] for i in clients]
+    own = None if tested is None else [tested[int(i) if len(tested) > 1 else 0] for i in clients]
     found = scene.learner.evaluate(
         models.models, [int(row) for row in models.row[clients]], scene.test_x, scene.test_y, own
     )
@@ -128,11 +131,12 @@ def _scores(scene: Scene, models: EvaluationModels) -> Scores:
     return found.only(clients, len(models.row))
 
 
-def _mean_model(scene: Scene, models: EvaluationModels) -> tuple[float, float]:
+def _mean_model(
+    scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray] | None
+) -> tuple[float, float]:
     """Accuracy and loss of the model that stands for all, on everybody's test samples."""
     if models.mean is None:
         return math.nan, math.nan
-    parts = scene.test_parts()
-    everything = None if parts is None else [np.concatenate(parts)]
+    everything = None if tested is None else [np.concatenate(tested)]
     found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, everything)
     return float(found.accuracy[0]), float(found.loss[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from fedroam.recording import (
 from fedroam.scene import Scene, describe, partition_table, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
+from fedroam.tracking import End, TrackedRun, Tracker
+from fedroam.tracking import begin as begin_tracking
 
 Observer = Callable[[int, int, Measurement | None], None]
 
@@ -65,6 +68,7 @@ def run(
     on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
     checkpoint_pause: float = 0.0,
+    trackers: Sequence[Tracker] = (),
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
@@ -72,8 +76,9 @@ def run(
     "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
     after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
-    checkpoints, however short the rounds. Raises InputError for wrong input, FedroamError where the run fails,
-    Interrupted when Ctrl-C stopped it (a checkpoint is written first).
+    checkpoints, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
+    on the way is left out with a warning, one that cannot begin stops the run. Raises InputError for wrong input,
+    FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
     status = {
@@ -98,11 +103,15 @@ def run(
             scene = _prepared(experiment, held)
         if there is not None and scene is not None:
             unchanged_data(there, scene.dataset.fingerprint)
+        tracking = _Tracking()
+        held.callback(tracking.close)
+        if scene is not None:
+            tracking.begin(TrackedRun(experiment, folder, variant), trackers)
         recorder.open(experiment.toml(), existing)
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder)]
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             try:
@@ -180,6 +189,53 @@ class _Telling(RunEvents):
         self.observer(state.round, self.rounds, measurement)
 
 
+class _Tracking(RunEvents):
+    """Tells trackers of each evaluated round, and of the end. What they raise costs the tracker, not the run."""
+
+    def __init__(self) -> None:
+        self.left: list[Tracker] = []
+
+    def begin(self, run: TrackedRun, trackers: Sequence[Tracker]) -> None:
+        """Start trackers. Raises InputError where one cannot begin."""
+        for tracker in trackers:
+            begin_tracking(tracker, run)
+            self.left.append(tracker)
+
+    @override
+    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+        if measurement is not None and self.left:
+            row = measurement.round_row.drop(columns="round").iloc[0]
+            values = {str(name): float(value) for name, value in row.items() if not np.isnan(value)}
+            self._each(lambda tracker: tracker.log(state.round, values))
+
+    @override
+    def on_interrupt(self) -> None:
+        self._end("interrupted")
+
+    @override
+    def on_end(self) -> None:
+        self._end("done")
+
+    def close(self) -> None:
+        """Whoever was not told of an end is told that the run failed."""
+        self._end("failed")
+
+    def _end(self, state: End) -> None:
+        self._each(lambda tracker: tracker.end(state))
+        self.left = []
+
+    def _each(self, tell: Callable[[Tracker], None]) -> None:
+        for tracker in list(self.left):
+            try:
+                tell(tracker)
+            except Exception as error:
+                self.left.remove(tracker)
+                name = type(tracker).__name__
+                warnings.warn(
+                    f"{name} is told no more of this run: {type(error).__name__}: {error}", stacklevel=2
+                )
+
+
 def _rounds(scene: Scene, state: State, begun: bool) -> Iterator[tuple[State, RoundResult]]:
     """The rounds that are left, with what happened in each: round 0 among them where the run has not begun."""
     if not begun:
@@ -253,11 +309,13 @@ def run_plan(
     observer: Callable[[PlannedRun], Observer] | None = None,
     on_interrupt: Callable[[], None] | None = None,
     facts: Mapping[str, Any] | None = None,
+    trackers: Callable[[], Sequence[Tracker]] = tuple,
 ) -> list[Run]:
     """Run every run of a plan, one after the other, into folders below `out` (default `plan.folder`).
 
     Every folder and every variant's settings are checked before the first run begins. `observer(planned)` is
-    asked for the observer of each run when its turn comes (and never called for a run that is finished already).
+    asked for the observer of each run when its turn comes (and never called for a run that is finished already), and
+    `trackers()` for its trackers.
     Raises what `run` does; Interrupted, too, where Ctrl-C came in the last round of a run that others follow.
     """
     root = Path(out) if out is not None else plan.folder
@@ -283,6 +341,7 @@ def run_plan(
             observer=observer(planned) if observer else None,
             on_interrupt=note,
             facts=facts,
+            trackers=trackers(),
         )
         runs.append(done)
     return runs

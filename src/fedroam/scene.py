@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from torch import nn
 from fedroam.contacts import pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
+from fedroam.data.preparing import limit
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import (
@@ -67,9 +69,23 @@ class Scene:
             device=self.device,
         )
 
-    def test_parts(self) -> list[np.ndarray] | None:
-        """For each client, its own test samples (indices into the test tensors), or None for the shared set."""
-        return list(self.split.test) if self.experiment.evaluate_on == "own" else None
+    def test_parts(self, round: int) -> list[np.ndarray] | None:
+        """The test samples of a round's evaluation (indices into the test tensors): each client's own, or one set that
+        all share; None for the whole shared set. Before the last evaluations that is a share of them (`Experiment`).
+        """
+        own = list(self.split.test) if self.experiment.evaluate_on == "own" else None
+        if round >= self.experiment.whole_from:
+            return own
+        return [self._some(part) for part in own or [np.arange(len(self.test_y))]]
+
+    def _some(self, part: np.ndarray) -> np.ndarray:
+        """`evaluate_share` of some test samples, at least one of them."""
+        count = math.ceil(self.experiment.evaluate_share * len(part))
+        return (
+            part[limit(self.test_y[part].cpu().numpy(), count, "evaluate_share", "evaluation")]
+            if count
+            else part
+        )
 
     def graph(self, indptr: np.ndarray, indices: np.ndarray) -> sparse.csr_array:
         """A contact graph from its stored structure."""

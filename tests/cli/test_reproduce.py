@@ -128,6 +128,25 @@ def test_what_is_missing_is_run_and_only_that(call: Commands) -> None:
     assert "(n = 3)" in more.out
 
 
+def test_all_claims_need_only_their_own_runs(call: Commands) -> None:
+    told = call("reproduce", "mine.py", "--dry-run", "--workers", "1")
+    assert told.code == 0, told.err
+    assert "6 runs to be computed" in told.out
+    assert "of them for the claims: 4, " in told.out
+    assert "measured on 3 variants, as busy as this machine is now" in told.out
+    answer = call("reproduce", "mine.py", "claims", "--workers", "1", "--quiet")
+    assert answer.code == 0, answer.err
+    assert len(finished(call)) == 4  # frozen and two
+    assert "Moving helps." in answer.out
+    assert "Gain" not in answer.out
+    nothing = call("reproduce", "mine.py", "figures", "--workers", "1", "--quiet")
+    assert nothing.code == 0
+    assert len(finished(call)) == 4
+    unknown = call("reproduce", "mine.py", "claimes")
+    assert unknown.code == 2
+    assert "unknown item of mine 'claimes'" in unknown.err
+
+
 def test_a_verdict_is_made_of_runs_as_they_were_written(call: Commands) -> None:
     assert call("reproduce", "mine.py", "helps", "--workers", "1", "--quiet").code == 0
     altered = next((call.folder / "studies/mine/quick/sweep/runs").glob("*/clients.parquet"))

@@ -162,6 +162,18 @@ def test_identity_leaves_out_what_cannot_change_results() -> None:
     assert "threads" not in identity_settings(halve())
 
 
+def test_a_field_that_was_added_later_changes_no_digest_at_its_default() -> None:
+    class Newer(Halve):
+        """With a field that others of its kind did not have."""
+
+        how: str = field("as before", "how", later=True)
+
+    register("objective", "newer")(Newer)
+    assert set(identity_settings(Newer())) == set(identity_settings(halve()))
+    assert identity_settings(Newer(how="better"))["how"] == "better"
+    assert Newer().settings()["how"] == "as before"
+
+
 def test_plain_and_jsonable() -> None:
     assert plain([1, [2, [3]]]) == (1, (2, (3,)))
     assert jsonable({"a": (1, math.inf), "b": {"c": -math.inf}}) == {"a": [1, "inf"], "b": {"c": "-inf"}}

@@ -20,8 +20,8 @@ SOURCE = Path(fedroam.__file__).parent
 ORDER = (
     "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
     "mobility", "traces", "access_points", "contacts", "mixing", "learning", "federation", "cost", "recording", "parts",
-    "scene", "state", "measurement", "simulation", "runner", "bench", "analysis", "study", "papers", "sweep",
-    "live", "cli", "__main__",
+    "scene", "state", "measurement", "simulation", "tracking", "runner", "bench", "analysis", "study", "papers",
+    "sweep", "live", "cli", "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 IDS = [str(path.relative_to(SOURCE)) for path in MODULES]

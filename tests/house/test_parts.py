@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import fields
 from typing import get_type_hints
 
 import pytest
 from typing_extensions import get_protocol_members
 
+import fedroam
 from fedroam import components
 from fedroam.components import FAMILIES, Part, build, kinds, register
 from fedroam.errors import InputError
@@ -64,3 +67,9 @@ def test_what_a_part_lacks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     register("training", "half")(Half)
     with pytest.raises(InputError, match=r"training 'half' \(Half\) lacks lr, momentum, weight_decay"):
         Parts.of(tiny(training=build("training", "half")))
+
+
+def test_dir_shows_the_public_names_before_they_are_loaded() -> None:
+    shown = "import fedroam, sys; print(*dir(fedroam)); assert 'torch' not in sys.modules"
+    found = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    assert set(fedroam.__all__) <= set(found.stdout.split())

@@ -113,7 +113,7 @@ def _run(variant: str, seed: int, sign: float) -> Run:
     return found
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", "medium", "full"])
 def test_every_variant_is_a_valid_experiment(scale: str) -> None:
     for variant in STUDY.needs(scale):
         experiment = STUDY.experiment(variant, scale)
@@ -127,7 +127,7 @@ def test_every_variant_is_a_valid_experiment(scale: str) -> None:
         facts = World(0, experiment.clients, np.zeros((experiment.clients, 10), np.int64), 45.0)
         assert (experiment.mobility.groups(facts) == "high").sum() == fast
     assert not [note for note in STUDY.notes(scale) if "iid" not in note]
-    assert STUDY.scale(scale).seeds == 3
+    assert STUDY.scale(scale).seeds == {"quick": 4, "medium": 4, "full": 3}[scale]
 
 
 def test_full_scale_is_the_papers() -> None:

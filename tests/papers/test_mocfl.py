@@ -129,7 +129,7 @@ def world(paper: bool = True) -> Find:
     return find
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", "medium", "full"])
 def test_every_variant_is_the_experiment_of_its_name(scale: str) -> None:
     needed = STUDY.needs(scale)
     experiments = {variant: STUDY.experiment(variant, scale) for variant in needed}

@@ -159,7 +159,7 @@ def twelve_joules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measures, "full_exchange", lambda run: 12.6)
 
 
-@pytest.mark.parametrize("scale", ["quick", "full"])
+@pytest.mark.parametrize("scale", ["quick", "medium", "full"])
 def test_every_variant_is_a_valid_experiment(scale: str) -> None:
     for variant in STUDY.needs(scale):
         experiment = STUDY.experiment(variant, scale)
@@ -177,7 +177,7 @@ def test_every_variant_is_a_valid_experiment(scale: str) -> None:
             assert (settings["data"]["kind"], settings["model"]["kind"]) in THRESHOLDS
         assert settings["mobility"]["file"] in STUDY.files
     assert not [note for note in STUDY.notes(scale) if "test_samples" not in note]
-    assert STUDY.scale(scale).seeds == 3
+    assert STUDY.scale(scale).seeds == (3 if scale == "full" else 4)
 
 
 def test_full_scale_is_the_papers() -> None:
@@ -259,8 +259,8 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
         n: v.word for n, v in evaluate_study(STUDY, "full", range(12), world(wrong=True)).verdicts.items()
     }
     assert {name for name, word in words.items() if word == "holds"} == {
-        "small-k2-better-mnist",  # of whatever numbers are taken for those of MOHAWK
-        "small-k2-better-cifar10",
+        # Of whatever numbers are taken for those of MOHAWK; on CIFAR-10 they rise again at one step.
+        "small-k2-better-mnist",
     }
     for data in ("mnist", "cifar10"):
         for name in ("fewer-rounds", "less-energy", "less-energy-true"):

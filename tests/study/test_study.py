@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
+from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.errors import InputError
 from fedroam.papers import studies
 from fedroam.recording import Run
@@ -23,6 +24,7 @@ from fedroam.study import (
     Heat,
     Measure,
     OwnFigure,
+    Quotient,
     Scale,
     Search,
     Study,
@@ -166,8 +168,12 @@ def test_each_measure_of_a_run_is_computed_once(find: Find) -> None:
         (equal(final.of("b"), final.of("c"), 2), 0.0, "holds"),
         (equal(final.of("a"), final.of("b"), 2), -10.25, "does not hold"),
         (ratio(final.of("b"), final.of("a"), 1.1), 1.1895, "holds"),
-        (rises({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 10.25, "holds"),
-        (falls({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 10.25, "does not hold"),
+        # The part that holds least: the last step, 0, and a quarter of the rise of 10.25.
+        (rises({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 2.5625, "holds"),
+        (rises({2: final.of("c"), 0: final.of("a")}), 10.25, "holds"),
+        (falls({0: final.of("a"), 1: final.of("b"), 2: final.of("c")}), 12.8125, "does not hold"),
+        # The last is above the first by 10.25, but the step before the last goes back: no rise.
+        (rises({0: final.of("a"), 1: 1.2 * final.of("b"), 2: final.of("c")}), -10.3375, "does not hold"),
         (under(best.of("a"), 90), 54.25, "holds"),
         (all_of([order(final.of("b"), final.of("a")), under(best.of("a"), 40)]), 54.25, "does not hold"),
     ],
@@ -181,13 +187,34 @@ def test_claims(find: Find, test: Any, estimate: float, word: str) -> None:
     assert test.words
 
 
-def test_a_threshold_never_reached_is_judged_by_sign(find: Find) -> None:
-    slower = order(rounds_to(58).of("a"), rounds_to(58).of("b"))  # a: never, 20, never, never; b: 20 each
-    verdict = evaluate_study(study(claims=(Claim("slow", "", slower),)), "full", range(4), find).verdicts[
-        "slow"
-    ]
-    assert verdict.evidence.kind == "sign"
-    assert verdict.evidence.p_holds == pytest.approx(5 / 16)
+def test_a_threshold_never_reached_counts_with_the_end_of_the_run(find: Find) -> None:
+    """Rounds to 58 %: a: never, 20, never, never in runs of 20 rounds; b: 20 each."""
+
+    def judged(test: Any) -> Verdict:
+        made = study(claims=(Claim("slow", "", test),))
+        return evaluate_study(made, "full", range(4), find).verdicts["slow"]
+
+    read = Reader(find, range(4))
+    gap = rounds_to(58).of("a") - rounds_to(58).of("b")
+    assert list(read.ends(gap).values()) == [(0.0, math.inf), (0.0, 0.0), (0.0, math.inf), (0.0, math.inf)]
+    assert list(read(gap).values()) == [math.inf, 0.0, math.inf, math.inf]
+    # "a takes longer by more than -5": with the least, 0 in every seed. "By less": with infinity, so by sign.
+    slower = judged(size(rounds_to(58).of("a"), rounds_to(58).of("b"), -5))
+    assert slower.evidence.note.startswith("never reached in 3 of 4 seeds")
+    assert "the true mean is larger" in slower.evidence.note
+    assert slower.evidence.p_holds == pytest.approx(1 / 16)  # all alike: sign
+    assert slower.evidence.p_fails == 1.0
+    # What is subtracted has its horizon in the most: the cap never helps the direction that it is used for.
+    faster = judged(order(rounds_to(58).of("b"), rounds_to(58).of("a")))
+    assert (faster.evidence.p_holds, faster.evidence.p_fails) == (1.0, 1.0)
+    # A quotient, and a slope over quotients, likewise; a threshold never reached by both says nothing.
+    assert read.ends(Quotient(rounds_to(58).of("a"), rounds_to(58).of("b")))[0] == (
+        1.0,
+        math.inf,
+    )
+    both = rounds_to(99).of("a") - rounds_to(99).of("b")
+    assert list(read.ends(both).values()) == [(-math.inf, math.inf)] * 4
+    assert list(read.ends(rounds_to(99).of("a") - rounds_to(99).of("a")).values()) == [(0.0, 0.0)] * 4
 
 
 def test_holm_is_over_all_claims_that_the_scale_can_judge(find: Find) -> None:
@@ -200,9 +227,9 @@ def test_holm_is_over_all_claims_that_the_scale_can_judge(find: Find) -> None:
     quick = evaluate_study(study(claims=claims), "quick", range(4), find)
     assert set(quick.verdicts) == {"one", "three"}  # c is not run at this scale
     assert {claim.name: verdict for claim, verdict in quick.claims()}["two"] is None
-    raw = full.verdicts["three"].evidence.p_holds
-    assert full.verdicts["three"].p_holds == pytest.approx(3 * raw)
-    assert quick.verdicts["three"].p_holds == pytest.approx(2 * raw)
+    for result, number in ((full, 3), (quick, 2)):
+        verdict = result.verdicts["three"]
+        assert verdict.p_holds == pytest.approx(number * verdict.evidence.p_holds)
 
 
 def test_cells_stand_beside_the_papers(find: Find) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.recording import Run
-from fedroam.study import Claim, Measure, Scale, Study, all_of, equal, evaluate_study, order, over
+from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study.claims import falls
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.page import write_study
@@ -55,7 +55,7 @@ def study(claims: tuple[Claim, ...] = CLAIMS) -> Study:
         variants={key: {"rounds": k + 1} for k, key in enumerate(SCORES)},
         scales={"full": Scale(2), "less": Scale(2, cut=("no e",), without=("e",))},
         claims=claims,
-        readings=("alpha is <lost>",),
+        readings=(Reading("alpha", "0.1 here", paper="alpha is <lost>", deviation=True),),
         findings=found,
     )
 
@@ -112,7 +112,7 @@ def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
         falls({k: score.of(key) for k, key in enumerate("bcd")}),
     ]
     told = words(mixed)
-    assert told.startswith("4 comparisons. On the wrong side: 1")
+    assert told.startswith("6 comparisons. On the wrong side: 1")
     assert "b − c: +5.0 ± 0.0" in told  # within ±1, and it is 5
 
 
@@ -123,8 +123,8 @@ def test_a_family_is_corrected_apart(find: Find) -> None:
         assert together.verdicts[name] == alone.verdicts[name]
     later: Verdict = together.verdicts["later"]
     assert later.p_fails == pytest.approx(later.evidence.p_fails)  # the only one of its family
-    assert together.families() == "3 claims and, apart, over 1 (added later)"
-    assert alone.families() == "3 claims"
+    assert together.families() == "3 claims by Holm's method and apart from them 1 (added later)"
+    assert alone.families() == "3 claims by Holm's method"
     assert claims_table(together)["family"].tolist() == ["", "", "", LATER]
 
 
@@ -137,17 +137,17 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
     assert "<h3>What is &lt;above&gt;</h3>" in page
     assert "<li>b (+10.0 ± 1.0 points)</li>" in page
     assert "alpha is &lt;lost&gt;" in page
-    assert "and, apart, over 1 (added later)" in page
+    assert "and apart from them 1 (added later)" in page
     whole = json.loads((tmp_path / "out/study.json").read_text(encoding="utf-8"))
     assert whole["findings"]["What is <above>"][-1] == "e (−4.0 ± 1.0 points)"
-    assert whole["readings"] == ["alpha is <lost>"]
+    assert whole["readings"][0]["paper"] == "alpha is <lost>"
     full = next(line for line in whole["claims"] if line["claim"] == "four")["tested"]
     assert full.count("score of") == 8  # nothing is left out of the file
     for items, there in ((set(study().items), True), ({"one"}, False)):
         shown = StringIO()
         print_result(result, Console(file=shown, width=200), items, {})
         assert ("What is <above>" in shown.getvalue()) == there
-        assert "over the study's 3 claims and, apart, over 1 (added later)" in " ".join(
+        assert "corrected: 3 claims by Holm's method and apart from them 1 (added later)" in " ".join(
             shown.getvalue().split()
         )
     assert "4 comparisons of score" not in shown.getvalue()

@@ -18,7 +18,7 @@ from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
 from fedroam.sweep import Progress, open_sweep, run_sweep
-from fedroam.sweep.estimate import RoughCost, _in_proportion, makespan, rough_cost
+from fedroam.sweep.estimate import RoughCost, _factor, _in_proportion, makespan, rough_cost
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context
 from fedroam.sweep.measuring import UnitCosts, fit
@@ -198,6 +198,13 @@ def test_checkpoints_are_counted_as_often_as_due_or_as_the_pause_allows() -> Non
     assert costs.seconds(often) == pytest.approx(100 + (2 + 20) * 0.1)
     rare = Experiment(rounds=100, checkpoint_every=30)  # due at 30, 60, 90 and the end
     assert costs.seconds(rare) == pytest.approx(100 + (2 + 3) * 0.1)
+
+
+def test_how_wrong_an_estimate_may_be_is_what_the_measured_runs_would_have_been_wrong_by() -> None:
+    assert _factor([(1.0, 2.0), (10.0, 20.0), (100.0, 200.0)]) == pytest.approx(1.0)
+    # Placed by the nearest: 4 instead of 2, 20 instead of 40, and 48 instead of 24.
+    assert _factor([(1.0, 2.0), (10.0, 40.0), (12.0, 24.0)]) == pytest.approx(2.0)
+    assert _factor([(1.0, 2.0), (10.0, 20.0)]) is None
 
 
 def test_rough_costs_order_runs_sensibly() -> None:

@@ -61,6 +61,14 @@ Use = Annotated[
         "--use", metavar="FILE.py", help="Load your own parts from a Python file (may be repeated)."
     ),
 ]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        metavar="TRACKER",
+        help="Tell tensorboard, mlflow or wandb what is measured, while it runs (may be repeated).",
+    ),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Runs = Annotated[
     list[str],

@@ -32,7 +32,7 @@ from fedroam.study.measures import (
     rounds_to,
     spent_to,
 )
-from fedroam.study.study import Scale, Study, declared, declared_by
+from fedroam.study.study import Reading, Scale, Study, declared, declared_by
 from fedroam.study.values import Item, Measure, Quotient, StudyVariant, Value, average, total
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Measure",
     "OwnFigure",
     "Quotient",
+    "Reading",
     "Scale",
     "Search",
     "SearchResult",

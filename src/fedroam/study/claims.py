@@ -10,20 +10,21 @@ import numpy as np
 
 from fedroam.analysis.statistics.paired import (
     Evidence,
+    Numbers,
     above,
     below,
     every,
-    page,
     ratio_above,
     slope_weights,
     within,
 )
-from fedroam.analysis.statistics.verdicts import p_text
 from fedroam.errors import InputError
-from fedroam.study.values import Kind, Quotient, Value, needed, together
+from fedroam.study.values import Kind, Quotient, Reader, Value, needed, summed, together, total
 
-Read = Callable[[Value | Quotient], dict[int, float]]
-Side = Callable[[Sequence[float], float, str], Evidence]  # `above` or `below`
+_LOGARITHM = "logarithm"  # the unit of a ratio's values
+
+Side = Callable[[Numbers, float, str], Evidence]  # `above` or `below`
+STEP_BACK = 0.25  # of the whole rise: no step of a trend goes back by more
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Test:
     compared: tuple[Value | Quotient, ...]
     words: str
     unit: str
-    evidence: Callable[[Read], Evidence] = field(repr=False)
+    evidence: Callable[[Reader], Evidence] = field(repr=False)
     asked: str = ""
     tests: tuple[Test, ...] = ()
 
@@ -106,10 +107,16 @@ def _one_sided(value: Value | Quotient, bound: float, sign: str, side: Side) -> 
     asked = f"{sign} {bound:g} {value.unit}".strip()
     name = "paired one-sided t" if len(value.variants) > 1 else "one-sided t"
 
-    def evidence(read: Read) -> Evidence:
-        return side(list(read(value).values()), bound, name)
+    def evidence(read: Reader) -> Evidence:
+        found = read.ends(value)
+        return _of(side(list(found.values()), bound, name), value.unit, found)
 
     return Test((value,), f"{value.words} {asked}", value.unit, evidence, asked)
+
+
+def _of(evidence: Evidence, unit: str, seeds: Iterable[int]) -> Evidence:
+    """The evidence with the unit of its values and the seeds that they are of."""
+    return replace(evidence, unit=unit, seeds=tuple(sorted(seeds)))
 
 
 def equal(first: Value, second: Value, margin: float) -> Test:
@@ -117,8 +124,9 @@ def equal(first: Value, second: Value, margin: float) -> Test:
     value = first - second
     asked = f"within ±{margin:g} {value.unit}".strip()
 
-    def evidence(read: Read) -> Evidence:
-        return within(list(read(value).values()), margin)
+    def evidence(read: Reader) -> Evidence:
+        found = read.ends(value)
+        return _of(within(list(found.values()), margin), value.unit, found)
 
     return Test((value,), f"{value.words} {asked}", value.unit, evidence, asked)
 
@@ -126,18 +134,21 @@ def equal(first: Value, second: Value, margin: float) -> Test:
 def ratio(first: Value | Quotient, second: Value | Quotient, at_least: float = 1.0) -> Test:
     """The first value is at least so many times the second: t test on logarithms, paired by seed."""
 
-    def evidence(read: Read) -> Evidence:
-        numbers = together([read(first), read(second)])
-        return ratio_above(numbers[0], numbers[1], at_least)
+    def evidence(read: Reader) -> Evidence:
+        found = [read.ends(first), read.ends(second)]
+        numbers = together(found)
+        return _of(ratio_above(numbers[0], numbers[1], at_least), _LOGARITHM, set(found[0]) & set(found[1]))
 
     words = f"({first.words}) / ({second.words}) > {at_least:g}"
     return Test((first, second), words, "times", evidence)
 
 
 def rises(values: Mapping[float, Value | Quotient]) -> Test:
-    """Values rise with their keys: the slope of each seed, one-sided t test over seeds.
+    """Values rise with their keys: as a whole, and at no step back by more than a quarter of the whole rise.
 
-    The estimate is the rise of the fitted line from the lowest to the highest key.
+    As a whole: the slope of each seed's fitted line, one-sided t test over seeds; the estimate is its rise from the
+    lowest to the highest key. With three keys that alone is the last value minus the first, whatever the one between;
+    so of each step s it is tested, too, that s plus `STEP_BACK` of the rise is above 0. All must hold (`all_of`).
     """
     return _trend(values, "rises", above)
 
@@ -148,24 +159,49 @@ def falls(values: Mapping[float, Value | Quotient]) -> Test:
 
 
 def _trend(values: Mapping[float, Value | Quotient], verb: str, side: Side) -> Test:
-    keys, compared = [float(key) for key in values], tuple(values.values())
-    weights = slope_weights(keys)  # refuses too few
-
-    def evidence(read: Read) -> Evidence:
-        columns = together(read(value) for value in compared)
-        table = np.array(columns, dtype=np.float64).T.reshape(-1, len(keys))
-        with np.errstate(invalid="ignore"):  # no slope where several values are infinite
-            slopes = (table @ weights).tolist()
-        found = side(slopes, 0.0, "one-sided t on the slope of each seed")
-        by_page = page(table[:, np.argsort(keys)])[side is below]
-        if np.isfinite(by_page):
-            note = f"Page's test (for comparison): {p_text(float(by_page))}"
-            found = replace(found, note="; ".join(filter(None, [found.note, note])))
-        return found
-
-    unit = compared[0].unit
+    ordered = dict(sorted((float(key), value) for key, value in values.items()))
+    keys, compared = list(ordered), tuple(ordered.values())
+    line = slope_weights(keys)  # refuses too few
     words = f"{compared[0].words} and so on {verb} over {', '.join(f'{key:g}' for key in keys)}"
-    return Test(compared, words, "points" if unit == "%" else unit, evidence)
+    whole = _linear(compared, line, words, side, "one-sided t on the slope of each seed")
+    if len(keys) == 2:
+        return whole
+    steps = []
+    for k in range(len(keys) - 1):
+        weights = STEP_BACK * line
+        weights[k] -= 1
+        weights[k + 1] += 1
+        back = (
+            f"the step from {keys[k]:g} to {keys[k + 1]:g} goes back by less than {STEP_BACK:g} of the whole"
+        )
+        steps.append(_linear(compared, weights, back, side, "one-sided t on a step of each seed"))
+    return replace(all_of([whole, *steps]), compared=compared, words=words)
+
+
+def _linear(
+    compared: tuple[Value | Quotient, ...], weights: np.ndarray, words: str, side: Side, name: str
+) -> Test:
+    """A weighted sum of values is above, or below, 0."""
+    unit = "points" if compared[0].unit == "%" else compared[0].unit
+    shares = [float(weight) for weight in weights]
+
+    def evidence(read: Reader) -> Evidence:
+        if all(isinstance(value, Value) for value in compared):
+            terms = [
+                share * value
+                for share, value in zip(shares, compared, strict=True)
+                if isinstance(value, Value)
+            ]
+            found = read.ends(total(terms))
+        else:
+            each = [read.ends(value) for value in compared]
+            found = {
+                seed: summed([(share, ends[seed]) for share, ends in zip(shares, each, strict=True)])
+                for seed in sorted(set.intersection(*(set(ends) for ends in each)))
+            }
+        return _of(side(list(found.values()), 0.0, name), unit, found)
+
+    return Test(compared, words, unit, evidence)
 
 
 def all_of(tests: Sequence[Test]) -> Test:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedroam.analysis.statistics.looks import shared
+from fedroam.analysis.statistics.moderated import moderate
+from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
-from fedroam.analysis.statistics.verdicts import Verdict, judge
+from fedroam.analysis.statistics.verdicts import Verdict, judge, judge_in_order
 from fedroam.analysis.variants import mean_and_error
 from fedroam.study.claims import Claim
-from fedroam.study.findings import Finding
+from fedroam.study.findings import Finding, listed
 from fedroam.study.items import Cell, Search, Table
 from fedroam.study.study import Study
 from fedroam.study.values import Find, Reader, Value, together
@@ -55,7 +58,9 @@ class StudyResult:
     """All that the runs of a study at a scale say so far.
 
     verdicts: by claim, for those that the scale can test; those of a family were corrected together, the ones whose
-    runs are missing counting as undecided. findings: what the study's runs say beyond its claims.
+    runs are missing counting as undecided. looks: the planned ones, in seeds, where the study is looked at while it
+    grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. findings: what the
+    study's runs say beyond its claims.
     """
 
     study: Study
@@ -68,27 +73,39 @@ class StudyResult:
     missing: tuple[tuple[str, int], ...]
     diverged: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
+    looks: tuple[int, ...] = ()
+    seen: dict[str, dict[int, Evidence]] = field(default_factory=dict)
 
     def families(self) -> str:
-        """How many claims were corrected together: `20 claims`, `20 claims and, apart, over 5 (added later)`."""
+        """What was corrected together: `3 primary claims in their order, 20 claims and, apart, 5 (added later)`."""
         sizes: dict[str, int] = {}
         for claim in self.study.claims:
-            if claim.name in self.verdicts:
+            if claim.name in self.verdicts and claim.name not in self.study.primary:
                 sizes[claim.family] = sizes.get(claim.family, 0) + 1
-        declared = f"{sizes.pop('', 0)} claims"
-        return declared + "".join(f" and, apart, over {n} ({family})" for family, n in sizes.items())
+        primary = sum(name in self.verdicts for name in self.study.primary)
+        parts = [f"{primary} primary claims in their order"] if primary else []
+        parts += [f"{sizes.pop('', 0)} {'other ' if primary else ''}claims by Holm's method"]
+        parts += [f"apart from them {n} ({family})" for family, n in sizes.items()]
+        return listed(parts)
 
     def claims(self) -> list[tuple[Claim, Verdict | None]]:
         """Each claim with its verdict; None where the scale cannot test it."""
         return [(claim, self.verdicts.get(claim.name)) for claim in self.study.claims]
 
 
-def evaluate_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -> StudyResult:
-    """Evaluate every item of a study by the finished runs that there are. `find` gives them by variant and seed."""
+def evaluate_study(
+    study: Study, scale: str, seeds: Iterable[int], find: Find, looks: tuple[int, ...] = ()
+) -> StudyResult:
+    """Evaluate every item of a study by the finished runs that there are. `find` gives them by variant and seed.
+
+    looks: where the study is looked at while it grows: the numbers of seeds after which it is planned to be, whatever
+    has run in between.
+    """
     numbers = tuple(seeds)
     reader = Reader(find, numbers)
     variants = study.needs(scale)
     runs = {(variant, seed): find(variant, seed) for variant in variants for seed in numbers}
+    seen = _seen(study, scale, reader, looks)
     # Findings ask for any variant; they know only those of this scale.
     of_this_scale = Reader(
         lambda variant, seed: find(variant, seed) if variant in variants else None, numbers
@@ -100,7 +117,7 @@ def evaluate_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -
         reader,
         {table.name: _cells(table, study, scale, reader) for table in study.tables},
         {search.name: _search(search, study, scale, reader) for search in study.searches},
-        _verdicts(study, scale, reader),
+        _verdicts(study, seen, looks),
         tuple(key for key, run in runs.items() if run is None),
         tuple(
             f"{variant}, seed {seed}: diverged at round {run.status['diverged_at']}; it counts in every mean"
@@ -108,20 +125,59 @@ def evaluate_study(study: Study, scale: str, seeds: Iterable[int], find: Find) -
             if run is not None and run.status.get("diverged_at") is not None
         ),
         () if study.findings is None else tuple(study.findings(of_this_scale)),
+        looks,
+        seen if looks else {},
     )
 
 
-def _verdicts(study: Study, scale: str, reader: Reader) -> dict[str, Verdict]:
-    """A verdict on each claim that the scale can test, corrected family by family."""
-    families: dict[str, list[Claim]] = {}
+def _seen(study: Study, scale: str, reader: Reader, looks: tuple[int, ...]) -> dict[str, dict[int, Evidence]]:
+    """The evidence of each claim that the scale can test, at each look whose runs are there; without looks as it is."""
+    found: dict[str, dict[int, Evidence]] = {c.name: {} for c in study.claims if study.can(c, scale)}
+    for seeds in looks or (len(reader.seeds),):
+        if seeds <= len(reader.seeds):
+            for name, evidence in _evidence(study, tuple(found), reader.first(seeds)).items():
+                if evidence.n == seeds or not looks:
+                    found[name][seeds] = evidence
+    return found
+
+
+def _evidence(study: Study, names: tuple[str, ...], reader: Reader) -> dict[str, Evidence]:
+    """The evidence of claims: of primary ones by their own variance, of the others by moderated ones.
+
+    Spreads are those of the declared claims and of the claim's own family, so that what is added later leaves the
+    declared ones as they were.
+    """
+    claims = {claim.name: claim for claim in study.claims if claim.name in names}
+    plain = {name: claim.test.evidence(reader) for name, claim in claims.items()}
+    found: dict[str, Evidence] = {}
+    for family in dict.fromkeys(claim.family for claim in claims.values()):
+        known = [name for name, claim in claims.items() if claim.family in ("", family)]
+        moderated = dict(zip(known, moderate([plain[name] for name in known]), strict=True))
+        found |= {name: moderated[name] for name in known if claims[name].family == family}
+    return found | {name: plain[name] for name in study.primary if name in plain}
+
+
+def _verdicts(
+    study: Study, seen: dict[str, dict[int, Evidence]], looks: tuple[int, ...]
+) -> dict[str, Verdict]:
+    """A verdict on each claim that the scale can test: primary ones in their order, others family by family."""
+    before = Evidence("", 0, note=f"the first look is after {looks[0]} seeds" if looks else "")
+    evidence = {
+        name: shared(list(found.values()), len(looks) or 1) if found else before
+        for name, found in seen.items()
+    }
+    families: dict[str, list[str]] = {}
     for claim in study.claims:
-        if study.can(claim, scale):
-            families.setdefault(claim.family, []).append(claim)
-    verdicts: dict[str, Verdict] = {}
+        if claim.name in seen and claim.name not in study.primary:
+            families.setdefault(claim.family, []).append(claim.name)
+    primary = [name for name in study.primary if name in seen]
+    verdicts = dict(
+        zip(primary, judge_in_order([evidence[name] for name in primary], study.alpha, looks), strict=True)
+    )
     for group in families.values():
-        found = judge([claim.test.evidence(reader) for claim in group], study.alpha)
-        verdicts |= dict(zip((claim.name for claim in group), found, strict=True))
-    return verdicts
+        judged = judge([evidence[name] for name in group], study.alpha, looks)
+        verdicts |= dict(zip(group, judged, strict=True))
+    return {claim.name: verdicts[claim.name] for claim in study.claims if claim.name in verdicts}
 
 
 def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[CellResult, ...]:

@@ -85,15 +85,20 @@ mean_model = Measure(
 # Steadier than the final accuracy, which swings from round to round where clients' data are unlike.
 later_half = Measure("accuracy averaged over the later half of the run", "%", _later_half)
 # B-strong connectivity (Jahani et al., Property 1): infinite where the whole run leaves somebody apart.
-smallest_b = Measure("smallest B", "rounds", _smallest_b, digits=0)
+smallest_b = Measure(
+    "smallest B", "rounds", _smallest_b, digits=0, horizon=lambda run: float(run.status["rounds"])
+)
 
 
 def last(k: int) -> Measure:
-    """Accuracy averaged over the last k evaluated rounds."""
+    """Accuracy averaged over the last k evaluated rounds after the start.
+
+    One evaluation swings from round to round; claims on what is gained at the end are steadier by the mean of a few.
+    """
     return Measure(
         f"accuracy averaged over the last {k} evaluations",
         "%",
-        lambda run: _percent(column(run).iloc[-k:]),
+        lambda run: _percent(_after_start(column(run)).iloc[-k:]),
     )
 
 
@@ -127,7 +132,14 @@ def degree_over_run(group: str) -> Measure:
 
 def rounds_to(accuracy: float) -> Measure:
     """The first evaluated round with at least this accuracy (%); infinity where it is never reached."""
-    return Measure(f"rounds to {accuracy:g} %", "rounds", lambda run: _first_round(run, accuracy))
+    return Measure(
+        f"rounds to {accuracy:g} %", "rounds", lambda run: _first_round(run, accuracy), horizon=last_round
+    )
+
+
+def last_round(run: Run) -> float:
+    """The last evaluated round: what was not reached by then takes longer."""
+    return float(column(run).index[-1])
 
 
 def spent_to(accuracy: float, name: str, unit: str, factor: float = 1.0) -> Measure:
@@ -138,7 +150,10 @@ def spent_to(accuracy: float, name: str, unit: str, factor: float = 1.0) -> Meas
         at = _first_round(run, accuracy)
         return math.inf if math.isinf(at) else factor * float(column(run, name).loc[at])
 
-    return Measure(f"{name} to {accuracy:g} %", unit, number)
+    def horizon(run: Run) -> float:
+        return factor * float(column(run, name).iloc[-1])
+
+    return Measure(f"{name} to {accuracy:g} %", unit, number, horizon=horizon)
 
 
 def _first_round(run: Run, accuracy: float) -> float:

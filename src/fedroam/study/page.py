@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 
 from fedroam.analysis.figures.drawing import figures_below, inline, save
+from fedroam.analysis.formatting import NONE
 from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.variants import flat, plain_text
@@ -23,6 +24,7 @@ from fedroam.study.wording import (
     comparisons,
     evidence_words,
     in_short,
+    looks_words,
     not_above,
     ours,
     papers,
@@ -128,8 +130,8 @@ def _claims(result: StudyResult) -> str:
         return ""
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
-        f"claim. Both are corrected by Holm's method over the {result.families()} judged "
-        "here. Undecided: neither. Estimates are means ± standard error over seeds; intervals are for each claim alone."
+        f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
+        "± standard error over seeds; intervals are for each claim alone."
     )
     return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
 
@@ -156,8 +158,22 @@ def _findings(result: StudyResult) -> str:
 
 
 def _readings(result: StudyResult) -> str:
+    """A table of how the paper was read, and of where the study departs from it."""
     readings = result.study.readings
-    return f'<ul class="remarks">{bullets(readings)}</ul>' if readings else ""
+    if not readings:
+        return ""
+    rows = [
+        [
+            escape(each.about),
+            escape(each.paper or "silent")
+            + f'<div class="small">{escape(each.source)}</div>' * bool(each.source),
+            escape(each.here),
+            "deviation" if each.deviation else "reading",
+            escape(each.effect) or NONE,
+        ]
+        for each in sorted(readings, key=lambda each: not each.deviation)
+    ]
+    return table_html(["", "The paper", "Here", "", "What it changes"], rows)
 
 
 def _tables(result: StudyResult, states: Mapping[str, str]) -> str:

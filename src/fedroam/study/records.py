@@ -80,7 +80,7 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         },
         "claims": claims_table(result).to_dict("records"),
         "findings": {finding.title: list(finding.sentences) for finding in result.findings},
-        "readings": list(study.readings),
+        "readings": [vars(each) for each in study.readings],
         "alpha": study.alpha,
     }
     plain: dict[str, Any] = _plain(whole)

@@ -62,15 +62,36 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How a paper was read, or where the study departs from it.
+
+    about: what it is of, in a few words; here: what is done here; paper: what the paper says, empty where it is silent;
+    source: where it says so; deviation: the paper says something else, or its formula is damaged; effect: what it
+    changes, as far as that is known.
+    """
+
+    about: str
+    here: str
+    paper: str = ""
+    source: str = ""
+    deviation: bool = False
+    effect: str = ""
+
+
+MOST_PRIMARY = 3
+
+
+@dataclass(frozen=True)
 class Study:
     """A paper's experiments, tables, figures and claims.
 
     paper: how to cite it; about: what it asks, in a sentence; base: an experiment's settings, or the name of one;
     variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of
     the claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path
-    as the settings name it, what makes it: see `make_files`); readings: what was read into the paper, a sentence each;
-    findings: what the runs say beyond the claims, computed from them (see `study.findings`). Raises InputError where
-    a name is doubled or leads nowhere.
+    as the settings name it, what makes it: see `make_files`); readings: how the paper was read where it is silent, and
+    where the study departs from it; findings: what the runs say beyond the claims, computed from them (see
+    `study.findings`); primary: at most three of the declared claims, in the order in which they are tested (see
+    `judge_in_order`). Raises InputError where a name is doubled or leads nowhere.
     """
 
     name: str
@@ -86,8 +107,9 @@ class Study:
     claims: tuple[Claim, ...] = ()
     alpha: float = ALPHA
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
-    readings: tuple[str, ...] = ()
+    readings: tuple[Reading, ...] = ()
     findings: Describe | None = None
+    primary: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [item.name for item in self._items()]
@@ -103,6 +125,7 @@ class Study:
                     raise InputError(
                         f"study {self.name}, {item.name}: {unknown('variant', variant, self.variants)}"
                     )
+        self._check_primary()
         if not self.scales or not self.variants:
             raise InputError(f"study {self.name}: needs at least one scale and one variant")
         for name, scale in self.scales.items():
@@ -113,6 +136,16 @@ class Study:
             for variant in scale.without:
                 if variant not in self.variants:
                     raise unknown(f"variant in scale {name} of study {self.name}", variant, self.variants)
+
+    def _check_primary(self) -> None:
+        claims = [claim.name for claim in self.claims if not claim.family]
+        for name in self.primary:
+            if name not in claims:
+                raise InputError(f"study {self.name}, primary: {unknown('declared claim', name, claims)}")
+        if len(set(self.primary)) < len(self.primary) or len(self.primary) > MOST_PRIMARY:
+            raise InputError(
+                f"study {self.name}: primary = {list(self.primary)}: allowed are up to {MOST_PRIMARY} claims, each once"
+            )
 
     def _check_name(self, what: str, name: str, pattern: str, allowed: str) -> None:
         if not re.fullmatch(r"[A-Za-z0-9]" + pattern, name):

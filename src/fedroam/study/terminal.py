@@ -17,6 +17,7 @@ from fedroam.study.wording import (
     NOT_HERE,
     evidence_words,
     in_short,
+    looks_words,
     not_above,
     number,
     ours,
@@ -59,7 +60,7 @@ def print_result(
             _claim(result, claim, console)
     if any(claim.name in items for claim in study.claims):
         console.print(
-            f"\nVerdicts: level {study.alpha:g}, Holm's correction over the study's {escape(result.families())}. "
+            f"\nVerdicts: level {study.alpha:g}; corrected: {escape(result.families())}. {looks_words(result)}"
             "Estimates are means ± standard error over seeds; intervals are not corrected.",
             style="dim",
         )

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 
 from fedroam.planning import overlay
 from fedroam.recording import Run
 
+T = TypeVar("T")
 # Settings of an experiment, as in a TOML file, to be laid over others.
 Settings = Mapping[str, Any]
 # The finished run of a variant and seed, or None where there is none.
@@ -88,6 +89,8 @@ class Measure:
     name: in words, e.g. "final accuracy"; unit: "%", "rounds", "J", ...; number: the function, whose result is in
     that unit (NaN: undefined, inf: never reached); digits: how many to print after the point. alike: a key of a run;
     all runs of one key have the same number, which is then computed once. factors: of a product (see `product`).
+    horizon: what the number at least is where it is infinite, so that the run tells something still (see
+    `analysis.statistics.paired`).
     """
 
     name: str
@@ -96,6 +99,7 @@ class Measure:
     digits: int = 1
     alike: Callable[[Run], Hashable] | None = None
     factors: tuple[Measure, ...] = ()
+    horizon: Callable[[Run], float] | None = None
 
     def of(self, variant: str) -> Value:
         """The measure of a variant, one number a seed."""
@@ -118,6 +122,9 @@ class Term:
 
 # The measure of a term in some seed; None where its run has not finished.
 NumberOf = Callable[[Term], float | None]
+# The least and the most that a number can be, of a run that never reached something; else twice the number.
+Ends = tuple[float, float]
+EndsOf = Callable[[Term], Ends | None]
 
 
 @dataclass(frozen=True)
@@ -177,6 +184,18 @@ class Value:
             return None
         return float(sum(term.weight * number for term, number in zip(self.terms, known, strict=True)))
 
+    def ends(self, of: EndsOf) -> Ends | None:
+        """The least and the most that the sum can be; None where `of` lacks a term."""
+        # A number that is added and taken away again is no unknown.
+        weights: dict[tuple[str, str, Ends], float] = {}
+        for term in self.terms:
+            ends = of(term)
+            if ends is None:
+                return None
+            key = (term.measure.name, term.variant, ends)
+            weights[key] = weights.get(key, 0.0) + term.weight
+        return summed([(weight, ends) for (*_, ends), weight in weights.items()])
+
     @property
     def words(self) -> str:
         """`final accuracy of random − final accuracy of static`, or `final accuracy, mean of (a; b) − ...`."""
@@ -193,6 +212,16 @@ class Value:
             of = f" of {variants[0]}" if len(variants) == 1 else f", mean of ({'; '.join(variants)})"
             text += f"{joint}{factor}{measure.name}{of}"
         return text
+
+
+def summed(terms: Iterable[tuple[float, Ends]]) -> Ends:
+    """The least and the most that a weighted sum can be."""
+    least = most = 0.0
+    for weight, (low, high) in terms:
+        if weight:  # nothing of a number that may be infinite is nothing
+            least += weight * (low if weight > 0 else high)
+            most += weight * (high if weight > 0 else low)
+    return least, most
 
 
 def total(values: Iterable[Value]) -> Value:
@@ -240,6 +269,15 @@ class Quotient:
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.divide(first, second))
 
+    def ends(self, of: EndsOf) -> Ends | None:
+        """The least and the most that it can be, of values that are not negative; None where `of` lacks a term."""
+        first, second = self.first.ends(of), self.second.ends(of)
+        if first is None or second is None:
+            return None
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least, most = np.divide(first, second[::-1])
+        return float(least), float(most)
+
     @property
     def words(self) -> str:
         """`(rounds to 97 % of a) / (rounds to 97 % of b)`."""
@@ -252,7 +290,7 @@ class Reader:
     def __init__(self, find: Find, seeds: Iterable[int]) -> None:
         self.find = find
         self.seeds = tuple(seeds)
-        self._by_run: dict[tuple[Measure, str, int], float | None] = {}
+        self._by_run: dict[tuple[Measure, str, int], Ends | None] = {}
         self._by_key: dict[tuple[Measure, Hashable], float] = {}
 
     def __call__(self, value: Value | Quotient) -> dict[int, float]:
@@ -260,30 +298,52 @@ class Reader:
         found = {seed: value.number(partial(self._term, seed)) for seed in self.seeds}
         return {seed: number for seed, number in found.items() if number is not None}
 
+    def ends(self, value: Value | Quotient) -> dict[int, Ends]:
+        """The least and the most that a value can be, by seed, as `__call__` gives it."""
+        found = {seed: value.ends(partial(self._ends, seed)) for seed in self.seeds}
+        return {seed: ends for seed, ends in found.items() if ends is not None}
+
+    def first(self, seeds: int) -> Reader:
+        """A reader of the first so many seeds, which shares what is computed."""
+        fewer = Reader(self.find, self.seeds[:seeds])
+        fewer._by_run, fewer._by_key = self._by_run, self._by_key
+        return fewer
+
     def runs(self, variant: str) -> list[Run]:
         """The finished runs of a variant, in the order of seeds."""
         return [run for seed in self.seeds if (run := self.find(variant, seed)) is not None]
 
     def measured(self, measure: Measure, run: Run) -> float:
         """A measure of a run, or of one that is alike for it."""
+        return self._measured(measure, run)[1]
+
+    def _measured(self, measure: Measure, run: Run) -> Ends:
+        """The least that a measure of a run can be, its horizon where it is infinite, and the measure."""
         if measure.factors:
-            return math.prod(self.measured(factor, run) for factor in measure.factors)
+            every = [self._measured(factor, run) for factor in measure.factors]
+            return math.prod(least for least, _ in every), math.prod(number for _, number in every)
         if measure.alike is None:
-            return float(measure.number(run))
-        key = (measure, measure.alike(run))
-        if key not in self._by_key:
-            self._by_key[key] = float(measure.number(run))
-        return self._by_key[key]
+            number = float(measure.number(run))
+        else:
+            key = (measure, measure.alike(run))
+            if key not in self._by_key:
+                self._by_key[key] = float(measure.number(run))
+            number = self._by_key[key]
+        return (float(measure.horizon(run)) if measure.horizon and number == math.inf else number), number
 
     def _term(self, seed: int, term: Term) -> float | None:
+        ends = self._ends(seed, term)
+        return None if ends is None else ends[1]
+
+    def _ends(self, seed: int, term: Term) -> Ends | None:
         key = (term.measure, term.variant, seed)
         if key not in self._by_run:
             run = self.find(term.variant, seed)
-            self._by_run[key] = None if run is None else self.measured(term.measure, run)
+            self._by_run[key] = None if run is None else self._measured(term.measure, run)
         return self._by_run[key]
 
 
-def together(found: Iterable[Mapping[int, float]]) -> list[list[float]]:
+def together(found: Iterable[Mapping[int, T]]) -> list[list[T]]:
     """Several values by seed, cut down to the seeds that all of them have, in the order of seeds."""
     every = list(found)
     seeds = sorted(set.intersection(*(set(each) for each in every))) if every else []

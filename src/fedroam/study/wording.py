@@ -14,7 +14,7 @@ import numpy as np
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.study.claims import Claim, Test
-from fedroam.study.evaluation import CellResult, SearchResult
+from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
 
 FEW = 3  # tests that are told in full
@@ -188,6 +188,17 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
         said += f"; and {len(wrong) - _NAMED} more)" if len(wrong) > _NAMED else ")"
     missing = len(parts) - len(known)
     return said + (f". Without two seeds yet: {missing}" if missing else "")
+
+
+def looks_words(result: StudyResult) -> str:
+    """How often the study is looked at while it grows, and what that costs; empty where it is judged once."""
+    if not result.looks:
+        return ""
+    planned = ", ".join(map(str, result.looks))
+    return (
+        f"Looks are planned after {planned} seeds, each at 1/{len(result.looks)} of the level; p-values are of all "
+        "looks together. "
+    )
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:

@@ -69,7 +69,7 @@ class NodeSetup:
     """What every task needs besides its run.
 
     sources: names and texts of the files of own parts; modules: names of modules that define parts; root, token: the
-    sweep's folder, and what its token file says; memory: bytes that a task may take, or None.
+    sweep's folder, and what its token file says; memory: bytes that a task may take, or None; track: names of trackers.
     """
 
     sources: tuple[tuple[str, str], ...]
@@ -77,6 +77,7 @@ class NodeSetup:
     root: str
     token: str
     memory: int | None
+    track: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ def run_on_ray(
 
 def _node_setup(setup: Setup, root: Path, memory: int | None) -> NodeSetup:
     sources = tuple((Path(file).name, Path(file).read_text(encoding="utf-8")) for file in setup.use)
-    return NodeSetup(sources, setup.modules, str(root.resolve()), (root / TOKEN).read_text(), memory)
+    return NodeSetup(
+        sources, setup.modules, str(root.resolve()), (root / TOKEN).read_text(), memory, setup.track
+    )
 
 
 def _ray() -> Any:
@@ -284,7 +287,7 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     folder = Path(task.folder) if seen else _own_folder(node.token, task.digest)
     former = limit_memory(node.memory) if node.memory is not None else None
     try:
-        result = do_run(replace(task, folder=str(folder)), send, stopping, node.memory)
+        result = do_run(replace(task, folder=str(folder)), send, stopping, node.memory, node.track)
     finally:
         restore(former)
         forget()

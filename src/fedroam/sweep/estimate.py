@@ -88,9 +88,11 @@ def rough_cost(experiment: Experiment) -> RoughCost:
         held = max(int(kept * len(dataset.y_train) / clients), 1)
         training: Any = experiment.training
         batches = [len(batch) for batch in training.batches(held, stream(experiment.seed, "cost"))]
-        tested = len(dataset.y_test) or held
+        tested = float(len(dataset.y_test) or held)
         evaluations = math.ceil(rounds / experiment.evaluate_every) + 1
-        work = rounds * sum(batches) * BACKWARD + evaluations * tested
+        whole = min(experiment.evaluate_whole, evaluations)
+        tested *= whole + experiment.evaluate_share * (evaluations - whole)
+        work = rounds * sum(batches) * BACKWARD + tested
         seconds = clients * (work * forward / SPEED + rounds * len(batches) * STEP)
         return RoughCost(seconds, 4.0 * COPIES * clients * (layout.size + layout.buffer_size))
     except Exception:  # whatever is wrong with this run, the run itself will say
@@ -99,10 +101,14 @@ def rough_cost(experiment: Experiment) -> RoughCost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a sweep will take. seconds: wall clock with this number of workers; by_run: seconds of each run, by
-    digest; memory: bytes of the largest worker without the data, None where the system does not tell; data: bytes
-    of the data, held once; measured: how many variants were measured; failed: reasons by digest of those that could
-    not be."""
+    """What a sweep will take.
+
+    seconds: wall clock with this number of workers; by_run: seconds of each run, by digest; memory: bytes of the
+    largest worker without the data, None where the system does not tell; data: bytes of the data, held once; measured:
+    how many variants were measured; failed: reasons by digest of those that could not be; factor: by how much the
+    others may be wrong: the root mean square of what the measured ones would have been wrong by, had each been placed
+    by the others; None where all were measured, or fewer than three.
+    """
 
     seconds: float
     by_run: Mapping[str, float]
@@ -111,6 +117,7 @@ class Estimate:
     data: int
     measured: int
     failed: Mapping[str, str]
+    factor: float | None = None
 
 
 def estimate(
@@ -176,7 +183,8 @@ def estimate(
             by_family[family] = _in_proportion(costs[families[family][0]].seconds, ratios)
     by_run = {digest: by_family[family] for family, digests in families.items() for digest in digests}
     total = first_ready + makespan(by_run.values(), workers)
-    return Estimate(total, by_run, workers, max(memory, default=None), data, len(ratios), failed)
+    factor = _factor(ratios) if len(ratios) < len(families) else None
+    return Estimate(total, by_run, workers, max(memory, default=None), data, len(ratios), failed, factor)
 
 
 def _copies(variants: int, workers: int) -> int:
@@ -215,6 +223,17 @@ def _in_proportion(cost: float, ratios: Sequence[tuple[float, float]]) -> float:
         return cost
     near, seconds = min(ratios, key=lambda pair: abs(math.log((pair[0] or 1e-9) / (cost or 1e-9))))
     return seconds * cost / near if near else seconds
+
+
+def _factor(ratios: Sequence[tuple[float, float]]) -> float | None:
+    """How wrong `_in_proportion` is of each measured run that the others are asked about: see `Estimate.factor`."""
+    if len(ratios) < 3:
+        return None
+    errors = [
+        math.log(_in_proportion(cost, [*ratios[:k], *ratios[k + 1 :]]) / seconds)
+        for k, (cost, seconds) in enumerate(ratios)
+    ]
+    return math.exp(float(np.sqrt(np.mean(np.square(errors)))))
 
 
 def makespan(seconds: Iterable[float], workers: int) -> float:

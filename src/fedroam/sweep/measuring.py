@@ -22,9 +22,11 @@ FEW = 2  # rounds of the first, short run, which tells how many more the time al
 
 @dataclass(frozen=True)
 class UnitCosts:
-    """Seconds of a run's pieces: start (up to the first measurement), a plain round, what an evaluation and a
-    checkpoint add to it, and the end, for each checkpoint. memory: bytes at the peak, shared data not counted, or
-    None where the system does not tell."""
+    """Seconds of a run's pieces: start (up to the first measurement), a plain round, what an evaluation on all test
+    samples and a checkpoint add to it, and the end, for each checkpoint.
+
+    memory: bytes at the peak, shared data not counted, or None where the system does not tell.
+    """
 
     start: float
     round: float
@@ -36,7 +38,9 @@ class UnitCosts:
     def seconds(self, experiment: Experiment) -> float:
         """A whole run."""
         rounds = experiment.rounds * self.round
-        rounds += _count(experiment.rounds, experiment.evaluate_every) * self.evaluation
+        evaluations = _count(experiment.rounds, experiment.evaluate_every)
+        whole = min(experiment.evaluate_whole, evaluations)
+        rounds += (whole + experiment.evaluate_share * (evaluations - whole)) * self.evaluation
         # Besides those of rounds 0 and the last: so many as are due, but no more than the pause between them allows.
         due = _count(experiment.rounds, experiment.checkpoint_every) - 1
         between = min(due, int(rounds / CHECKPOINT_PAUSE))
@@ -50,6 +54,7 @@ def _count(rounds: int, every: int) -> int:
 
 def unit_costs(experiment: Experiment, budget: float, below: Path) -> UnitCosts:
     """Run `FEW` rounds, then as many as `budget` seconds allow, in folders that are thrown away; fit the pieces."""
+    experiment = experiment.replace(evaluate_share=1.0)  # of few rounds, all evaluations are on all samples
     short = _timed(experiment.replace(rounds=min(FEW, experiment.rounds)), below)
     pace = (short[-1] - short[1]) / (len(short) - 2)
     rounds = int(np.clip(budget / max(pace, 1e-6), min(2 * FEW, experiment.rounds), experiment.rounds))

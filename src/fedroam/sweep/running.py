@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDon
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
+from fedroam.tracking import check_trackers
 
 SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
 
@@ -39,6 +40,7 @@ def run_sweep(
     fresh: bool = False,
     retry_failed: bool = False,
     only: Collection[str] | None = None,
+    track: Sequence[str] = (),
 ) -> Sweep:
     """Compute every run of a sweep that is not finished, and return the sweep, whatever became of its runs.
 
@@ -48,7 +50,8 @@ def run_sweep(
     together (default nine tenths of what is free), an equal share for each; a run that needs more fails alone. ray: the
     address of a Ray cluster, or "local" for one on this machine (workers 0: all its cores). observer(progress, event)
     is called in this process, see `sweep.progress`. only: digests of the runs to compute now, the others wait; the
-    folder may then hold any other runs, too, as that of a study does whose items are run one by one.
+    folder may then hold any other runs, too, as that of a study does whose items are run one by one. track: names of
+    trackers that every run's numbers are told to (`tracking.TRACKERS`).
 
     A run that raises is recorded as failed with its reason and does not stop the others; one whose worker dies is
     tried three times. Raises Interrupted after Ctrl-C (workers write checkpoints first; a second one stops at once,
@@ -59,6 +62,7 @@ def run_sweep(
         raise InputError(f"workers = {workers}: allowed is 0 (one a core) or more")
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
+    check_trackers(track)
     root = Path(out) if out is not None else plan.folder
     chosen = plan
     if only is not None:
@@ -68,7 +72,7 @@ def run_sweep(
         ledger.write()
         if todo:
             watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
-            _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping)
+            _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping, tuple(track))
     return open_sweep(root)
 
 
@@ -104,6 +108,7 @@ def _compute(
     ray: str | None,
     observer: Observer,
     on_interrupt: Callable[[], None],
+    track: tuple[str, ...],
 ) -> None:
     """Compute the runs of a plan that are to be computed (see `run_sweep`)."""
     parts = [run.experiment.data for run in todo.values()]
@@ -130,7 +135,8 @@ def _compute(
                 groups={digest: groups_of(run.experiment) for digest, run in todo.items()},
             )
             news = _Listener(ledger, progress, observer)
-            setup = Setup(plan.use, tuple(modules_of(run.experiment for run in todo.values())))
+            modules = tuple(modules_of(run.experiment for run in todo.values()))
+            setup = Setup(plan.use, modules, track=track)
             if ray is not None:
                 from fedroam.sweep.cluster import run_on_ray
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,6 +30,7 @@ from fedroam.sweep import messages
 from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
 from fedroam.sweep.sharing import offer_shared
+from fedroam.tracking import trackers_named
 
 PAUSE = 0.2  # seconds between two reports of a round that was not evaluated
 PATIENCE = 30.0  # seconds to wait for a run folder that a dying worker still holds
@@ -38,12 +39,13 @@ PATIENCE = 30.0  # seconds to wait for a run folder that a dying worker still ho
 @dataclass(frozen=True)
 class Setup:
     """What every worker of a sweep needs. use: files of own parts; modules: names of modules that define parts; data:
-    folder of `write_shared`, or None; memory: bytes that a worker may take, or None."""
+    folder of `write_shared`, or None; memory: bytes that a worker may take, or None; track: names of trackers."""
 
     use: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     data: str | None = None
     memory: int | None = None
+    track: tuple[str, ...] = ()
 
 
 def serve(connection: Connection, setup: Setup) -> None:
@@ -71,7 +73,7 @@ def serve(connection: Connection, setup: Setup) -> None:
         if isinstance(order, messages.MeasureTask):
             send(measure(order))
         elif isinstance(order, messages.RunTask):
-            result = do_run(order, send, stop.is_set, setup.memory)
+            result = do_run(order, send, stop.is_set, setup.memory, setup.track)
             send(result)
             if isinstance(result, messages.Failed) and result.out_of_memory:
                 return  # a new worker goes on
@@ -121,6 +123,7 @@ def do_run(
     send: Callable[[messages.RoundDone], None],
     stopping: Callable[[], bool],
     memory: int | None,
+    track: Sequence[str] = (),
 ) -> messages.Done | messages.Failed | messages.Stopped:
     """Do a run and say how it ended. Never raises but for what cannot be caught."""
     told, asked = 0.0, False
@@ -152,6 +155,7 @@ def do_run(
             order=task.order,
             observer=observe,
             checkpoint_pause=CHECKPOINT_PAUSE,
+            trackers=trackers_named(track),
         )
     except (Interrupted, KeyboardInterrupt):
         return messages.Stopped()

@@ -11,7 +11,7 @@ from scipy import stats
 from fedroam.analysis.statistics.paired import (
     above,
 )
-from fedroam.analysis.statistics.verdicts import holm, judge, needed, power, seeds_needed
+from fedroam.analysis.statistics.verdicts import holm, judge, needed, power
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
@@ -53,13 +53,15 @@ def test_three_way_verdict_after_correction() -> None:
 
 def test_seeds_needed_agree_with_a_printed_table_and_with_trials() -> None:
     # One-sample t test, one-sided 5 %, power 80 %, effect of one and of half a standard deviation: 8 and 27.
-    assert seeds_needed(1.0, 1.0, 0.05) == 8
-    assert seeds_needed(0.5, 1.0, 0.05) == 27
-    assert seeds_needed(0.01, 1.0, 0.05) is None
-    assert seeds_needed(0.0, 1.0, 0.05) is None
+    seeds = np.arange(2, 100)
+    for effect, enough in ((1.0, 8), (0.5, 27)):
+        assert seeds[(power(effect, 1.0, seeds, 0.05) >= 0.8).argmax()] == enough
+    assert (power(0.01, 1.0, seeds, 0.05) < 0.1).all()
+    assert (power(0.0, 1.0, seeds, 0.05) == 0.0).all()
+    assert power(1e9, 1.0, seeds, 0.05) == pytest.approx(1.0)
     draws = stream(1, "power").normal(1.0, 1.0, (4000, 8))
     p = stats.ttest_1samp(draws, 0, axis=1, alternative="greater").pvalue
-    assert (p < 0.05).mean() == pytest.approx(power(1.0, 1.0, 8, 0.05), abs=0.02)
+    assert (p < 0.05).mean() == pytest.approx(power(1.0, 1.0, np.array(8), 0.05), abs=0.02)
 
 
 def test_seeds_that_are_said_to_decide_do_so_when_there_are_as_many() -> None:

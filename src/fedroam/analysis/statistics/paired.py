@@ -4,18 +4,26 @@ The number is a difference of two variants with the same seed (paired), a trend 
 test asks on which side of a bound its mean lies, in both directions: `p_holds` is the p-value of the hypothesis that
 a claim is false (small: the claim holds), `p_fails` of the hypothesis that it is true (small: it does not hold).
 
-What varies within a seed may be dependent in any way: a trend is one slope a seed and its test is over seeds. Page's
-test (Page 1963, `page`) would also use the order within a seed, but needs the values of one seed to be exchangeable
-where there is no trend; with paired seeds neighbouring settings share most of their draws, so it is offered as an
-addition and decides nothing by itself.
+**Never reached.** Of a run that ends before it reaches a threshold one knows the least that the number can be: its
+horizon. So a number of a seed may be an interval, from the least to the most that it can be, and each direction is
+tested with the end that speaks against it: "above" with the least, "below" with the most. That is conservative. Let L
+be the least and X the number, L <= X in every seed; then mean(X) <= bound makes mean(L) <= bound, so that whoever
+rejects the second rejects the first, and at no higher rate (a test of the restricted mean: Royston & Parmar, Stat. Med.
+30 (2011) 2409). In a difference A - B, or a slope, a number that is added has its horizon in the least, one that is
+subtracted has it in the most; so a cap never helps the direction that it is used for. Where the end that is needed is
+infinite, no cap is conservative, and the exact sign test takes the place of t in this direction.
+
+What varies within a seed may be dependent in any way: a trend is one slope a seed and its test is over seeds. (Page's
+test of order would need the values of one seed to be exchangeable where there is no trend; with paired seeds
+neighbouring settings share most of their draws.)
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 from scipy import stats
@@ -27,15 +35,41 @@ LEVEL = 0.95  # of confidence intervals
 POWER = 0.8  # chance of a verdict that a number of seeds is to give
 MOST_SEEDS = 1000  # more are not looked for
 
+Asks = Literal["above", "below", "within", "ratio above"]
+Numbers = Sequence[float] | Sequence[tuple[float, float]] | np.ndarray
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What a study's contrasts say of the variance of each of them (see `moderated`).
+
+    variance: the one to shrink to; weight: how many degrees of freedom it is worth; df: of the test.
+    """
+
+    variance: float
+    weight: float
+    df: float
+
+    def of(self, observed: float, n: int) -> tuple[float, float]:
+        """The variance that a test of n seeds uses, and its degrees of freedom. Never less than is observed."""
+        if math.isinf(self.weight):
+            return max(observed, self.variance), self.df
+        shrunk = (self.weight * self.variance + (n - 1) * observed) / (self.weight + n - 1)
+        return max(observed, shrunk), self.df
+
 
 @dataclass(frozen=True)
 class Evidence:
     """What n seeds say of a claim.
 
     test: its name in words; n: seeds; estimate, error: mean over seeds and its standard error; low, high: the
-    confidence interval of the mean (level 0.95, two-sided, not corrected); bound: what the estimate is compared
-    with; statistic, df: of the test (NaN where it has none); p_holds, p_fails: see the module; note: what a reader
-    must know; values: the number of each seed; parts: of a claim with several parts.
+    confidence interval of the mean (level 0.95, two-sided, not corrected, by the variance that the test uses); bound:
+    what the estimate is compared with; statistic, df: of the test (NaN where it has none); p_holds, p_fails: see the
+    module; note: what a reader must know; kind: what the chance of a verdict is reckoned by; asks: on which side of the
+    bound the claim has the mean; name: of the test where t can be used; values: the number of each seed, or the least
+    that it can be (of ratios logarithms); most: the most that it can be, empty where that is the same; unit, seeds: of
+    the values, where known (variances of one unit are compared); spread: the standard deviation that the test uses;
+    parts: of a claim with several parts.
     """
 
     test: str
@@ -50,8 +84,14 @@ class Evidence:
     p_holds: float = 1.0
     p_fails: float = 1.0
     note: str = ""
-    kind: str = "t"
+    kind: Literal["t", "sign", "within"] = "t"
+    asks: Asks = "above"
+    name: str = ""
     values: tuple[float, ...] = ()
+    most: tuple[float, ...] = ()
+    unit: str = ""
+    seeds: tuple[int, ...] = ()
+    spread: float = math.nan
     parts: tuple[Evidence, ...] = field(default=())
 
 
@@ -68,98 +108,166 @@ def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def above(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
-    """Evidence that the mean of `values` [seeds] is above `bound`: one-sided t tests, upwards and downwards.
+def above(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
+    """Evidence that the mean of `values` is above `bound`: one-sided t tests, upwards and downwards.
 
-    Fewer than two seeds decide nothing. Where values are infinite (a threshold that was never reached) or all
-    equal, t has no spread to go by and the exact sign test takes its place; equal to the bound counts for neither
-    side. A value that is no number makes the evidence void, and the note says so.
+    values: [seeds], or [seeds, 2] with the least and the most that each can be. Fewer than two seeds decide nothing.
+    Where the end that a direction needs is infinite, or values are all equal, t has no spread to go by and the exact
+    sign test takes its place; equal to the bound counts for neither side. A value that is no number makes the evidence
+    void, and the note says so.
     """
-    x = np.asarray(values, dtype=np.float64)
-    (low, high), (mean, error) = interval(x), mean_and_error(x)
-    untested = Evidence(test, n=len(x), bound=bound, values=tuple(map(float, x)))
-    if np.isnan(x).any():
-        return replace(untested, note=f"undefined in {int(np.isnan(x).sum())} of {len(x)} seeds")
-    if len(x) < 2:
-        note = "one seed: nothing can be tested" if len(x) else "no seed has run"
-        return replace(untested, estimate=mean, note=note)
-    if np.isinf(x).any() or np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())):
-        up, down = int((x > bound).sum()), int((x < bound).sum())
-        why = "some values are infinite" if np.isinf(x).any() else "all seeds agree exactly"
-        with np.errstate(invalid="ignore"):
-            middle = float(np.median(x)) if np.isinf(x).any() else mean
-        return replace(
-            untested,
-            test="exact sign test",
-            estimate=middle,
-            error=error,
-            statistic=float(up),
-            p_holds=_tail(up, len(x)),
-            p_fails=_tail(down, len(x)),
-            note=f"{why}: sign test, {up} of {len(x)} seeds above",
-            kind="sign",
-        )
-    upwards = stats.ttest_1samp(x, bound, alternative="greater")
-    return replace(
-        untested,
-        estimate=mean,
-        error=error,
-        low=low,
-        high=high,
-        statistic=float(upwards.statistic),
-        df=float(len(x) - 1),
-        p_holds=float(upwards.pvalue),
-        p_fails=float(stats.t.cdf(upwards.statistic, len(x) - 1)),
-    )
+    return examined(_asked(values, test, bound=bound, asks="above"))
 
 
-def _tail(hits: int, n: int) -> float:
-    """Probability of at least so many heads in n throws."""
-    return float(stats.binomtest(hits, n, alternative="greater").pvalue)
-
-
-def below(values: Sequence[float] | np.ndarray, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
+def below(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
     """The mirror image of `above`."""
-    mirrored = above(values, bound, test)
-    return replace(mirrored, p_holds=mirrored.p_fails, p_fails=mirrored.p_holds)
+    return examined(_asked(values, test, bound=bound, asks="below"))
 
 
-def within(values: Sequence[float] | np.ndarray, margin: float) -> Evidence:
-    """Evidence that the mean of `values` [seeds] lies between -margin and margin.
+def within(values: Numbers, margin: float) -> Evidence:
+    """Evidence that the mean of `values` (as in `above`) lies between -margin and margin.
 
     Holds by two one-sided tests (Schuirmann 1987): the larger p-value of "above -margin" and "below margin". Does
     not hold where the mean is beyond either end: twice the smaller p-value of the reverse tests.
     """
     if not margin > 0:
         raise InputError(f"margin = {margin:g}: allowed is a number above 0")
-    lower, upper = above(values, -margin), below(values, margin)
-    p_fails = min(1.0, 2 * min(lower.p_fails, upper.p_fails))
-    weaker = max(lower, upper, key=lambda evidence: evidence.p_holds)
-    return replace(
-        weaker,
-        test="two one-sided t tests, the weaker",
-        bound=margin,
-        p_fails=p_fails,
-        kind="sign" if upper.kind == "sign" else "within",
-    )
+    return examined(_asked(values, "two one-sided t tests, the weaker", bound=margin, asks="within"))
 
 
-def ratio_above(
-    first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray, bound: float = 1.0
-) -> Evidence:
-    """Evidence that first / second, paired by seed, is above `bound`: a t test on logarithms.
+def ratio_above(first: Numbers, second: Numbers, bound: float = 1.0) -> Evidence:
+    """Evidence that first / second (as in `above`), paired by seed, is above `bound`: a t test on logarithms.
 
     The estimate is the geometric mean of the ratios; error is the standard error of its logarithm, so about a
     relative one. Values at or below 0 have no logarithm and make the evidence void.
     """
     if not bound > 0:
         raise InputError(f"bound of a ratio = {bound:g}: allowed is a number above 0")
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    a, b = ends(first), ends(second)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where((a > 0) & (b > 0), np.log(a) - np.log(b), np.nan)
-    found = above(logs, math.log(bound), "one-sided t on logarithms of ratios")
-    middle, low, high = (math.exp(end) for end in (found.estimate, found.low, found.high))
-    return replace(found, bound=bound, estimate=middle, low=low, high=high)
+        logs = np.where((a > 0) & (b > 0), np.log(a), np.nan) - np.log(np.where(b > 0, b, np.nan))[:, ::-1]
+    return examined(_asked(logs, "one-sided t on logarithms of ratios", bound=bound, asks="ratio above"))
+
+
+def ends(values: Numbers) -> np.ndarray:
+    """Numbers as [seeds, 2]: the least and the most that each can be, the same where only one is given."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim == 2 and x.shape[1] == 2:
+        return x
+    return np.repeat(x.reshape(-1, 1), 2, axis=1)
+
+
+def _asked(values: Numbers, test: str, *, bound: float, asks: Asks) -> Evidence:
+    low, high = (tuple(map(float, column)) for column in ends(values).T)
+    known = all(one == other or one != one for one, other in zip(low, high, strict=True))
+    return Evidence(
+        test, n=len(low), bound=bound, asks=asks, name=test, values=low, most=() if known else high
+    )
+
+
+def examined(asked: Evidence, spread: Spread | None = None) -> Evidence:
+    """The evidence of the values and the bound of `asked`, which has no parts.
+
+    spread: what other contrasts say of the variance; without it the values speak for themselves.
+    """
+    logarithms = asked.asks == "ratio above"
+    least, most = np.asarray(asked.values), np.asarray(asked.most or asked.values)
+    blank = Evidence(
+        asked.name, asked.n, bound=asked.bound, asks=asked.asks, name=asked.name, values=asked.values,
+        most=asked.most, unit=asked.unit, seeds=asked.seeds,
+    )  # fmt: skip
+    undefined = int((np.isnan(least) | np.isnan(most)).sum())
+    if undefined:
+        return replace(blank, note=f"undefined in {undefined} of {asked.n} seeds")
+    if asked.n < 2:
+        estimate = mean_and_error(least)[0]
+        note = "one seed: nothing can be tested" if asked.n else "no seed has run"
+        return replace(blank, estimate=math.exp(estimate) if logarithms else estimate, note=note)
+    bound = math.log(asked.bound) if logarithms else asked.bound
+    if asked.asks == "within":
+        shown = max(_Side(least, -bound, 1, spread), _Side(most, bound, -1, spread), key=lambda side: side.p)
+        reverse = min(_Side(most, -bound, -1, spread).p, _Side(least, bound, 1, spread).p)
+        p_holds, p_fails = shown.p, min(1.0, 2 * reverse)
+    else:
+        up, down = _Side(least, bound, 1, spread), _Side(most, bound, -1, spread)
+        yes, no = (down, up) if asked.asks == "below" else (up, down)
+        p_holds, p_fails = yes.p, no.p
+        # The numbers are the same both ways but where a seed has no number: then those of the side that says more.
+        shown = no if no.p < yes.p and asked.most else up if not asked.most else yes
+    estimate, low, high = shown.estimate, shown.low, shown.high
+    if logarithms:
+        estimate, low, high = (math.exp(end) for end in (estimate, low, high))
+    kind: Literal["t", "sign", "within"] = "within" if asked.asks == "within" else "t"
+    return replace(
+        blank,
+        test=shown.test(asked.name),
+        estimate=estimate,
+        error=shown.error,
+        low=low,
+        high=high,
+        statistic=shown.statistic,
+        df=shown.df,
+        p_holds=p_holds,
+        p_fails=p_fails,
+        note="; ".join(filter(None, [_capped(least, most), shown.note])),
+        kind="sign" if shown.sign else kind,
+        spread=shown.spread,
+    )
+
+
+class _Side:
+    """A test that the mean of x is on one side of a bound: way 1: above, -1: below; by t, or by sign.
+
+    p, statistic, df, spread, estimate, error, low, high: as in `Evidence`.
+    """
+
+    def __init__(self, x: np.ndarray, bound: float, way: int, spread: Spread | None) -> None:
+        n = len(x)
+        self.estimate, self.error = mean_and_error(x)
+        self.df = self.spread = self.low = self.high = math.nan
+        self.moderated, self.note = spread is not None, ""
+        finite = bool(np.isfinite(x).all())
+        variance, df = float(x.var(ddof=1)) if finite else math.nan, float(n - 1)
+        alike = finite and bool(np.ptp(x) <= 1e-12 * max(1.0, float(np.abs(x).max())))
+        if spread is not None:
+            variance, df = spread.of(0.0 if alike else variance, n)
+        self.sign = not finite or (alike and not (spread is not None and variance > 0))
+        if self.sign:
+            above_it, hits = int((x > bound).sum()), int((way * x > way * bound).sum())
+            with np.errstate(invalid="ignore"):
+                self.estimate = self.estimate if finite else float(np.median(x))
+            self.statistic, self.p = float(above_it), _tail(hits, n)
+            why = "all seeds agree exactly" if finite else "some values are infinite"
+            self.note = f"{why}: sign test, {above_it} of {n} seeds above"
+            return
+        self.df, self.spread = df, math.sqrt(variance)
+        error = self.spread / math.sqrt(n)
+        self.statistic = (self.estimate - bound) / error
+        self.p = float(stats.t.sf(way * self.statistic, df))
+        half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+        self.low, self.high = self.estimate - half, self.estimate + half
+
+    def test(self, name: str) -> str:
+        """What it is called."""
+        return "exact sign test" if self.sign else f"{name}, moderated" if self.moderated else name
+
+
+def _capped(least: np.ndarray, most: np.ndarray) -> str:
+    """A note on seeds whose number is known to be at least, or at most, something."""
+    seeds = int((least != most).sum())
+    if not seeds:
+        return ""
+    told = f"never reached in {seeds} of {len(least)} seeds, which count with the end of the run"
+    if np.isinf(most).any() and np.isfinite(least).all():
+        return f"{told}: the true mean is larger"
+    if np.isinf(least).any() and np.isfinite(most).all():
+        return f"{told}: the true mean is smaller"
+    return told
+
+
+def _tail(hits: int, n: int) -> float:
+    """Probability of at least so many heads in n throws."""
+    return float(stats.binomtest(hits, n, alternative="greater").pvalue)
 
 
 def slopes(values: np.ndarray, keys: Sequence[float]) -> np.ndarray:
@@ -177,21 +285,6 @@ def slope_weights(keys: Sequence[float]) -> np.ndarray:
         raise InputError(f"a trend over {list(keys)}: allowed are at least two different finite numbers")
     centred = k - k.mean()
     return np.asarray(np.ptp(k) * centred / (centred @ centred))
-
-
-def page(values: np.ndarray) -> tuple[float, float]:
-    """Page's L test of values [seeds, keys] that rise, and that fall, with the order of the keys: two p-values.
-
-    See the module on what it supposes. Source: Page, J. Am. Stat. Assoc. 58 (1963) 216, as in SciPy.
-    """
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] < 2 or table.shape[1] < 3 or not np.isfinite(table).all():
-        return math.nan, math.nan
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rise = stats.page_trend_test(table).pvalue
-        fall = stats.page_trend_test(table[:, ::-1]).pvalue
-    return float(rise), float(fall)
 
 
 def every(parts: Sequence[Evidence]) -> Evidence:

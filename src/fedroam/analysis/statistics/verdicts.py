@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy import stats
 
+from fedroam.analysis.statistics.looks import FUTILE
 from fedroam.analysis.statistics.paired import MOST_SEEDS, POWER, Evidence
 from fedroam.errors import InputError
 
@@ -19,8 +20,9 @@ Word = Literal["holds", "does not hold", "undecided"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a claim. p_holds, p_fails: corrected by Holm's method over all claims judged together; seeds:
-    how many would decide an undecided claim (None: not known, or more than `MOST_SEEDS`); reason: one sentence.
+    """What is said of a claim. p_holds, p_fails: corrected over all claims judged together (see `judge`); seeds: how
+    many would decide an undecided claim (None: not known, or more than `MOST_SEEDS`); reason: one sentence; outlook:
+    the chance that the last of several planned looks decides an undecided one.
     """
 
     word: Word
@@ -29,6 +31,12 @@ class Verdict:
     p_fails: float
     seeds: int | None
     reason: str
+    outlook: float = math.nan
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the last planned look will hardly decide it."""
+        return self.outlook < FUTILE
 
 
 def holm(p: Sequence[float]) -> list[float]:
@@ -47,26 +55,81 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
-def judge(evidence: Sequence[Evidence], alpha: float = ALPHA) -> list[Verdict]:
-    """A verdict on each claim of a study.
+def judge(evidence: Sequence[Evidence], alpha: float = ALPHA, looks: Sequence[int] = ()) -> list[Verdict]:
+    """A verdict on each claim of a family.
 
     Two families are corrected, each at level alpha: "it holds" and "it does not hold". So the chance that any claim
     is wrongly said to hold is at most alpha, and so is the chance that any is wrongly said not to.
+
+    looks: where the evidence is of a sequence of looks (see `looks.shared`), after how many seeds each is planned.
     """
+    holds, fails = holm([e.p_holds for e in evidence]), holm([e.p_fails for e in evidence])
+    return _verdicts(evidence, holds, fails, alpha, looks, "after Holm's correction")
+
+
+def judge_in_order(
+    evidence: Sequence[Evidence], alpha: float = ALPHA, looks: Sequence[int] = ()
+) -> list[Verdict]:
+    """A verdict on each of a few primary claims, in the order in which they are tested.
+
+    "It holds" is tested in this order, each claim at the full level, until the first that is not established: no
+    correction is needed (fixed-sequence test: Maurer, Hothorn & Lehmacher 1995). A p-value is the largest so far.
+    "It does not hold" is corrected by Holm's method, since a claim may be refuted whatever became of those before it.
+    looks: as in `judge`.
+    """
+    holds = [float(p) for p in np.maximum.accumulate([e.p_holds for e in evidence])] if evidence else []
+    fails = holm([e.p_fails for e in evidence])
+    return _verdicts(evidence, holds, fails, alpha, looks, "in the fixed order of the primary claims")
+
+
+def _verdicts(
+    evidence: Sequence[Evidence],
+    holds: list[float],
+    fails: list[float],
+    alpha: float,
+    looks: Sequence[int],
+    corrected: str,
+) -> list[Verdict]:
     if not 0 < alpha < 0.5:
         raise InputError(f"alpha = {alpha:g}: allowed is a number between 0 and 0.5")
-    holds, fails = holm([e.p_holds for e in evidence]), holm([e.p_fails for e in evidence])
+    in_order = corrected.startswith("in")
+    spent = len(looks) or 1  # each look spends its share of the level
+    levels = ((alpha if in_order else _level(holds, alpha)) / spent, _level(fails, alpha) / spent)
     verdicts = []
     for each, yes, no in zip(evidence, holds, fails, strict=True):
         if yes <= alpha:
-            verdicts.append(Verdict("holds", each, yes, no, None, f"{p_text(yes)} after Holm's correction"))
+            verdicts.append(Verdict("holds", each, yes, no, None, f"{p_text(yes)} {corrected}"))
         elif no <= alpha:
-            reason = f"the reverse is established, {p_text(no)} after Holm's correction"
+            reason = f"the reverse is established at this scale: {_reverse(each)}, {p_text(no)} after Holm's correction"
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
-            seeds = needed(each, _level(holds, alpha), _level(fails, alpha))
-            verdicts.append(Verdict("undecided", each, yes, no, seeds, _undecided(each, seeds)))
+            seeds = needed(each, *levels)
+            waits = in_order and each.p_holds <= alpha
+            reason = (
+                "it would hold by itself, but a primary claim before it is not established"
+                if waits
+                else _undecided(each, seeds)
+            )
+            outlook = (
+                float(chance(each, np.array(looks[-1:]), *levels)[0]) if looks and each.n > 1 else math.nan
+            )
+            if outlook < FUTILE:
+                reason += f"; hopeless: {looks[-1]} seeds would decide with a chance of {100 * outlook:.0f} %"
+            verdicts.append(Verdict("undecided", each, yes, no, seeds, reason, outlook))
     return verdicts
+
+
+def _reverse(evidence: Evidence) -> str:
+    """What is established where a claim does not hold."""
+    if evidence.parts:
+        return f"of at least one of its {len(evidence.parts)} parts"
+    bound = f"{evidence.bound:g}"
+    return {
+        "above": f"the mean is below {bound}",
+        "below": f"the mean is above {bound}",
+        "within": f"the mean is farther from 0 than {bound}",
+        "ratio above": f"the ratio is below {bound}",
+    }[evidence.asks]
 
 
 def _level(adjusted: Sequence[float], alpha: float) -> float:
@@ -88,80 +151,73 @@ def _undecided(evidence: Evidence, seeds: int | None) -> str:
 def needed(evidence: Evidence, holds: float, fails: float) -> int | None:
     """The number of seeds that would decide a claim with probability `POWER`; None: unknown or above `MOST_SEEDS`.
 
-    It takes the observed effect and spread for the true ones, so it is a rough guide after few seeds. holds, fails:
-    the levels of the two tests. The power is that of a one-sided t test (noncentral t); of a claim with several
-    parts, all that point to yes are needed for yes, one that points to no is enough for no.
+    holds, fails: the levels of the two tests. See `chance` for what it supposes.
     """
+    seeds = np.arange(2, MOST_SEEDS + 1)
+    enough = chance(evidence, seeds, holds, fails) >= POWER
+    return int(seeds[enough.argmax()]) if enough.any() else None
+
+
+def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) -> np.ndarray:
+    """The chance that so many seeds decide a claim, for each number of `seeds`.
+
+    It takes the observed effect and spread for the true ones, so it is a rough guide after few seeds. holds, fails:
+    the levels of the two tests. The power is that of a one-sided t test (noncentral t), with as many degrees of freedom
+    beyond n - 1 as the test has now; of a claim with several parts, all that point to yes are needed for yes, one that
+    points to no is enough for no.
+    """
+    nothing = np.zeros(len(seeds))
     if evidence.parts:
-        yes = [needed(part, holds, 0.0) for part in evidence.parts if _points_to_yes(part)]
+        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if _points_to_yes(part)]
         no = [
-            needed(part, 0.0, fails / len(evidence.parts))
+            chance(part, seeds, 0.0, fails / len(evidence.parts))
             for part in evidence.parts
             if not _points_to_yes(part)
         ]
-        if no:
-            return min((n for n in no if n is not None), default=None)
-        known = [n for n in yes if n is not None]
-        return max(known) if len(known) == len(yes) else None
+        return np.asarray(np.max(no, axis=0) if no else np.min(yes, axis=0))
     if evidence.n < 2 or math.isnan(evidence.estimate):
-        return None
+        return nothing
     yes_wins = _points_to_yes(evidence)
     level = holds if yes_wins else fails
     if evidence.kind == "sign":
-        return _sign_seeds(evidence, level)
-    x = np.asarray(evidence.values, dtype=np.float64)
-    spread = float(x.std(ddof=1))
+        return _chance_by_sign(evidence, seeds, level)
+    spread, more = evidence.spread, evidence.df - (evidence.n - 1)
     if evidence.kind == "within":
-        near, far = sorted(evidence.bound + sign * abs(float(x.mean())) for sign in (-1, 1))
+        near, far = sorted(evidence.bound + sign * abs(evidence.estimate) for sign in (-1, 1))
         if yes_wins:
-            return _first(lambda n: power(near, spread, n, level) + power(far, spread, n, level) - 1)
-        return seeds_needed(abs(near), spread, level / 2)
+            both = power(near, spread, seeds, level, more) + power(far, spread, seeds, level, more) - 1
+            return np.asarray(np.maximum(both, 0.0))
+        return power(abs(near), spread, seeds, level / 2, more)
     # The distance from the bound on the scale on which the test was made (logarithms, for ratios).
-    effect = abs(evidence.statistic) * spread / math.sqrt(len(x))
-    return seeds_needed(effect, spread, level)
+    effect = abs(evidence.statistic) * spread / math.sqrt(evidence.n)
+    return power(effect, spread, seeds, level, more)
 
 
 def _points_to_yes(evidence: Evidence) -> bool:
     return evidence.p_holds <= evidence.p_fails
 
 
-def power(effect: float, spread: float, n: int, level: float) -> float:
-    """The chance that a one-sided t test over n seeds finds a mean of `effect` (standard deviation `spread`)."""
-    if n < 2 or not 0 < level < 1:
-        return 0.0
-    critical = stats.t.isf(level, n - 1)
-    return float(stats.nct.sf(critical, n - 1, math.sqrt(n) * effect / spread))
+def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: float = 0.0) -> np.ndarray:
+    """The chance that a one-sided t test over so many seeds finds a mean of `effect`, for each number of `seeds`.
+
+    spread: the standard deviation of a seed; more: degrees of freedom beyond n - 1.
+    """
+    n = np.asarray(seeds)
+    if not effect > 0 or not spread > 0 or not 0 < level < 1:
+        return np.zeros(n.shape)
+    df = n - 1 + more
+    found = stats.nct.sf(stats.t.isf(level, df), df, np.sqrt(n) * effect / spread)
+    return np.asarray(np.nan_to_num(found, nan=1.0))  # SciPy gives up where the effect is enormous
 
 
-def seeds_needed(effect: float, spread: float, level: float, wanted: float = POWER) -> int | None:
-    """The smallest number of seeds with at least the wanted power; None above `MOST_SEEDS`."""
-    if not effect > 0 or not spread > 0:
-        return None
-    return _first(lambda n: power(effect, spread, n, level), wanted)
-
-
-def _first(chance: Callable[[int], float], wanted: float = POWER) -> int | None:
-    """The smallest n from 2 to `MOST_SEEDS` whose chance, which rises with n, is as wanted."""
-    low, high = 2, MOST_SEEDS
-    if chance(high) < wanted:
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if chance(middle) >= wanted else (middle + 1, high)
-    return low
-
-
-def _sign_seeds(evidence: Evidence, level: float) -> int | None:
-    """Seeds for the sign test, if each has the observed chance to lie on the side where most do."""
+def _chance_by_sign(evidence: Evidence, seeds: np.ndarray, level: float) -> np.ndarray:
+    """That of the sign test, if each seed has the observed chance to lie on the side where most do."""
     x = np.asarray(evidence.values)
     share = max((x > evidence.bound).mean(), (x < evidence.bound).mean())
     if share <= 0.5 or level <= 0:
-        return None
-    for n in range(2, MOST_SEEDS + 1):
-        hits = int(stats.binom.isf(level, n, 0.5)) + 1  # the fewest whose tail is at most the level
-        if hits <= n and stats.binom.sf(hits - 1, n, share) >= POWER:
-            return n
-    return None
+        return np.zeros(len(seeds))
+    hits = stats.binom.isf(level, seeds, 0.5) + 1  # the fewest whose tail is at most the level
+    return np.asarray(np.where(hits <= seeds, stats.binom.sf(hits - 1, seeds, share), 0.0))
 
 
 def p_text(p: float) -> str:

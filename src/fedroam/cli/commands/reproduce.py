@@ -31,7 +31,10 @@ def reproduce(
     ] = None,
     item: Annotated[
         str | None,
-        typer.Argument(metavar="[ITEM]", help="Only this table, search, figure or claim. (default: all)"),
+        typer.Argument(
+            metavar="[ITEM]",
+            help="Only this table, search, figure or claim, or all claims, tables, searches or figures. (default: all)",
+        ),
     ] = None,
     scale: Annotated[
         str,
@@ -92,7 +95,7 @@ def reproduce(
         say("fedroam reproduce PAPER [ITEM] runs what is missing and judges it")
         return
     study, use = find_study(paper)
-    items: list[Item] = [study.item(item)] if item is not None else list(study.items.values())
+    items = _asked(study, item, scale)
     work = StudyRuns(study, scale, seeds, folder, use)
     wanted = work.needed(items)
     for line in make_files(
@@ -117,6 +120,17 @@ def reproduce(
             tell(one_line(f"failed: {line}"))
         tell(f"error: {len(failed)} runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)
+
+
+def _asked(study: Study, item: str | None, scale: str) -> list[Item]:
+    """The items that are asked for: all, those of a kind that the scale can show (`claims`), or one."""
+    kinds = {"claims": "claim", "tables": "table", "searches": "search", "figures": "figure"}
+    if item is None:
+        return list(study.items.values())
+    if item in study.items or item not in kinds:
+        return [study.item(item)]
+    found = [one for one in study.items.values() if one.kind == kinds[item]]
+    return [one for one in found if one.partial or study.can(one, scale)]
 
 
 def _run(
@@ -208,6 +222,15 @@ def _dry_run(work: StudyRuns, missing: set[str], workers: int) -> None:
     found = measured_costs(work.plan, todo, workers)
     cores = sum(found.by_run.values())
     say(f"{len(todo)} runs to be computed, {duration(cores)} of one core")
+    for kind in ("claims", "tables", "searches", "figures"):
+        part = work.missing(_asked(work.study, kind, work.scale)) & missing
+        if part and part != missing:
+            say(f"of them for the {kind}: {len(part)}, {duration(sum(found.by_run[one] for one in part))}")
     say(
-        f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {found.measured} variants"
+        f"time: about {duration(found.seconds)} with {found.workers} worker(s), measured on {found.measured} variants, "
+        "as busy as this machine is now"
     )
+    if found.factor is not None:
+        say(
+            f"variants that were not measured: each right within a factor of {found.factor:.1f}, as those that were"
+        )

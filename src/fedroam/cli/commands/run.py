@@ -38,6 +38,7 @@ def run(
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Threads of the engine; results do not depend on it.")
     ] = None,
+    track: options.Track = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Whether to write report.html.")
@@ -63,11 +64,19 @@ def run(
 
     from fedroam.interrupts import Interrupted
     from fedroam.runner import run_plan
+    from fedroam.tracking import check_trackers, trackers_named
 
+    check_trackers(track or ())
     root = Path(folder) if folder is not None else plan.folder
     existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
     options_given: dict[str, Given] = {"--set": assignments, "--use": use, "--seeds": seeds, "--out": folder}
-    options_given |= {"--workers": workers, "--quiet": quiet, "--no-report": not report, "--resume": True}
+    options_given |= {
+        "--track": track,
+        "--workers": workers,
+        "--quiet": quiet,
+        "--no-report": not report,
+        "--resume": True,
+    }
     again = command("run", source, options=options_given)
     following = progress(plan, quiet)
     with going_on(again, "the rounds since the last checkpoint are lost"):
@@ -79,6 +88,7 @@ def run(
                     existing=existing,
                     observer=following.follow,
                     on_interrupt=following.interrupted,
+                    trackers=lambda: trackers_named(track or ()),
                 )
         except (InputError, Interrupted):
             raise

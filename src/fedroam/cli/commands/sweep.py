@@ -88,6 +88,7 @@ def sweep(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Try the failed runs again, from their checkpoints.")
     ] = False,
+    track: options.Track = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     debug: options.Debug = False,
 ) -> None:
@@ -113,7 +114,7 @@ def sweep(
         return
 
     options_given: dict[str, Given] = {"--over": over, "--set": assignments, "--use": use, "--seeds": seeds}
-    options_given |= {"--out": folder, "--memory": memory, "--ray": ray}
+    options_given |= {"--out": folder, "--memory": memory, "--ray": ray, "--track": track}
     options_given |= {"--workers": workers or None, "--quiet": quiet}
     again = command("sweep", source, options=options_given)
     following = sweep_progress(quiet)
@@ -128,6 +129,7 @@ def sweep(
             on_interrupt=following.interrupted,
             fresh=fresh,
             retry_failed=retry_failed,
+            track=track or (),
         )
     conclude(done)
 

@@ -93,6 +93,7 @@ SETS_METHODS = ("fedavg", "fedprox", "fedgh", *BASELINES)
 
 # At scale quick there is a quarter of the rounds, and four times the learning rate, for clients and servers alike.
 QUICK_ROUNDS, QUICK_LR, QUICK_SAMPLES = 25, 0.04, 3000
+MEDIUM_SAMPLES, MEDIUM_IMAGES = 25_000, 12_000
 
 
 def variant(
@@ -114,12 +115,13 @@ def variant(
         **others,
     }
     quick: dict[str, Any] = {"federation": {"server_lr": QUICK_LR}} if kind in ("fedgh", "mocfl") else {}
+    medium: dict[str, Any] = {}
     if data == "distinct":
         settings["data"] = {"deduplicate": True}
     elif data != "unsw":
         settings["data"], settings["model"] = {"kind": data}, "mnist_cnn"
-        quick["data"] = {"train_samples": QUICK_SAMPLES}
-    return StudyVariant(name, settings, {"quick": quick})
+        quick["data"], medium["data"] = {"train_samples": QUICK_SAMPLES}, {"train_samples": MEDIUM_IMAGES}
+    return StudyVariant(name, settings, {"quick": quick, "medium": medium})
 
 
 # All that is run, for every table, figure and claim.

@@ -18,7 +18,7 @@ from fedroam.papers.mohawk.runs import BASELINES, main, on_trace
 from fedroam.parts import Parts
 from fedroam.recording import Run
 from fedroam.scene import movement
-from fedroam.study.measures import column, final, rounds_to, spent_to
+from fedroam.study.measures import column, final, last_round, rounds_to, spent_to
 from fedroam.study.values import Measure, Quotient, Value, average, product
 
 # Accuracy to reach (%), by data and model: the paper's for its network, ours for the small one of scale quick.
@@ -106,12 +106,17 @@ def full_exchange(run: Run) -> float:
 end = replace(final, digits=2)
 last_day = Measure("accuracy averaged over the last day", "%", _last_day, digits=2)
 rounds_needed = Measure(
-    "rounds to the threshold", "rounds", lambda run: rounds_to(threshold(run)).number(run), digits=0
+    "rounds to the threshold",
+    "rounds",
+    lambda run: rounds_to(threshold(run)).number(run),
+    digits=0,
+    horizon=last_round,
 )
 energy_true = Measure(
     "energy spent by a device until the threshold",
     "J",
     lambda run: spent_to(threshold(run), "energy", "J").number(run) / int(run.settings["clients"]),
+    horizon=lambda run: _end(run, "energy") / int(run.settings["clients"]),
 )
 exchange = Measure(
     "energy of one full exchange", "J", lambda run: full_exchange(run), digits=2, alike=movement_of
