@@ -26,6 +26,45 @@ def test_equal_names_with_other_settings_stay_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_runs_without_a_name_are_told_by_what_varies(tmp_path: Path) -> None:
+    runs = [
+        made_run(
+            tmp_path / f"{kind}{radius}{lr}",
+            "",
+            0,
+            [0.1],
+            settings={
+                "mobility": {"kind": kind, **({"mobile": 2, "a_step": 5.0} if kind == "random" else {})},
+                "contacts": {"kind": "radius", "radius": radius},
+                "training": {"kind": "sgd", "lr": lr, "copy": lr},
+            },
+        )
+        for kind in ("static", "random")
+        for radius in (1.5, 3.0)
+        for lr in (0.1, 0.2)
+    ]
+    labels = [group.label for group in variants(runs)]
+    assert labels[0] == "static, radius=1.5, lr=0.1"  # not what follows from the kind, nor what says lr again
+    assert labels[-1] == "random, radius=3.0, lr=0.2"
+    assert len(set(labels)) == 8
+
+
+def test_names_that_a_sweep_made_lose_their_sections(tmp_path: Path) -> None:
+    names = [
+        "mobility.kind=static, training.lr=0.1",
+        "mobility.kind=dcm, training.lr=0.2",
+        "own name, contacts.radius=3",
+    ]
+    runs = [made_run(tmp_path / str(k), name, 0, [0.1]) for k, name in enumerate(names)]
+    assert [group.label for group in variants(runs)] == [
+        "static, lr=0.1",
+        "dcm, lr=0.2",
+        "own name, radius=3",
+    ]
+    alike = [made_run(tmp_path / name, name, 0, [0.1]) for name in ("a.k=1", "b.k=1")]
+    assert [group.label for group in variants(alike)] == ["a.k=1", "b.k=1"]
+
+
 def test_settings_without_influence_do_not_split_a_variant(tmp_path: Path) -> None:
     runs = [
         made_run(tmp_path, "", seed, [0.1], settings={"engine": {"kind": "cpu", "workers": seed + 1}})

@@ -195,19 +195,65 @@ def differing(runs: Sequence[Run]) -> dict[str, list[Any]]:
 def _labels(firsts: Sequence[Run]) -> list[str]:
     """A distinct name for each group, given the first run of each."""
     one_name = len({run.status["name"] for run in firsts}) == 1
-    labels = [str(run.status.get("variant") or run.name) if one_name else run.name for run in firsts]
+    named = [str(run.status.get("variant") or "") if one_name else run.name for run in firsts]
+    named = _without_sections(named) if one_name else named
+    labels = [name or firsts[k].name for k, name in enumerate(named)]
     for label in {name for name in labels if labels.count(name) > 1}:
         twins = [k for k, name in enumerate(labels) if name == label]
-        apart = {k: v for k, v in differing([firsts[k] for k in twins]).items() if k not in FREE}
+        apart = _telling_apart([firsts[k] for k in twins])
         for place, k in enumerate(twins):
-            told = ", ".join(
-                f"{name}={plain_text(values[place])}" for name, values in list(apart.items())[:3]
-            )
-            labels[k] = f"{label} ({told})"
-        if len({labels[k] for k in twins}) < len(twins):  # three settings do not tell them all apart
+            if named[k]:
+                told = ", ".join(f"{name}={plain_text(values[place])}" for name, values in apart.items())
+                labels[k] = f"{label} ({told})"
+            else:  # nothing but values sets them apart: they are the whole name
+                labels[k] = settings_text({name: values[place] for name, values in apart.items()})
+        if len({labels[k] for k in twins}) < len(twins):  # the settings do not tell them all apart
             for place, k in enumerate(twins, start=1):
-                labels[k] = f"{label} #{place}"
+                labels[k] = f"{labels[k] or label} #{place}"
     return labels
+
+
+def _without_sections(names: Sequence[str]) -> list[str]:
+    """Names that a sweep made of what varies, in the words of `settings_text`; others, and those that would then be
+    alike, as they are."""
+    short = []
+    for name in names:
+        parts = [part.partition("=") for part in name.split(", ")]
+        told = {key if equals else "variant": value if equals else key for key, equals, value in parts}
+        short.append(settings_text(told) if len(told) == len(parts) else name)
+    return short if len(set(short)) == len(set(names)) else list(names)
+
+
+def _telling_apart(runs: Sequence[Run]) -> dict[str, list[Any]]:
+    """As few of the settings in which runs differ as tell all of them apart, as `differing` gives them.
+
+    Settings that all of them have come first: those of one kind alone follow from the kind.
+    """
+    found = {name: values for name, values in differing(runs).items() if name not in FREE}
+    chosen: dict[str, list[Any]] = {}
+    groups = 1
+    for name, values in sorted(found.items(), key=lambda item: None in item[1]):
+        rows = zip(*(map(repr, each) for each in (*chosen.values(), values)), strict=True)
+        if (more := len(set(rows))) > groups:
+            chosen[name], groups = values, more
+    return chosen
+
+
+def settings_text(values: Mapping[str, Any]) -> str:
+    """Settings in few words: kinds (and variants) stand alone, others with the last part of their name:
+    `static, radius=1.5`.
+
+    Where two settings end alike, their whole names stand.
+    """
+    ends = [name.rpartition(".")[2] for name in values]
+    texts = []
+    for name, value in values.items():
+        end = name.rpartition(".")[2]
+        if end in ("kind", "variant") and isinstance(value, str):
+            texts.append(value)
+        else:
+            texts.append(f"{end if ends.count(end) == 1 else name}={plain_text(value)}")
+    return ", ".join(texts)
 
 
 def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from fedroam.cli.commands import (
     data,
     figure,
     handover,
+    live,
     reproduce,
     results,
     run,
@@ -78,6 +79,8 @@ app.command("show")(catalogue.show)
 app.command("compare")(results.compare)
 app.command("report")(results.report)
 app.command("figure")(figure.figure)
+app.command("watch")(live.watch)
+app.command("serve")(live.serve)
 app.command("verify")(verify.verify)
 app.command("export")(handover.export)
 app.command("predict")(handover.predict)

@@ -14,7 +14,7 @@ from matplotlib.patches import Circle
 
 from fedroam.analysis import variants
 from fedroam.analysis.figures.catalogue import all_figures, class_counts, draw_figure
-from fedroam.analysis.figures.client_accuracy import final_accuracies
+from fedroam.analysis.figures.client_accuracy import final_values
 from fedroam.analysis.figures.costs import energy_per_round_figure, per_round
 from fedroam.analysis.figures.drawing import inline, log_tick, save, short
 from fedroam.analysis.figures.lines import Line, lines_figure
@@ -112,7 +112,7 @@ def test_numbers_that_are_none_leave_gaps(tmp_path: Path) -> None:
 
 
 def test_spread_pools_the_clients_of_all_seeds(groups: list) -> None:
-    values = final_accuracies(groups[0])  # finals 0.4, 0.5, 0.6; four clients 1 point apart
+    values = final_values(groups[0], "accuracy")  # finals 0.4, 0.5, 0.6; four clients 1 point apart
     assert sorted(values) == pytest.approx(
         [f + d for f in (0.4, 0.5, 0.6) for d in (-0.015, -0.005, 0.005, 0.015)]
     )

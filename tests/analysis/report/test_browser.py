@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 from html import unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
@@ -36,7 +39,7 @@ pytestmark = [
 ]
 # What a visitor does: waits for the map, plays it for three seconds at 5 rounds a second, stops, colours by
 # accuracy, chooses a client with the keyboard, changes the variant. Each state is noted in the page.
-VISIT = """<script>
+VISIT = """
 const map = document.getElementById("map"), get = (id) => document.getElementById("map-" + id), log = {};
 const note = (name) => { log[name] = { ...map.dataset, play: get("play").textContent, ink: ink() }; };
 const ink = () => {  // a number that tells pictures apart
@@ -61,7 +64,15 @@ const steps = [
 ];
 let at = 500;
 steps.forEach((step, k) => { at += k === 1 ? 3000 : 700; setTimeout(step, at); });
-</script></body>"""
+"""
+
+
+def with_script(page: str, script: str) -> str:
+    """The page with one more script, which its policy is told of: it runs no other."""
+    told = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert "script-src 'sha256-" in page
+    page = page.replace("script-src 'sha256-", f"script-src 'sha256-{told}' 'sha256-", 1)
+    return page.replace("</body>", f"<script>{script}</script></body>")
 
 
 def browse(page: Path, folder: Path, *more: str) -> tuple[str, str]:
@@ -92,7 +103,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def visited(report: Path, folder: Path, size: str) -> dict:
     page = folder / "visit.html"
-    page.write_text(report.read_text().replace("</body>", VISIT))
+    page.write_text(with_script(report.read_text(), VISIT))
     dom, said = browse(page, folder, "--dump-dom", f"--window-size={size}")
     assert [line for line in said.splitlines() if "CONSOLE" in line] == []
     found = re.search(r'<pre id="log">(.*?)</pre>', dom, re.S)
@@ -121,13 +132,98 @@ def test_the_map_plays(report: Path, tmp_path: Path, size: str) -> None:
     assert log["wide"] <= 0  # nothing wider than the screen
 
 
+# A reader of the curves: points, reads, hides a variant, and downloads what is shown then.
+READ = """
+const figure = document.getElementById("figure-accuracy"), saved = [];
+const make = URL.createObjectURL.bind(URL);
+let newest = null;
+URL.createObjectURL = (blob) => { newest = blob; return make(blob); };
+HTMLAnchorElement.prototype.click = function () { saved.push([this.download, newest]); };
+const chart = () => figure.querySelector(".chart svg"), buttons = () => [...figure.querySelectorAll(".names button")];
+const lines = () => chart().querySelectorAll('[aria-label="line"] path').length;
+const values = () => buttons().map((b) => b.querySelector(".value").textContent);
+const tool = (name) => [...figure.querySelectorAll(".tools button")].find((b) => b.textContent === name).click();
+const wide = (node) => node.scrollWidth - node.clientWidth;
+const until = async (ready) => { while (!ready()) await new Promise((go) => setTimeout(go, 1)); };
+const log = {}, awake = setInterval(() => {}, 1);  // the clock is virtual: it runs away while nothing is to be done
+(async () => {
+  figure.scrollIntoView();
+  await until(() => figure.dataset.state === "live");
+  log.lines = lines(); log.pictures = figure.querySelectorAll("svg").length;
+  const box = chart().getBoundingClientRect(), x = box.left + chart().scale("x").apply(10) + 2;
+  figure.querySelector(".chart").dispatchEvent(new PointerEvent("pointermove", { clientX: x, clientY: box.top + 99 }));
+  log.hovered = values(); log.now = figure.querySelector(".now").textContent;
+  const key = (key) => figure.querySelector(".chart").dispatchEvent(new KeyboardEvent("keydown", { key }));
+  key("End"); log.end = values(); key("ArrowLeft"); log.back = values(); key("Escape"); log.left = values();
+  buttons()[0].click();
+  log.hidden = lines(); log.pressed = buttons().map((b) => b.getAttribute("aria-pressed"));
+  tool("SVG"); tool("CSV"); tool("PNG");
+  await until(() => saved.length === 3);
+  log.saved = saved.map(([name, blob]) => [name, blob.type, blob.size]);
+  log.svg = await saved[0][1].text(); log.csv = await saved[1][1].text();
+  const image = await createImageBitmap(saved[2][1]);
+  log.png = [image.width, image.height];
+  log.table = wide(document.querySelector("#result .scroll"));
+  log.wide = wide(document.documentElement);
+  const out = document.createElement("pre"); out.id = "log"; out.textContent = JSON.stringify(log);
+  document.body.append(out);
+  clearInterval(awake);
+})();
+"""
+
+
+@pytest.mark.parametrize("size", ["1366,768", "390,844"])
+def test_the_curves_answer(report: Path, tmp_path: Path, size: str) -> None:
+    page = tmp_path / "read.html"
+    page.write_text(with_script(report.read_text(), READ))
+    dom, said = browse(page, tmp_path, "--dump-dom", f"--window-size={size}", "--virtual-time-budget=600000")
+    assert [line for line in said.splitlines() if "CONSOLE" in line] == []
+    found = re.search(r'<pre id="log">(.*?)</pre>', dom, re.S)
+    assert found, "the visit did not come to its end"
+    log = json.loads(unescape(found[1]))
+    assert (log["lines"], log["pictures"]) == (2, 1)  # the still picture made way
+    assert log["hovered"] == ["30 ± 0", "30 ± 0"]
+    assert log["now"] == "Communication round: 10"
+    assert log["end"] == ["40.5 ± 0.5", "60.5 ± 0.5"]
+    assert log["back"] == log["hovered"]
+    assert log["left"] == ["", ""]
+    assert (log["hidden"], log["pressed"]) == (1, ["false", "true"])
+    kinds = [(name, kind) for name, kind, _ in log["saved"]]
+    assert kinds[:2] == [("accuracy.svg", "image/svg+xml"), ("accuracy.csv", "text/csv")]
+    assert kinds[2] == ("accuracy.png", "image/png")
+    assert all(size > 200 for *_, size in log["saved"][::2])
+    head, *rows = log["csv"].splitlines()
+    assert head == "variant,Communication round,Clients' test accuracy (%),standard error,seeds"
+    assert rows == ["random,0,10,0,2", "random,10,30,0,2", "random,20,60.5,0.5,2"]  # what is shown
+    drawing = ElementTree.fromstring(log["svg"])
+    assert "var(" not in log["svg"]
+    assert "random" in log["svg"]
+    assert "static" not in log["svg"]
+    assert log["png"] == [2 * int(drawing.attrib["width"]), 2 * int(drawing.attrib["height"])]
+    assert log["table"] <= 0  # every column is in sight
+    assert log["wide"] <= 0
+
+
+def test_without_scripts_the_picture_stays(report: Path, tmp_path: Path) -> None:
+    """A browser that refuses all scripts shows the drawing that is in the page."""
+    page = tmp_path / "still.html"
+    text = report.read_text()
+    page.write_text(re.sub(r"script-src [^;]*;", "script-src 'none';", text))
+    dom, _ = browse(page, tmp_path, "--dump-dom")
+    figure = re.search(r'<figure id="figure-accuracy".*?</figure>', dom, re.S)
+    assert figure
+    assert 'role="img"' in figure[0]
+    assert "<button" not in figure[0]
+
+
 def test_errors_would_be_seen(report: Path, tmp_path: Path) -> None:
-    """The check for console errors can fail: a broken page and a forbidden request both show."""
+    """The check for console errors can fail: a broken page shows, as do a forbidden request and a forbidden script."""
     page = tmp_path / "broken.html"
-    broken = '<img src="broken.png"><script>throw new Error("boo")</script></body>'
-    page.write_text(report.read_text().replace("</body>", broken))
+    broken = '<img src="broken.png"><script>throw new Error("foreign")</script></body>'
+    page.write_text(with_script(report.read_text(), 'throw new Error("boo")').replace("</body>", broken))
     _, said = browse(page, tmp_path, "--dump-dom")
     assert "boo" in said
+    assert "foreign" not in said  # a script that the page was not made with does not run
     assert "Content Security Policy" in said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,14 @@ from fedroam.analysis.figures.heatmap import heatmap_figure
 from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.report.marginals import (
     SweepPoint,
+    best_setting,
     final_accuracy,
     marginal,
     marginal_table,
     reaching,
-    sweep_figures,
 )
 from fedroam.analysis.report.report import write_report
+from fedroam.analysis.report.swept import sweep_figures
 from fedroam.analysis.variants import mean_by_round
 from fedroam.errors import InputError
 from fedroam.recording import Run
@@ -88,7 +90,13 @@ def test_reaching_needs_one_setting_of_numbers(points: list[SweepPoint]) -> None
 
 def test_figures_show_the_numbers(points: list[SweepPoint]) -> None:
     drawn = {each.name: each for each in sweep_figures(points)}
-    assert list(drawn) == ["sweep-curves", "dose-mobility_mobile", "heat-mobility_kind-mobility_mobile"]
+    pair = "mobility_kind-mobility_mobile"
+    heat = [f"heat-{name}{pair}" for name in ("", "best-", "last-", "mean_model-", "loss-")]
+    assert list(drawn) == [
+        "sweep-curves",
+        "dose-mobility_mobile",
+        *heat,
+    ]  # nothing differs in bytes, time or energy
     panels = [ax for ax in drawn["sweep-curves"].figure.axes if ax.get_visible()]
     assert [ax.get_title(loc="left") for ax in panels] == [f"mobility.mobile = {m}" for m in MOBILE]
     dose = drawn["dose-mobility_mobile"].figure.axes[0]
@@ -166,3 +174,54 @@ def test_lines_are_means_over_the_rounds_that_all_seeds_have() -> None:
     assert table["round"].tolist() == [0, 10]
     assert table["mean"].tolist() == [2.0, 3.0]
     assert np.allclose(table["error"], 1.0)
+
+
+def test_numbers_are_ordered_as_numbers(tmp_path: Path) -> None:
+    found = [
+        SweepPoint({"n": n, "word": word}, 0, made_run(tmp_path / f"{n}{word}", "", 0, [0.1, n / 100]))
+        for n in (10, 2, 9)
+        for word in ("z", "a")
+    ]
+    assert list(marginal(found, ["n"], final_accuracy).in_order().groups) == [(2,), (9,), (10,)]
+    assert list(marginal(found, ["word"], final_accuracy).in_order().groups) == [("z",), ("a",)]
+    assert marginal(found, ["word"], final_accuracy).pooled == "n = 2, 9, 10"
+
+
+def test_the_best_setting_and_those_like_it(points: list[SweepPoint]) -> None:
+    best = best_setting(points)
+    assert best is not None
+    assert best.keys == {"mobility.kind": "random", "mobility.mobile": 5}
+    # random, 5: 60, 70.5, 81; random, 3 is 4 below in every seed: told apart, as are all static ones.
+    assert (best.mean, best.seeds, best.settings, best.alike) == (pytest.approx(70.5), 3, 6, 0)
+    assert best.error == pytest.approx(10.5 / math.sqrt(3))
+    assert best.words().startswith("Best of 6 settings: random, mobile=5, final accuracy 70.5 ± 6.1")
+
+
+def test_a_setting_that_lacks_seeds_does_not_win(points: list[SweepPoint]) -> None:
+    fewer = [p for p in points if not (p.keys["mobility.mobile"] == 5 and p.seed > 0)]
+    best = best_setting(fewer)
+    assert best is not None
+    assert best.keys == {"mobility.kind": "random", "mobility.mobile": 3}
+
+
+def test_nothing_is_best_of_one(points: list[SweepPoint]) -> None:
+    assert best_setting(points[:3]) is None
+    assert best_setting([]) is None
+
+
+def test_a_report_of_a_sweep_names_the_best_and_draws_what_it_costs(tmp_path: Path) -> None:
+    found = [
+        SweepPoint(
+            {"radius": radius},
+            seed,
+            made_run(tmp_path / str(radius), "", seed, [0.1, gain + seed / 100], sent=10**6 * radius),
+        )
+        for radius, gain in ((10, 0.8), (2, 0.5), (9, 0.7))
+        for seed in (0, 1)
+    ]
+    runs = [point.run for point in found if point.run is not None]
+    page = write_report(runs, tmp_path / "out", swept=found).read_text(encoding="utf-8")
+    assert "Best of 3 settings: radius=10" in page
+    assert [int(n) for n in re.findall(r'<td data-head="radius">(\d+)</td>', page)] == [2, 9, 10]
+    assert (tmp_path / "out/figures/pareto-bytes.svg").exists()
+    assert not (tmp_path / "out/figures/pareto-energy.svg").exists()

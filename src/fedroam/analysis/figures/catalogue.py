@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fedroam.analysis.evaluated_model import describe_models, evaluated_models, shared_model
 from fedroam.analysis.figures.affinity import affinity_figure
-from fedroam.analysis.figures.client_accuracy import client_accuracy_figure
+from fedroam.analysis.figures.client_accuracy import client_accuracy_figure, client_energy_figure
 from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
@@ -67,9 +67,15 @@ def isolated_figure(compared: Sequence[Variant]) -> Figure | None:
 
     As a share of all clients, %, where every variant has the same number of clients; else as a number.
     """
+    label, scale = isolated_axis(compared)
+    return column_figure(compared, "isolated", label, scale=scale)
+
+
+def isolated_axis(compared: Sequence[Variant]) -> tuple[str, float]:
+    """The label with its unit, and the factor from the column `isolated` to that unit (see `isolated_figure`)."""
     clients = {int(run.settings["clients"]) for variant in compared for run in variant.runs}
     unit, scale = ("% of all", 100 / clients.pop()) if len(clients) == 1 else ("number", 1.0)
-    return column_figure(compared, "isolated", f"Clients without contact ({unit})", scale=scale)
+    return f"Clients without contact ({unit})", scale
 
 
 SPECS = (
@@ -147,6 +153,12 @@ SPECS = (
         "Joules of all clients a round; between two evaluations their mean. Wasted is what went into updates that "
         "will never be aggregated, in the round in which they were lost.",
         make=energy_per_round_figure,
+    ),
+    FigureSpec(
+        "client_energy",
+        "Energy by client",
+        "What every client has spent in all on sending, receiving and training, all seeds together.",
+        make=client_energy_figure,
     ),
 )
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fedroam.analysis.figures.drawing import draw_line, legend, new_figure, seeds_title, short, style
+from fedroam.analysis.figures.drawing import draw_line, legend, new_figure, seeds_title, short_each, style
 from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.formatting import JOULES, Units, largest
 from fedroam.analysis.variants import Variant, by_round, over_seeds
@@ -31,11 +31,12 @@ def cost_figure(compared: Sequence[Variant], column: str, label: str, units: Uni
     unit, factor = largest(most, units)
     with style():
         figure, ax = new_figure()
-        for k, (variant, (spent, gained)) in enumerate(zip(compared, found, strict=True)):
+        names = short_each([variant.label for variant in compared])
+        for k, (name, (spent, gained)) in enumerate(zip(names, found, strict=True)):
             x, y, error = (
                 numbers.to_numpy(np.float64) for numbers in (spent["mean"], gained["mean"], gained["error"])
             )
-            draw_line(ax, k, short(variant.label), x / factor, y * 100, error * 100)
+            draw_line(ax, k, name, x / factor, y * 100, error * 100)
         ax.set_xlabel(f"{label} ({unit})")
         ax.set_ylabel("Clients' test accuracy (%)")
         ax.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=[1, 2, 5, 10]))

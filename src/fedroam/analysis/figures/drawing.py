@@ -149,6 +149,12 @@ def short(text: str, limit: int = 27) -> str:
     return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
 
 
+def short_each(texts: Sequence[str], limit: int = 27) -> list[str]:
+    """Labels, each cut as `short` does, but for those that would then read like another one."""
+    cut = [short(text, limit) for text in texts]
+    return [one if cut.count(one) == 1 else text for one, text in zip(cut, texts, strict=True)]
+
+
 def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 82) -> None:
     """A legend above the axes, where it hides no data; in as many columns as fit, and the figure grows with it."""
     handles, labels = ax.get_legend_handles_labels()

@@ -24,6 +24,7 @@ from fedroam.analysis.figures.drawing import (
     round_ticks,
     seeds_title,
     short,
+    short_each,
     style,
 )
 from fedroam.analysis.variants import Variant, mean_by_round, over_seeds
@@ -50,8 +51,8 @@ def column_figure(
     seeds = [int(table["n"].iloc[0]) for table in found if len(table)]
     with style():
         figure, ax = new_figure()
-        for k, (variant, table) in enumerate(zip(compared, found, strict=True)):
-            name = short(variant.label)
+        names = short_each([variant.label for variant in compared])
+        for k, (name, table) in enumerate(zip(names, found, strict=True)):
             if not len(table):
                 name += " (nothing recorded)"
             elif len(set(seeds)) > 1:
@@ -95,6 +96,7 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
         return None
     every = [line for _, rows in tables for line, _ in rows]
     labels = list(dict.fromkeys(line.label for line in every if not line.grey))
+    names = dict(zip(labels, short_each(labels), strict=True))
     greys = list(dict.fromkeys(line.label for line in every if line.grey))
     columns = 2 if len(tables) == 4 else min(len(tables), _MOST_COLUMNS)
     rows_of_panels = -(-len(tables) // columns)
@@ -109,7 +111,7 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
                 if line.grey:
                     _draw_behind(ax, greys.index(line.label), short(line.label), x, y)
                     continue
-                draw_line(ax, (k := labels.index(line.label)), short(line.label), x, y, error)
+                draw_line(ax, (k := labels.index(line.label)), names[line.label], x, y, error)
                 if greys:
                     marker = MARKERS[k % len(MARKERS)] if len(x) <= FEW else ""
                     ax.lines[-1].set(linestyle=DASHES[k % len(DASHES)], marker=marker)
@@ -123,7 +125,7 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
             ax.tick_params(labelbottom=True)  # those above an empty place, too
         figure.supxlabel("Communication round", fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
-        _name_all(grid.flat[0], labels)
+        _name_all(grid.flat[0], list(names.values()))
         seeds = [len(line.seeds) for line in every if line.seeds]
         legend(figure, grid.flat[0], seeds_title(seeds), limit=int(76 * size[0] / SIZE[0]))
     return figure
@@ -135,10 +137,10 @@ def _draw_behind(ax: Axes, k: int, label: str, x: np.ndarray, y: np.ndarray) -> 
     ax.plot(x, y, color=MUTED, linestyle=dashes, linewidth=1.2, zorder=1.5, label=label)
 
 
-def _name_all(ax: Axes, labels: Sequence[str]) -> None:
+def _name_all(ax: Axes, names: Sequence[str]) -> None:
     """Give the first panel the lines of the others, without points: its legend serves them all."""
     nothing = np.zeros(0)
     named = set(ax.get_legend_handles_labels()[1])
-    for k, label in enumerate(labels):
-        if short(label) not in named:
-            draw_line(ax, k, short(label), nothing, nothing, nothing)
+    for k, name in enumerate(names):
+        if name not in named:
+            draw_line(ax, k, name, nothing, nothing, nothing)

@@ -1,38 +1,29 @@
-"""Runs that differ in varied settings: tables by one setting and figures over them.
+"""Runs that differ in varied settings: tables by one setting, and the best of all.
 
 What is not asked for is averaged within each seed first, so that n is the number of seeds and nothing else.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.figures.catalogue import ReportFigure
-from fedroam.analysis.figures.error_bars import ErrorBars, error_bar_figure, key_text
-from fedroam.analysis.figures.heatmap import heatmap_figure
-from fedroam.analysis.figures.lines import Line, lines_figure
-from fedroam.analysis.formatting import NONE, number
-from fedroam.analysis.report.page import table_html
-from fedroam.analysis.statistics.paired import above
+from fedroam.analysis.figures.error_bars import key_text
+from fedroam.analysis.formatting import number
+from fedroam.analysis.statistics.paired import above, interval_of
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import holm
 from fedroam.analysis.summary import summarise
-from fedroam.analysis.variants import by_round, mean_and_error
+from fedroam.analysis.variants import mean_and_error, settings_text
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 
 Statistic = Callable[[Run], float]
-_LINES = 6  # more lines in one panel cannot be told apart
-_PAIRS = 3  # heat maps in a report
-_LABEL = "Final accuracy (%)"
 
 
 @dataclass(frozen=True)
@@ -51,6 +42,14 @@ class Marginal:
     by: tuple[str, ...]
     groups: dict[tuple[Any, ...], dict[int, float]]
     pooled: str
+
+    def in_order(self) -> Marginal:
+        """The same with its groups in the order in which people look for them: numbers ascending."""
+        columns = [in_order(dict.fromkeys(key[k] for key in self.groups)) for k in range(len(self.by))]
+        keys = sorted(
+            self.groups, key=lambda key: [at.index(one) for at, one in zip(columns, key, strict=True)]
+        )
+        return Marginal(self.by, {key: self.groups[key] for key in keys}, self.pooled)
 
 
 def final_accuracy(run: Run) -> float:
@@ -87,7 +86,7 @@ def marginal(points: Sequence[SweepPoint], by: Sequence[str], statistic: Statist
             if all(run is not None for run in runs):
                 groups[value][seed] = float(np.mean([statistic(run) for run in runs if run is not None]))
     pooled = "; ".join(
-        f"{name} = {', '.join(dict.fromkeys(key_text(other[k]) for other in sorted(common, key=repr)))}"
+        f"{name} = {', '.join(map(key_text, in_order(dict.fromkeys(other[k] for other in sorted(common, key=repr)))))}"
         for k, name in enumerate(rest)
     )
     return Marginal(tuple(by), groups, pooled)
@@ -116,7 +115,7 @@ def marginal_table(found: Marginal) -> pd.DataFrame:
 
 def reaching(found: Marginal, bound: float) -> Threshold:
     """The smallest value of the one setting that reaches `bound`; seeds that ran at every value count."""
-    if len(found.by) != 1 or not all(_is_number(value[0]) for value in found.groups):
+    if len(found.by) != 1 or not all(is_number(value[0]) for value in found.groups):
         raise InputError(f"{', '.join(found.by)}: a threshold needs one setting whose values are numbers")
     seeds = sorted(set.intersection(*(set(each) for each in found.groups.values())))
     values = np.array([[each[seed] for each in found.groups.values()] for seed in seeds])
@@ -124,137 +123,85 @@ def reaching(found: Marginal, bound: float) -> Threshold:
     return smallest_reaching(keys, values.reshape(len(seeds), len(keys)), bound)
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether a value of a setting is a number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _values(points: Sequence[SweepPoint], name: str) -> list[Any]:
-    return list(dict.fromkeys(point.keys.get(name) for point in points))
+def values_of(points: Sequence[SweepPoint], name: str) -> list[Any]:
+    """The values of a setting, numbers in their order, others as they first appear."""
+    return in_order(dict.fromkeys(point.keys.get(name) for point in points))
 
 
-def _varied(points: Sequence[SweepPoint]) -> list[str]:
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Values for people: numbers in their order, others as they come."""
+    found = list(values)
+    return sorted(found) if all(map(is_number, found)) else found
+
+
+def varied_settings(points: Sequence[SweepPoint]) -> list[str]:
     """The settings that have more than one value."""
     names = dict.fromkeys(name for point in points for name in point.keys)
-    return [name for name in names if len(_values(points, name)) > 1]
+    return [name for name in names if len(values_of(points, name)) > 1]
 
 
-def sweep_figures(points: Sequence[SweepPoint]) -> Iterator[ReportFigure]:
-    """Accuracy over rounds by setting (small multiples where two vary), final accuracy over each setting of numbers,
-    with error bars, and over pairs of settings, as heat maps; made when asked for.
+@dataclass(frozen=True)
+class BestSetting:
+    """The setting with the highest mean final accuracy (%): its varied values, mean, standard error and seeds.
+
+    settings: how many were compared (finished in at least one seed). alike: how many of the others are not told apart
+    from it, the 95 % interval of the difference, paired by seed, holding zero; None where no interval can be given.
     """
-    varied = _varied(points)
+
+    keys: Mapping[str, Any]
+    mean: float
+    error: float
+    seeds: int
+    settings: int
+    alike: int | None
+
+    def words(self) -> str:
+        """One sentence: `Best: radius=3: 83.1 ± 0.4 % ...`."""
+        over = f"mean ± standard error over {self.seeds} seeds" if self.seeds > 1 else "one seed"
+        text = f"Best of {self.settings} settings: {settings_text(self.keys)}, final accuracy "
+        text += f"{number(self.mean, self.error)}\u00a0% ({over})"
+        if self.alike is None:
+            return f"{text}. With so few seeds no other can be told from it."
+        rest = (
+            "every other one is below it"
+            if self.alike == 0
+            else f"{self.alike} of the others cannot be told from it"
+        )
+        return f"{text}; by 95\u00a0% intervals, each for itself, {rest}."
+
+
+def best_setting(points: Sequence[SweepPoint]) -> BestSetting | None:
+    """The best setting of a sweep; None where fewer than two have a final accuracy that is a number.
+
+    Settings that finished in fewer seeds than others do not win. It was picked on the test samples, so it flatters.
+    """
+    varied = varied_settings(points)
     if not varied:
-        return
-    yield from _lines(points, varied)
-    for name in varied:
-        if len(_values(points, name)) > 2 and all(_is_number(value) for value in _values(points, name)):
-            yield from _error_bars(points, varied, name)
-    for x, y in itertools.islice(itertools.combinations(varied, 2), _PAIRS):
-        found = marginal(points, (x, y), final_accuracy)
-        values = {(a, b): list(seeds.values()) for (a, b), seeds in found.groups.items()}
-        figure = heatmap_figure(_ordered(points, x), _ordered(points, y), values, x, y, _LABEL)
-        if figure is not None:
-            caption = f"{_LABEL}, mean ± standard error over seeds{_over(found)}."
-            yield ReportFigure(_file("heat", x, y), f"{y} and {x}", caption, figure, part="sweep")
-
-
-def sweep_section(points: Sequence[SweepPoint]) -> tuple[str, list[ReportFigure]]:
-    """What a report tells of a sweep: a table for each varied setting (HTML), and the figures."""
-    drawn = list(sweep_figures(points))
-    parts = []
-    for name in _varied(points):
-        found = marginal(points, (name,), final_accuracy)
-        rows = []
-        for row in marginal_table(found).to_dict("records"):
-            texts = [key_text(row[name]), str(row["seeds"]), number(row["mean"], row["error"])]
-            texts.append(number(row["difference"], row["difference_error"], sign=True))
-            texts.append(f"{row['p']:.2g}" if math.isfinite(row["p"]) else NONE)
-            rows.append([escape(text) for text in texts])
-        heads = [name, "Seeds", _LABEL, "Difference to first (points)", "p"]
-        parts.append(f"<h3>By {escape(name)}</h3>{table_html(heads, rows)}")
-        told = "Mean ± standard error over seeds; differences are paired by seed; p: two-sided t, Holm's correction."
-        told += f" Averaged within each seed over {found.pooled}." if found.pooled else ""
-        parts.append(f'<p class="small">{escape(told)}</p>')
-    return "".join(parts), drawn
-
-
-def _ordered(points: Sequence[SweepPoint], name: str) -> list[Any]:
-    values = _values(points, name)
-    return sorted(values) if all(_is_number(value) for value in values) else values
-
-
-def _over(found: Marginal) -> str:
-    return f", averaged over {found.pooled}" if found.pooled else ""
-
-
-def _file(kind: str, *names: str) -> str:
-    return "-".join([kind, *names]).replace(".", "_")
-
-
-def _at(points: Sequence[SweepPoint], name: str | None, value: Any) -> list[SweepPoint]:
-    """The points where a setting has a value; all of them without a setting."""
-    return [point for point in points if name is None or point.keys.get(name) == value]
-
-
-def _lines(points: Sequence[SweepPoint], varied: Sequence[str]) -> Iterator[ReportFigure]:
-    lines_by = next((name for name in varied if len(_values(points, name)) <= _LINES), varied[0])
-    panels_by = next((name for name in varied if name != lines_by), None)
-    panels = []
-    for panel in [None] if panels_by is None else _ordered(points, panels_by):
-        chosen = _at(points, panels_by, panel)
-        lines = [
-            Line(key_text(value), tuple(_accuracy(_at(chosen, lines_by, value))))
-            for value in _ordered(points, lines_by)[:_LINES]
-        ]
-        panels.append(("" if panels_by is None else f"{panels_by} = {key_text(panel)}", lines))
-    figure = lines_figure(panels, "Clients' test accuracy (%)")
-    if figure is not None:
-        rest = [name for name in varied if name not in (lines_by, panels_by)]
-        caption = f"Test accuracy by {lines_by}" + (f", a panel for each {panels_by}" if panels_by else "")
-        caption += f", averaged over {', '.join(rest)}." if rest else "."
-        shown = len(_values(points, lines_by))
-        caption += f" The first {_LINES} of {shown} values are drawn." if shown > _LINES else ""
-        yield ReportFigure("sweep-curves", f"Accuracy by {lines_by}", caption, figure, part="sweep")
-
-
-def _accuracy(points: Sequence[SweepPoint]) -> Iterator[pd.Series]:
-    """Accuracy (%) by round, one series a seed: the mean over the runs of the seed."""
-    by_seed: dict[int, list[pd.Series]] = {}
-    for point in points:
-        if point.run is not None:
-            accuracy = by_round(point.run)["accuracy"].astype(float)
-            by_seed.setdefault(point.seed, []).append(100 * accuracy)
-    most = max(map(len, by_seed.values()), default=0)
-    for each in by_seed.values():
-        if len(each) == most:  # a seed with missing runs would be another mean
-            yield pd.concat(each, axis=1, join="inner").mean(axis=1, skipna=False)
-
-
-def _error_bars(points: Sequence[SweepPoint], varied: Sequence[str], name: str) -> Iterator[ReportFigure]:
-    colour = _colour(points, varied, name)
-    lines, pooled = [], ""
-    for value in [None] if colour is None else _values(points, colour):
-        chosen = [
-            SweepPoint({key: v for key, v in point.keys.items() if key != colour}, point.seed, point.run)
-            for point in _at(points, colour, value)
-        ]
-        found = marginal(chosen, (name,), final_accuracy)
-        pooled = _over(found)
-        dots = tuple((key, tuple(seeds.values())) for (key,), seeds in found.groups.items())
-        label = f"{colour} = {key_text(value)}" if _is_number(value) else key_text(value)
-        lines.append(ErrorBars("" if colour is None else label, dots))
-    figure = error_bar_figure(lines, name, _LABEL)
-    if figure is not None:
-        title, caption = f"{_LABEL} over {name}", f"Mean over seeds{pooled}."
-        yield ReportFigure(_file("dose", name), title, caption, figure, part="sweep")
-
-
-def _colour(points: Sequence[SweepPoint], varied: Sequence[str], first: str) -> str | None:
-    """The setting that is told by colour beside `first`: one of words, else the one with fewest values."""
-    others = [name for name in varied if name != first and len(_values(points, name)) <= _LINES]
-
-    def rank(name: str) -> tuple[bool, int]:
-        values = _values(points, name)
-        return all(_is_number(value) for value in values), len(values)
-
-    return min(others, key=rank, default=None)
+        return None
+    found = {key: seeds for key, seeds in marginal(points, varied, final_accuracy).groups.items() if seeds}
+    if len(found) < 2:
+        return None
+    most = max(map(len, found.values()))
+    means = {
+        key: mean_and_error(list(seeds.values()))[0] for key, seeds in found.items() if len(seeds) == most
+    }
+    known = {key: mean for key, mean in means.items() if math.isfinite(mean)}
+    if not known:
+        return None
+    best = max(known, key=lambda key: known[key])
+    alike, judged = 0, False
+    for key, seeds in found.items():
+        gaps = [found[best][seed] - seeds[seed] for seed in seeds if seed in found[best]]
+        if key == best or len(gaps) < 2:
+            continue
+        low, high = interval_of(*mean_and_error(gaps), len(gaps))
+        judged = True
+        alike += not (low > 0 or high < 0)
+    mean, error = mean_and_error(list(found[best].values()))
+    keys = dict(zip(varied, best, strict=True))
+    return BestSetting(keys, mean, error, most, len(found), alike if judged else None)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.report.serving import AccessPointsOfRun, access_points, serving_points
 from fedroam.analysis.variants import Variant, by_round
 from fedroam.errors import InputError
 from fedroam.recording import Run
@@ -55,19 +56,24 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
 
     `packed` is base64 of a zlib stream of little-endian uint16 arrays, one after the other: places
     [frames, clients, 2] over the bounds, degrees [frames, clients], contacts [sum(lines), 2] (indices of shown
-    clients), accuracies [evaluations, clients].
+    clients), accuracies [evaluations, clients], and where `linked` the access point that serves each client, [frames,
+    clients], and the load of each, all clients counted, [frames, access points].
     """
     clients = run.clients
     ids = np.sort(clients["client"].unique())
     positions, contacts, notes = _tables(run)
     rounds = np.sort(positions["round"].unique())
-    shown, kept = _fit(len(ids), rounds, len(contacts), values)
+    points = access_points(run)
+    served = points is not None and points.serve_nearest
+    shown, kept = _fit(
+        len(ids), rounds, len(contacts), values, len(points.places) if points and served else 0
+    )
     if len(kept) < len(rounds):
         notes.append(f"the map shows {len(kept)} of {len(rounds)} recorded rounds.")
     if len(shown) < len(ids):
         notes.append(f"the map shows {len(shown)} of {len(ids)} clients, evenly chosen by number.")
     places, degrees = _places(positions, contacts, clients, ids, kept)
-    bounds = _bounds(run, places)
+    bounds = _bounds(run, places, points)
     lines, total, cut = _lines(contacts, ids, shown, kept)
     if cut:
         notes.append(f"in crowded rounds only {LINES} contact lines are drawn, evenly chosen.")
@@ -83,6 +89,11 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
         *lines,
         _whole(accuracy.to_numpy(np.float64)[:, shown]),
     ]
+    serving = serving_points(places, points) if points is not None and served else None
+    if points is not None and serving is not None:
+        counted = [np.bincount(row[row >= 0], minlength=len(points.places)) for row in serving]
+        load = np.minimum(np.array(counted), _ABSENT - 1)
+        arrays += [np.where(serving >= 0, serving, _ABSENT)[:, shown], load]
     raw = b"".join(np.ascontiguousarray(array).astype("<u2").tobytes() for array in arrays)
     reach = float(run.world["reach"])
     entry = {
@@ -102,6 +113,9 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
         "alone": [int(n) for n in ((degrees == 0) & present).sum(axis=1)],
         "judged": [int(t) for t in accuracy.index],
         "accuracy": _means(run, accuracy.index),
+        "access_points": [] if points is None else np.round(points.places, 6).tolist(),
+        "ranges": [] if points is None else [r if math.isfinite(r) else None for r in points.ranges.tolist()],
+        "linked": serving is not None,
         "packed": base64.b64encode(zlib.compress(raw, 9)).decode(),
     }
     return entry, notes
@@ -118,10 +132,16 @@ def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
         return positions, contacts, [note]
 
 
-def _fit(clients: int, rounds: np.ndarray, contacts: int, values: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which clients (indices) and which rounds fit into `values` numbers."""
+def _fit(
+    clients: int, rounds: np.ndarray, contacts: int, values: int, served: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which clients (indices) and which rounds fit into `values` numbers; served: by so many access points."""
     share = min(1.0, CLIENTS / clients)
-    each = 3 * clients * share + min(2 * contacts / max(len(rounds), 1) * share**2, 2 * LINES)
+    each = (
+        (3 + (served > 0)) * clients * share
+        + served
+        + min(2 * contacts / max(len(rounds), 1) * share**2, 2 * LINES)
+    )
     if each * _FRAMES > values:
         share *= max(values / (each * _FRAMES), 1 / clients)
         each = values / _FRAMES
@@ -152,10 +172,12 @@ def _places(
     return places, degrees
 
 
-def _bounds(run: Run, places: np.ndarray) -> np.ndarray:
+def _bounds(run: Run, places: np.ndarray, points: AccessPointsOfRun | None) -> np.ndarray:
     """x and y of the lower left corner, then of the upper right one, metres; wide enough for every place."""
     known = np.asarray(run.world["bounds"], dtype=np.float64)
     flat = places.reshape(-1, 2)
+    if points is not None:
+        flat = np.concatenate([flat, points.places])
     flat = flat[np.isfinite(flat).all(axis=1)]
     if not len(flat):
         return known

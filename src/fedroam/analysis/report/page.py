@@ -14,6 +14,9 @@ from fedroam.analysis.variants import Variant, differing, flat, plain_text
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
+_FEW = 4  # differences that are told before anything is opened
+_MANY = 8  # rows of a table that come before what is drawn
+
 
 def heading(compared: Sequence[Variant]) -> tuple[str, str]:
     """The report's name and one line of facts, as plain text."""
@@ -53,9 +56,9 @@ def result(comparison: Comparison) -> tuple[str, str, str]:
     first, *more = headline(comparison)
     words = f'<p class="headline"><strong>{_kept(first)}</strong></p>'
     if len(more) > 2:
-        words += (
-            '<ul class="differences">' + "".join(f"<li>{_kept(sentence)}</li>" for sentence in more) + "</ul>"
-        )
+        told = "".join(f"<li>{_kept(sentence)}</li>" for sentence in more)
+        listed = f'<ul class="differences">{told}</ul>'
+        words += listed if len(more) <= _FEW else folded("Differences to the first variant", listed)
     else:
         words += "".join(f'<p class="headline">{_kept(sentence)}</p>' for sentence in more)
     rows = cells(comparison)
@@ -63,12 +66,17 @@ def result(comparison: Comparison) -> tuple[str, str, str]:
         line = ("solid", "dashed", "dotted", "double")[k // len(COLOURS) % 4]
         key = f'<span class="key" style="border-top: 3px {line} var(--c{k % len(COLOURS)})"></span>'
         row[0] = key + escape(row[0])
-        row[1:] = [escape(text) for text in row[1:]]
-    return (
-        words,
-        table_html(columns(comparison), rows, "numbers"),
-        f'<ul class="remarks">{bullets(remarks(comparison))}</ul>',
-    )
+        row[1:] = [_whole(text) for text in row[1:]]
+    table = table_html(columns(comparison), rows, "numbers")
+    if len(rows) > _MANY:
+        table = folded(f"All {len(rows)} variants", table)
+    notes = folded("What these numbers mean", f'<ul class="remarks">{bullets(remarks(comparison))}</ul>')
+    return words, table, notes
+
+
+def folded(title: str, content: str) -> str:
+    """HTML that a reader opens who wants to know."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>"
 
 
 def figure(svg: str, title: str, caption: str, name: str, large: bool = False) -> str:
@@ -90,20 +98,18 @@ def settings(compared: Sequence[Variant]) -> str:
             for name, values in differing(firsts).items()
         ]
         heads = ["Setting", *(variant.label for variant in compared)]
-        parts.append("<h3>What differs between the variants</h3>" + table_html(heads, rows, "texts"))
-        parts.append("<p></p>")
+        told = table_html(heads, rows, "texts")
+        parts.append(folded("What differs between the variants", told))
     for variant, run in zip(compared, firsts, strict=True):
         seeds = ", ".join(str(run.status["seed"]) for run in variant.runs)
         text = "\n".join(
             f"{name} = {plain_text(value)}" for name, value in flat(run.settings).items() if name != "seed"
         )
-        parts.append(
-            f"<details><summary>All settings of {escape(variant.label)}</summary>"
-            f"<pre>seeds: {escape(seeds)}\n{escape(text)}</pre></details>"
-        )
+        told = f"<pre>seeds: {escape(seeds)}\n{escape(text)}</pre>"
+        parts.append(folded(f"All settings of {variant.label}", told))
     rows = [[escape(text) for text in _run(variant, run)] for variant in compared for run in variant.runs]
     heads = ["Variant", "Seed", "State", "Rounds", "Time (s)", "Digest"]
-    parts.append(f"<details><summary>All runs ({len(rows)})</summary>{table_html(heads, rows)}</details>")
+    parts.append(folded(f"All runs ({len(rows)})", table_html(heads, rows, "numbers")))
     return "".join(parts)
 
 
@@ -121,8 +127,7 @@ def environment(compared: Sequence[Variant]) -> str:
     if not found:
         return "<p>Not recorded.</p>"
     rows = [[escape(name), escape("; ".join(values))] for name, values in found.items()]
-    table = table_html(["Fact", "Value"], rows, "texts")
-    return f"<details><summary>Versions, machine and data</summary>{table}</details>"
+    return folded("Versions, machine and data", table_html(["Fact", "Value"], rows, "texts"))
 
 
 def _run(variant: Variant, run: Run) -> list[str]:
@@ -144,15 +149,30 @@ def _kept(sentence: str) -> str:
     return escape(sentence).replace(" ± ", "\u00a0±\u00a0")
 
 
+def _whole(text: str) -> str:
+    """An escaped number that breaks nowhere but before a parenthesis."""
+    return escape(text).replace(" ", "\u00a0").replace("\u00a0(", " (")
+
+
 def bullets(lines: Iterable[str]) -> str:
     """The entries of a list, escaped."""
     return "".join(f"<li>{escape(line)}</li>" for line in lines)
 
 
 def table_html(heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    """A table that scrolls sideways on its own where the page is narrow; cells are HTML, heads are text."""
+    """A table that scrolls sideways on its own where the page is narrow; cells are HTML, heads are text.
+
+    Of kind `numbers` it folds on a phone: a block for each row, each cell with its heading.
+    """
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
-    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td data-head="{escape(text)}">{cell}</td>' for text, cell in zip(heads, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="{kind}">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

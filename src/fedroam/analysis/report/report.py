@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -13,8 +12,12 @@ from typing import Any
 from fedroam.analysis.figures.catalogue import all_figures
 from fedroam.analysis.figures.drawing import figures_below, inline, save
 from fedroam.analysis.report import page
-from fedroam.analysis.report.marginals import SweepPoint, sweep_section
+from fedroam.analysis.report.charts import POINTS, curves, packed
+from fedroam.analysis.report.devices import energy_table
+from fedroam.analysis.report.marginals import SweepPoint
 from fedroam.analysis.report.movement import playback
+from fedroam.analysis.report.scripts import asset, inline_scripts, packed_libraries, policy
+from fedroam.analysis.report.swept import sweep_charts, sweep_section
 from fedroam.analysis.summary import compare_runs
 from fedroam.analysis.variants import uses, variants
 from fedroam.recording import Run, write_text
@@ -36,12 +39,17 @@ def write_report(
     """
     comparison, compared = compare_runs(runs, last=last, threshold=threshold), variants(runs)
     by_setting, figures = sweep_section(swept) if swept else ("", [])
-    parts: dict[str, list[str]] = {"curves": [], "data": [], "sweep": []}
+    charts = {**curves(compared), **(sweep_charts(swept) if swept else {})}
+    parts: dict[str, list[str]] = {"main": [], "curves": [], "data": [], "sweep": [], "heat": []}
     for drawn in [*figures, *all_figures(compared)]:
         _, svg = save(drawn.figure, figures_below(Path(folder)), drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
-        large = drawn.figure.get_figwidth() > 7.5
-        parts[drawn.part].append(page.figure(text, drawn.title, drawn.caption, drawn.name, large))
+        main = drawn.name == "accuracy"
+        thinned = f" At most {POINTS} points a line." if charts.get(drawn.name, {}).get("thinned") else ""
+        shown = page.figure(
+            text, drawn.title, drawn.caption + thinned, drawn.name, main or drawn.figure.get_figwidth() > 7.5
+        )
+        parts["main" if main else drawn.part].append(shown)
     words, numbers, remarks = page.result(comparison)
     places = uses(compared, "places")
     movement: dict[str, Any] = playback(compared) if places else {"runs": [], "start": 0, "notes": []}
@@ -55,34 +63,40 @@ def write_report(
         "table": numbers,
         "remarks": remarks,
         "sweep_link": '<a href="#sweep">By setting</a>' if by_setting else "",
-        "sweep": _sweep(by_setting, parts["sweep"]),
+        "sweep": _sweep(by_setting, parts["sweep"], parts["heat"]),
+        "main": "".join(parts["main"]),
         "figures": "".join(parts["curves"]),
+        "devices": energy_table(compared),
         "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
         "movement_link": '<a href="#movement">Movement</a>' if places else "",
         "map": _map(movement["notes"]) if places else "",
         "settings": page.settings(compared),
         "environment": page.environment(compared),
         "movement": _json(movement),
-        "css": _asset("report.css"),
-        "script": _asset("report.js"),
+        "charts": packed(charts),
+        "policy": policy(),
+        "css": asset("report.css"),
+        "libraries": packed_libraries(),
+        "scripts": inline_scripts(),
         "footer": "Made by fedroam. The figures lie beside this file, in figures/, as PNG and SVG.",
     }
     path = Path(folder) / "report.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, Template(_asset("report.html")).substitute(content))
+    write_text(path, Template(asset("report.html")).substitute(content))
     return path
 
 
-def _sweep(by_setting: str, figures: Sequence[str]) -> str:
+def _sweep(by_setting: str, figures: Sequence[str], more: Sequence[str]) -> str:
     """The section on what varies, nothing where it is no sweep."""
     if not by_setting:
         return ""
-    return f'<section id="sweep"><h2>By setting</h2>{by_setting}<div class="cards">{"".join(figures)}</div></section>'
-
-
-def _asset(name: str) -> str:
-    """A file of the report's look."""
-    return (resources.files("fedroam.analysis.report") / "assets" / name).read_text(encoding="utf-8")
+    heat = (
+        page.folded(f"Heat maps of {len(more)} more", f'<div class="cards">{"".join(more)}</div>')
+        if more
+        else ""
+    )
+    cards = f'<div class="cards">{"".join(figures)}</div>'
+    return f'<section id="sweep"><h2>By setting</h2>{by_setting}{cards}{heat}</section>'
 
 
 def _json(value: Any) -> str:
@@ -93,7 +107,7 @@ def _json(value: Any) -> str:
 
 def _map(notes: Sequence[str]) -> str:
     """The section on movement."""
-    inside = f"{_asset('map.html')}{_map_notes(notes)}"
+    inside = f"{asset('map.html')}{_map_notes(notes)}"
     return f'<section id="movement">\n<h2>Movement and contacts</h2>\n{inside}\n</section>'
 
 

@@ -137,13 +137,13 @@ def _read(run: Run) -> None:
 
 def _points_of(folder: str | Path) -> list[SweepPoint]:
     """The rows of a sweep with their finished runs. Raises InputError where the folder is no sweep."""
-    from fedroam.analysis.report.marginals import SweepPoint
+    from fedroam.cli.commands.swept import points_of
     from fedroam.sweep import open_sweep
 
     sweep = open_sweep(folder)
     if not sweep.varied:
         raise InputError(f"{folder}: nothing varies in this sweep but the seed")
-    return [SweepPoint(row.keys, row.seed, row.run if row.state == "done" else None) for row in sweep.runs]
+    return points_of(sweep)
 
 
 def _compare_by(
@@ -164,7 +164,7 @@ def _compare_by(
         raise InputError(f"--reach {reach:g}: allowed is a finite number")
     chosen = measure(statistic)
     points = _points_of(folders[0])
-    grouped = marginal(points, by, chosen.number)
+    grouped = marginal(points, by, chosen.number).in_order()
     table = marginal_table(grouped)
     grid = Table(box=None, pad_edge=False, header_style="bold")
     unit = "points" if chosen.unit == "%" else chosen.unit

@@ -132,7 +132,7 @@ def sweep(
             retry_failed=retry_failed,
             track=track or (),
         )
-    _conclude(done)
+    conclude(done)
 
 
 def _title(keys: Any, seed: int) -> str:
@@ -141,18 +141,21 @@ def _title(keys: Any, seed: int) -> str:
     return ", ".join(filter(None, (title(keys), f"seed {seed}")))
 
 
-def _conclude(sweep: Sweep) -> None:
-    """The table, the failures, and the exit code."""
-    measured = [name for name in ("accuracy", "loss") if name in sweep.table]
-    rows = []
-    for row, (_, facts) in zip(sweep.runs, sweep.table.iterrows(), strict=True):
-        numbers = [f"{facts[name]:.4f}" for name in measured]
-        rows.append([*(row.keys.get(name, "") for name in sweep.varied), row.seed, row.state, *numbers])
-    _print([*sweep.varied, "seed", "state", *measured], rows)
+def conclude(sweep: Sweep) -> None:
+    """Means over seeds, the best setting, the failures, the next command, and the exit code."""
+    from fedroam.analysis.report.marginals import best_setting
+    from fedroam.cli.commands.swept import means, points_of
+
+    _print(*means(sweep))
+    best = best_setting(points_of(sweep)) if sweep.varied else None
+    if best is not None:
+        say(one_line(f"{best.words()} Picked on the test samples, so it flatters."))
     failed = {row.digest or _title(row.keys, row.seed): row for row in sweep.failed}
     for line in by_reason((_title(row.keys, row.seed), row.reason) for row in failed.values()):
         say(one_line(f"failed: {line}"))
     say(f"sweep: {sweep.folder}")
+    if any(row.state == "done" for row in sweep.runs):
+        say(f"next: {command('report', str(sweep.folder), options={})}")
     if failed:
         tell(f"error: {len(failed)} of the runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)

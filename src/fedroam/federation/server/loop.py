@@ -41,8 +41,8 @@ class ServerRound:
     method's, a mapping of its own to which new arrays may be assigned (arrays already in it must not be written into).
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
-    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active clients'
-    download and upload. trained: local work that `broadcast` has had done.
+    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active
+    clients' download and upload. trained: local work that `broadcast` has had done.
     """
 
     models: Models

@@ -1,11 +1,12 @@
 "use strict";
-// The map: reads #movement-data, draws one run on a canvas, plays it round by round.
-(() => {
+// The map: draws one run on a canvas, plays it round by round. What it is given may grow: `update` takes more of it.
+window.fedroam = window.fedroam || {};
+fedroam.map = (given) => {
   const root = document.getElementById("map");
-  if (!root) return;
+  if (!root) return null;
   const $ = (name) => document.getElementById("map-" + name);
   const canvas = $("canvas"), pen = canvas.getContext("2d");
-  const { runs, start } = JSON.parse(document.getElementById("movement-data").textContent);
+  let runs = given.runs;
   const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const ABSENT = 65535, SPAN = 65534, TRAIL = 12;
   // Cividis (Nunez, Anderton and Renslow 2018): even to the eye with any kind of colour vision.
@@ -39,13 +40,20 @@
     loaded.first = first;
     loaded.pairs = take(2 * first[frames]);
     loaded.accuracy = take(next.judged.length * n);
-    const now = run ? run.rounds[frame] : 0;
+    loaded.serving = next.linked ? take(frames * n) : null;
+    loaded.load = next.linked ? take(frames * next.access_points.length) : null;
+    const same = run && run.variant === next.variant && run.seed === next.seed;
+    const latest = same && frame === run.rounds.length - 1;  // who watches the end goes on watching it
+    const now = latest ? Infinity : run ? run.rounds[frame] : 0;
     run = next;
     data = loaded;
     frame = nearest(now);
     shift = 1;
     if (chosen >= n) chosen = -1;
     $("round").max = frames - 1;
+    const some = next.access_points.length > 0;
+    $("points").closest("label").hidden = !some;
+    $("links").closest("label").hidden = !next.linked;
     range();
     legend();
     root.dataset.state = "ready";
@@ -227,6 +235,7 @@
       }
     }
     pen.globalAlpha = 1;
+    if ($("points").checked) accessPoints(n);
     for (let i = 0; i < n; i++) {
       const p = where(i);
       if (!p) continue;
@@ -238,6 +247,51 @@
       pen.stroke();
     }
     if (n <= 60) numbers(n, r);
+  }
+  function accessPoints(n) {  // places, ranges, who is served by which, and how many
+    const all = run.access_points;
+    pen.strokeStyle = theme.muted;
+    pen.fillStyle = theme.muted;
+    all.forEach(([x, y], k) => {
+      if (run.ranges[k] === null || run.ranges[k] === undefined) return;
+      pen.beginPath();
+      pen.ellipse(place.x(x), place.y(y), run.ranges[k] * place.sx, run.ranges[k] * place.sy, 0, 0, 2 * Math.PI);
+      pen.globalAlpha = 0.06;
+      pen.fill();
+      pen.globalAlpha = 0.6;
+      pen.lineWidth = 1;
+      pen.stroke();
+    });
+    pen.globalAlpha = 1;
+    if (run.linked && $("links").checked && shift >= 1) {
+      pen.lineWidth = 1;
+      pen.setLineDash([3, 3]);
+      for (let i = 0; i < n; i++) {
+        const k = data.serving[frame * n + i], p = where(i);
+        if (k === ABSENT || !p) continue;
+        pen.globalAlpha = i === chosen ? 1 : Math.min(0.6, Math.max(0.12, 120 / n));
+        pen.lineWidth = i === chosen ? 2.2 : 1;
+        segment(place.x(p[0]), place.y(p[1]), place.x(all[k][0]), place.y(all[k][1]));
+      }
+      pen.setLineDash([]);
+      pen.globalAlpha = 1;
+    }
+    pen.font = "bold 11px system-ui, sans-serif";
+    pen.textAlign = "center";
+    pen.textBaseline = "middle";
+    all.forEach(([x, y], k) => {
+      const load = run.linked ? data.load[frame * all.length + k] : null;
+      const label = load === null ? "" : String(load), half = Math.max(6, 4 + 3.4 * label.length);
+      pen.beginPath();
+      pen.rect(place.x(x) - half, place.y(y) - 7, 2 * half, 14);
+      pen.fillStyle = theme.ink;
+      pen.fill();
+      pen.strokeStyle = theme.paper;
+      pen.lineWidth = 1;
+      pen.stroke();
+      pen.fillStyle = theme.paper;
+      if (label) pen.fillText(label, place.x(x), place.y(y) + 0.5);
+    });
   }
   function numbers(n, r) {
     const at = new Map();  // clients may share a place: their numbers then stand together
@@ -276,7 +330,14 @@
     $("round").setAttribute("aria-valuetext", `Round ${round}`);
     root.dataset.round = round;
     root.dataset.playing = playing;
+    let served = [];
+    if (run.linked) {
+      const many = run.access_points.length, load = [...data.load.subarray(frame * many, (frame + 1) * many)];
+      const total = load.reduce((a, b) => a + b, 0);
+      served = [["Served by access points", total], ["Most at one of them", Math.max(...load)]];
+    }
     facts([
+      ...served,
       ["Contacts", run.contacts[frame]],
       ["Without contact", `${run.alone[frame]} of ${run.all}`],
       [k < 0 ? "Accuracy" : `Accuracy, round ${run.judged[k]}`, k < 0 ? "–" : percent(run.accuracy[k])],
@@ -299,6 +360,7 @@
       ["Training samples", total],
       ["Most of class", top.map(([name, count]) => `${name} (${count})`).join(", ") || "–"],
       ["Radio range", run.reach === null ? "unlimited" : `${run.reach} m`],
+      ...(run.linked ? [["Access point", data.serving[frame * run.clients.length + i] === ABSENT ? "none" : `${data.serving[frame * run.clients.length + i]}`]] : []),
     ], $("client"));
   }
   function legend() {
@@ -326,6 +388,12 @@
     const line = document.createElement("span");
     line.textContent = "line: contact" + (run.reach === null ? "" : `, within ${run.reach} m`);
     box.append(line);
+    if (run.access_points.length) {
+      const points = document.createElement("span");
+      const reach = run.ranges.some((r) => r !== null) ? ", with its range" : "";
+      points.textContent = run.linked ? `■ access point${reach}; number: clients it serves; dashed: link` : `■ access point${reach}`;
+      box.append(points);
+    }
   }
 
   // Playing -----------------------------------------------------------------------------------------------------
@@ -390,11 +458,11 @@
   function options(select, values) {
     select.replaceChildren(...values.map(([value, text]) => new Option(text, value)));
   }
-  function seeds() {
-    const variant = $("variant").value, now = $("seed").value;
+  function seeds(wished) {
+    const variant = $("variant").value, now = $("seed").value, seed = wished === undefined ? runs[now]?.seed : wished;
     const mine = runs.map((r, k) => [k, r]).filter(([, r]) => r.variant === variant);
     options($("seed"), mine.map(([k, r]) => [k, r.seed]));
-    const same = mine.find(([, r]) => runs[now] && r.seed === runs[now].seed);
+    const same = mine.find(([, r]) => r.seed === seed);
     if (same) $("seed").value = same[0];
     choose(runs[$("seed").value]);
   }
@@ -403,10 +471,10 @@
   $("back").onclick = () => go(frame - 1);
   $("next").onclick = () => go(frame + 1);
   $("round").oninput = () => go(+$("round").value);
-  $("variant").onchange = seeds;
+  $("variant").onchange = () => seeds();
   $("seed").onchange = () => choose(runs[$("seed").value]);
   $("colour").onchange = () => { legend(); draw(); };
-  for (const name of ["contacts", "trails", "ranges"]) $(name).onchange = draw;
+  for (const name of ["contacts", "trails", "ranges", "points", "links"]) $(name).onchange = draw;
   canvas.onpointermove = (event) => { if (data && !pinned) pick(nearestClient(event), false); };
   canvas.onpointerleave = () => { if (data && !pinned) pick(-1, false); };
   canvas.onclick = (event) => { if (data) pick(nearestClient(event), true); };
@@ -420,14 +488,28 @@
     }[key];
     if (act) { event.preventDefault(); act(); }
   };
-  new ResizeObserver(draw).observe(canvas);
+  new ResizeObserver(() => requestAnimationFrame(draw)).observe(canvas);
   matchMedia("(prefers-color-scheme: dark)").onchange = () => { if (data) { legend(); draw(); } };
-  options($("variant"), [...new Set(runs.map((r) => r.variant))].map((name) => [name, name]));
+  const named = () => options($("variant"), [...new Set(runs.map((r) => r.variant))].map((name) => [name, name]));
+  function update(next) {
+    const before = $("variant").value, seed = run ? run.seed : null;
+    runs = next.runs;
+    named();
+    const mine = runs.filter((r) => r.variant === before);
+    $("variant").value = mine.length ? before : runs[0].variant;
+    seeds(seed);
+  }
+  named();
   if (typeof DecompressionStream === "undefined") {
     root.dataset.state = "unsupported";
     $("client-name").textContent = "This browser is too old to play the map";
   } else {
-    $("variant").value = runs[start].variant;
+    $("variant").value = runs[given.start].variant;
     seeds();
   }
-})();
+  return { update };
+};
+{
+  const data = document.getElementById("movement-data");
+  if (data) fedroam.map(JSON.parse(data.textContent));
+}
