@@ -26,7 +26,7 @@ from fedroam.federation import (
     RecordsMatrices,
     TellsDistances,
 )
-from fedroam.learning import Layout, Learner, Models, Task, make_network, start_models, to_tensors
+from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.mobility import Paths, World, check_limits, checked
 from fedroam.parts import Parts
 from fedroam.randomness import stream
@@ -112,13 +112,12 @@ class Scene:
 
 def prepare(experiment: Experiment) -> Scene:
     """Load, deal out and check everything. Raises InputError before anything is written."""
-    parts, seed = Parts.of(experiment), experiment.seed
+    parts, seed, device = Parts.of(experiment), experiment.seed, device_of(experiment.device)
     dataset, split = deal(experiment)
     class_counts = split.class_counts(dataset.y_train, dataset.classes)
     world = World(seed, experiment.clients, class_counts, parts.contacts.reach(), experiment.rounds)
     groups = parts.mobility.groups(world)
     check_limits(parts.activity, world)
-    device = torch.device(experiment.device)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)

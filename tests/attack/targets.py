@@ -6,7 +6,9 @@ import functools
 import gzip
 import io
 import json
+import math
 import os
+import re
 import struct
 import tempfile
 import time
@@ -27,19 +29,21 @@ from safetensors.numpy import save as save_tensors
 from attack import mutations
 from attack.mutations import TEXT, Mutation, in_json, in_npz, in_parquet, in_tensors
 from fedroam.analysis import compare_runs
-from fedroam.components import build
+from fedroam.components import FAMILIES, build, kinds
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
 from fedroam.errors import InputError
+from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
+from fedroam.measurement import evaluate
 from fedroam.models.network import Network
 from fedroam.models.weights import load_weights
 from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
 from fedroam.recording import checkpoint, damage, open_run, recorded_experiment
 from fedroam.recording.run import TABLES, Run
 from fedroam.runner import run
-from fedroam.scene import prepare
-from fedroam.simulation import play_round
+from fedroam.scene import describe, prepare
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from fedroam.sweep import messages, open_sweep, run_sweep
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
@@ -47,7 +51,7 @@ from fedroam.traces.log import read_log
 from support.commands import TINY
 from support.run_folders import of_before_there_was_a_manifest
 from support.sweeps import settings as small_sweep
-from support.tiny import EXAMPLES, tiny
+from support.tiny import EXAMPLES, example, tiny
 
 
 class Silent(Exception):
@@ -154,6 +158,69 @@ def _scene(folder: Path, data: bytes) -> None:
 @target("--over", _texts("training.lr=0.1,0.2", "mobility.kind=static,random", "clients=3,4,5"), TEXT)
 def _over(folder: Path, data: bytes) -> None:
     _repeatable(sweep_plan(_put(folder, "tiny.toml", FILE.encode()), over=[_argument(data)]))
+
+
+@functools.cache
+def _numeric() -> dict[str, list[tuple[str, str]]]:
+    """Every setting that takes a number: its kind and name, by family; of no part, by "experiment"."""
+    classes = [("experiment", "", Experiment)]
+    classes += [
+        (family, kind, cls) for family in FAMILIES for kind, cls in kinds(family).items() if kind not in LARGE
+    ]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for family, kind, cls in classes:
+        for name, info in cls.model_fields.items():
+            if re.search(r"\b(int|float)\b", repr(info.annotation)):
+                found.setdefault(family, []).append((kind, name))
+    return found
+
+
+ABSURD = (
+    0, 1, -1, 2, 63, 1000, 10**5, 2**31, 10**9, 2**53 + 1, 2**62, 2**63 - 1, 10**30, 0.0, -1.0, 1e-300, 1e-9, 0.5,
+    1 - 1e-16, 1e3, 1e6, 1e9, 1e18, 1e150, 1e300, math.inf, -math.inf, math.nan,
+)  # fmt: skip
+# Long computations, or many threads, where they are much: such a setting is looked at, and no round is played.
+WORK = ("steps", "epochs", "server_epochs", "max_tries", "samples", "workers")
+# What needs files, or by right more memory than a case may take.
+LARGE = ("mnist", "fashion_mnist", "cifar10", "unsw_nb15", "conv5", "resnet18", "resnet50")
+
+
+class _Absurd(Target):
+    def content(self, draws: np.random.Generator) -> bytes:
+        families = sorted(_numeric())
+        family = families[int(draws.integers(len(families)))]
+        kind, name = _numeric()[family][int(draws.integers(len(_numeric()[family])))]
+        value: Any = ABSURD[int(draws.integers(len(ABSURD)))]
+        of = Experiment if family == "experiment" else kinds(family)[kind]
+        if "tuple" in repr(of.model_fields[name].annotation):
+            value = [value, value]
+        return json.dumps([family, kind, name, value]).encode()
+
+
+def _absurd(folder: Path, data: bytes) -> None:
+    """A round with a setting that nobody would choose: what is played has numbers."""
+    family, kind, name, value = json.loads(data)
+    settings: dict[str, Any] = {name: value}
+    if family != "experiment":
+        settings = {family: {**example(family, kind).settings(), name: value}}
+    scene = prepare(tiny(**settings))
+    try:
+        state = begin(scene)
+        if name not in WORK or not isinstance(value, int) or value <= 8:
+            state, done = play_round(scene, state)
+            evaluate(scene, state, done, 0.0)
+            for column, total in state.account.totals().items():
+                if not 0 <= total < math.inf:
+                    raise Silent(f"{column} = {total} and nothing is said of it")
+            paths = done.meeting.paths
+            if not np.isfinite(paths.end[paths.present]).all():
+                raise Silent("places that are no finite numbers")
+        describe(scene)
+    finally:
+        scene.learner.close()
+
+
+TARGETS["settings that nobody would choose"] = _Absurd(lambda: [b"[]"], _absurd)
 
 
 # Data

@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.facts import json_object
 from fedroam.writing import write_aside, write_named
 
 
@@ -97,22 +98,14 @@ def write_named_csv(path: Path, table: pd.DataFrame) -> None:
     write_named(path, lambda aside: table.to_csv(aside, index=False, compression=how))
 
 
-def _no_number(word: str) -> float:
-    """Refuse NaN and infinities: what is written here holds none, and JSON knows none."""
-    raise ValueError(f"{word} is no number")
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; InputError where it is missing or damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        return json_object(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: damaged: found {type(value).__name__}, expected a JSON object")
-    return value
 
 
 def read_table(path: Path) -> pd.DataFrame:

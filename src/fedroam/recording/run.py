@@ -16,6 +16,7 @@ from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
 from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
 from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
+from fedroam.writing import checked_name
 
 # New ones at the end: a checkpoint counts their rows in this order.
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
@@ -152,7 +153,7 @@ def open_run(folder: str | Path) -> Run:
     Raises InputError where it is not a run folder, where `run.json` is not what was written, or where a file of its
     manifest is missing or of another size. `verify` compares the SHA-256 of each file, too.
     """
-    run = Run(Path(folder))
+    run = Run(checked_name(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     status, path = run.status, run.folder / "run.json"
@@ -181,7 +182,7 @@ def open_run(folder: str | Path) -> Run:
 
 def runs_below(folder: str | Path) -> list[Path]:
     """Every run folder here or below, by path, whatever is in it. Raises InputError where there is none."""
-    root = Path(folder)
+    root = checked_name(folder)
     if not root.is_dir():
         raise InputError(f"{folder}: no such folder")
     if (root / "run.json").exists():

@@ -16,6 +16,7 @@ from fedroam.errors import InputError
 from fedroam.facts import Facts, checked_facts
 from fedroam.planning import SweepPlan
 from fedroam.recording import Run, open_run, read_json, write_json
+from fedroam.writing import checked_name
 
 FILE = "sweep.json"
 RUNS = "runs"
@@ -220,7 +221,7 @@ def _rounds(row: SweptRun) -> pd.DataFrame | None:
 
 def open_sweep(folder: str | Path) -> Sweep:
     """A sweep by its folder. Raises InputError where it is not one."""
-    sweep = Sweep(Path(folder))
+    sweep = Sweep(checked_name(folder))
     if not sweep.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     if not (sweep.folder / FILE).exists():

@@ -11,7 +11,8 @@ from pathlib import Path
 from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.learning.cpu.workers import cores
+from fedroam.learning import device_of
+from fedroam.learning.cpu.workers import MOST_WORKERS, cores
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
 from fedroam.recording import Run, folder_at, lock_folder, unchanged_files, write_text
@@ -55,14 +56,16 @@ def run_sweep(
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
     that calls this must do so below `if __name__ == "__main__":`.
     """
-    if workers < 0:
-        raise InputError(f"workers = {workers}: allowed is 0 (one a core) or more")
+    if workers < 0 or (ray is None and workers > MOST_WORKERS):
+        raise InputError(f"workers = {workers}: allowed are 0 (one a core) to {MOST_WORKERS}, more with ray")
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     root = Path(out) if out is not None else plan.folder
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
+    if ray is None:
+        _check_devices(chosen, root)
     with _locked(root, plan, fresh, of_any=only is not None) as ledger:
         todo = unfinished(chosen, root, ledger, retry_failed)
         ledger.write()
@@ -70,6 +73,15 @@ def run_sweep(
             watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
             _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping)
     return open_sweep(root)
+
+
+def _check_devices(plan: SweepPlan, root: Path) -> None:
+    """Raise InputError, before anything is written, where runs that are not done need a device that is not here."""
+    for digest, run in plan.distinct.items():
+        folder = run_folder(root, digest)
+        done = (folder / "run.json").exists() and Run(folder).done
+        if run.experiment.device != "cpu" and not done:
+            device_of(run.experiment.device)
 
 
 def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) -> dict[str, SweepRun]:

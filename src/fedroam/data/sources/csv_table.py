@@ -17,6 +17,9 @@ from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import as_classes, label_order, read_header, read_table
 from fedroam.errors import InputError, unknown
 
+MOST_VALUES = 10_000  # distinct ones of a categorical column: more are names of rows, not categories
+MOST_CELLS = 2**31  # inputs of all rows that come of categorical columns: 8 GiB
+
 
 @register("data", "csv")
 class Csv(Part):
@@ -107,7 +110,20 @@ class Csv(Part):
 
     def _features(self, table: dict[str, np.ndarray], numbers: list[str], is_test: np.ndarray) -> np.ndarray:
         """float32 [rows, features]: numeric columns in the file's order, then the one-hot ones."""
-        blocks = [one_hot(table[name], [str(v) for v in np.unique(table[name])]) for name in self.categorical]
+        values = {name: [str(v) for v in np.unique(table[name])] for name in self.categorical}
+        for name, distinct in values.items():
+            if len(distinct) > MOST_VALUES:
+                raise InputError(
+                    f"{self.path}: column {name!r} of data.categorical has {len(distinct)} distinct values in "
+                    f"{len(is_test)} rows; allowed are up to {MOST_VALUES}: leave it out with data.ignore"
+                )
+        wide = sum(map(len, values.values()))
+        if wide * len(is_test) > MOST_CELLS:
+            raise InputError(
+                f"{self.path}: the columns of data.categorical have {wide} distinct values, in {len(is_test)} rows "
+                f"{wide * len(is_test)} inputs; allowed are up to {MOST_CELLS}: leave some out with data.ignore"
+            )
+        blocks = [one_hot(table[name], distinct) for name, distinct in values.items()]
         if numbers:
             x = np.stack([table[name] for name in numbers], axis=1)
             if self.normalise == "standardise":
