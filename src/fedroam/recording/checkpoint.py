@@ -65,10 +65,14 @@ def prune(folder: Path) -> None:
         old.unlink()
 
 
+def kept(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest last."""
+    return sorted(p for p in folder.glob("round-*.safetensors") if re.fullmatch(r"round-\d{8}", p.stem))
+
+
 def newest(folder: Path) -> Path | None:
     """The newest checkpoint in a folder, or None."""
-    found = sorted(p for p in folder.glob("round-*.safetensors") if re.fullmatch(r"round-\d{8}", p.stem))
-    return found[-1] if found else None
+    return next(reversed(kept(folder)), None)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,10 @@ class FileFacts:
         """The facts of a file as it lies there now."""
         with path.open("rb") as file:
             return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+    def listed(self) -> dict[str, Any]:
+        """As a manifest lists them."""
+        return {"bytes": self.size, "sha256": self.sha256}
 
 
 def settle(folder: Path) -> None:
@@ -75,6 +80,31 @@ def json_text(value: Any) -> str:
 def write_json(path: Path, value: Any) -> FileFacts:
     """Write a JSON file aside, then rename. Returns what a manifest says of it."""
     return write_text(path, json_text(value))
+
+
+def write_summed(path: Path, facts: Mapping[str, Any]) -> FileFacts:
+    """Write a JSON file with a SHA-256 over everything else that it says. Returns what a manifest says of it."""
+    whole = {name: value for name, value in facts.items() if name != "sha256"}
+    return write_json(path, {**whole, "sha256": _sum(whole)})
+
+
+def check_summed(facts: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError where a file of `write_summed` says something else than its sum is of.
+
+    Only what earlier versions wrote has no sum, and that has no manifest (`files`) either.
+    """
+    whole = {name: value for name, value in facts.items() if name != "sha256"}
+    if ("sha256" in facts or "files" in facts) and facts.get("sha256") != _sum(whole):
+        raise InputError(f"{path}: damaged: its check sum does not match what it says")
+
+
+def _sum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json_text(facts).encode("utf-8")).hexdigest()
+
+
+def manifest_of(facts: Mapping[str, Any]) -> dict[str, FileFacts]:
+    """Size and SHA-256 of each file that a file of `write_summed` lists; empty where it has no manifest."""
+    return {name: FileFacts(one["bytes"], one["sha256"]) for name, one in facts.get("files", {}).items()}
 
 
 def write_table(path: Path, table: pd.DataFrame) -> FileFacts:

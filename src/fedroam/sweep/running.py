@@ -15,9 +15,9 @@ from fedroam.learning import device_of
 from fedroam.learning.cpu.workers import MOST_WORKERS, cores
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
-from fedroam.recording import Run, folder_at, lock_folder, unchanged_files, write_text
+from fedroam.recording import Run, folder_at, lock_folder, unchanged_files
 from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
-from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
+from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool, warm_up
 from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
@@ -242,11 +242,12 @@ def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> I
         (root / RUNS).mkdir(exist_ok=True)
         for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
             shutil.rmtree(left, ignore_errors=True)
-        if plan.source:
-            write_text(root / "sweep.toml", plan.source)
         if fresh:
             records = {digest: {"anew": True} for digest in plan.distinct}
-        yield Ledger(root, plan, records)
+        ledger = Ledger(root, plan, records)
+        if plan.source:
+            ledger.write_source(plan.source)
+        yield ledger
 
 
 def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str, object]]:
@@ -255,9 +256,7 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
         return {}
     if not (root / FILE).exists():
         strange = [
-            path.name
-            for path in root.iterdir()
-            if path.name not in (RUNS, "sweep.toml", ".lock", ".token", SHARED)
+            path.name for path in root.iterdir() if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
         ]
         if any(not name.endswith(".tmp") for name in strange) or (root / "run.json").exists():
             raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
