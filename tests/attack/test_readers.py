@@ -12,6 +12,7 @@ import pytest
 from attack import mutations
 from attack.campaign import Finding, attack, content, outcome
 from attack.flips import FLIPS, KINDS, files_of
+from attack.record import table
 from attack.targets import TARGETS, TRAPS
 from fedroam.randomness import stream
 
@@ -127,6 +128,11 @@ def test_a_case_is_found_again_by_its_number() -> None:
 def test_every_mutation_changes_something(way: mutations.Mutation) -> None:
     data = b"a = 1\nb = [2, 3]\nc = 'x'\n"
     assert any(way(stream(0, "mutation", k), data) != data for k in range(20))
+
+
+def test_the_page_says_what_the_record_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "promises.md"
+    assert table() in page.read_text(encoding="utf-8")
 
 
 def test_the_attack_notices() -> None:

@@ -107,10 +107,10 @@ def checked_table(table: pd.DataFrame, name: str, path: Path) -> pd.DataFrame:
             raise InputError(
                 f"{path}: damaged: column {column!r} is missing; found {', '.join(map(str, table))}"
             )
-    for column in table:
+    for label, held in table.dtypes.items():
         # What a federation adds are numbers.
-        if table[column].dtype.kind not in COLUMNS[name].get(str(column), _ANY_NUMBER):
-            raise InputError(f"{path}: damaged: column {column!r} holds {table[column].dtype}")
+        if held.kind not in COLUMNS[name].get(str(label), _ANY_NUMBER):
+            raise InputError(f"{path}: damaged: column {str(label)!r} holds {held}")
     if name == "rounds" and table.empty:  # round 0 is always there
         raise InputError(f"{path}: damaged: it holds no round")
     return table
