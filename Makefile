@@ -21,14 +21,18 @@ test-narrow: $(VENV)/.dev  ## the tests of learning as processors with narrower 
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
 	  FEDROAM_VECTOR=4 $(NARROW)
 
-# Cases of damage over all readers, then runs killed and resumed; 1 where anything is found. About an hour on two cores.
+# Cases of damage over all readers, bits flipped in every kind of file, then runs killed and resumed; 1 where anything is
+# found. Some hours on two cores; RECORD=FILE adds a line of JSON for each of the three, and other SEEDs are other parts.
 CASES ?= 50000
+FLIPS ?= 1000
 KILLS ?= 200
 SEED ?= 0
+RECORDED := $(if $(RECORD),--record $(RECORD))
 
 attack: $(VENV)/.dev  ## damage what is read, tens of thousands of times, and kill runs of every kind
-	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack --cases $(CASES) --seed $(SEED)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kill_and_resume.py --kinds all --kills $(KILLS) --seed $(SEED)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack --cases $(CASES) --seed $(SEED) $(RECORDED)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack --flips $(FLIPS) --seed $(SEED) $(RECORDED)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kill_and_resume.py --kinds all --kills $(KILLS) --seed $(SEED) $(RECORDED)
 
 lint: $(VENV)/.dev  ## style and format
 	$(BIN)/ruff check .

@@ -11,11 +11,13 @@ be equal bit for bit. Prints one line a kill; the exit code is 1 where anything 
 from __future__ import annotations
 
 import argparse
+import json
 import multiprocessing
 import shutil
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
 from fedroam.randomness import stream
-from fedroam.recording import NOT_REPEATABLE, read_json
+from fedroam.recording import NOT_REPEATABLE, environment, read_json
 from fedroam.runner import run
 from fedroam.sweep import run_sweep
 
@@ -185,6 +187,7 @@ def main() -> int:
     parser.add_argument(
         "--kinds", nargs="+", default=[DEFAULT], help="federations, sweep, or all (default decentralized)"
     )
+    parser.add_argument("--record", type=Path, help="add a line of JSON with the figures to this file")
     options = parser.parse_args()
     # Children are forked from a server that has imported fedroam and nothing else, so that they start at once.
     context = multiprocessing.get_context("forkserver")
@@ -204,6 +207,16 @@ def main() -> int:
                 print(error)
                 return 1
         done += kills
+    if options.record is not None:
+        ran = environment()
+        line = {"what": "kills", "seed": options.seed, "all": done, "findings": failed, "kinds": chosen}
+        line |= {
+            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            "python": ran["python"],
+            "packages": ran["packages"],
+        }
+        with options.record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
     print(f"{done - failed} of {done} resumed runs equal the uninterrupted one")
     return 1 if failed else 0
 

@@ -26,6 +26,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from fedroam.errors import InputError, unknown
+from fedroam.facts import BeyondLimits, within_limits
+from fedroam.writing import checked_name
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def load_rooms() -> None:
 
 def use(file: str | Path) -> None:
     """Load the parts in a user's own Python file (`--use my_part.py`)."""
-    path = Path(file).absolute()
+    path = checked_name(file, "--use").absolute()
     if not path.is_file():
         raise InputError(f"--use {file}: no such file")
     load_rooms()
@@ -274,7 +276,10 @@ def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:
         raise InputError(f"{family}.kind = {kind!r}: allowed is the name of a kind")
     cls = lookup(family, kind)
     try:
+        within_limits(fields)
         return cls(**{k: plain(v) for k, v in fields.items()})
+    except BeyondLimits as error:
+        raise InputError(f"[{family}]: {error}") from None
     except ValidationError as error:
         raise InputError(explain(error, f"{family}.", cls, f"{family} kind {kind!r}")) from None
 

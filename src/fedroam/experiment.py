@@ -28,6 +28,10 @@ from fedroam.components import (
     unused,
 )
 from fedroam.errors import InputError
+from fedroam.facts import BeyondLimits, within_limits
+
+MOST_CLIENTS = 1_000_000
+MOST_ROUNDS = 10**8 - 1  # names of checkpoints and pieces of tables have eight digits
 
 
 class Experiment(BaseModel):
@@ -41,8 +45,8 @@ class Experiment(BaseModel):
 
     name: str = field("experiment", "a name for people: default folder, titles of figures", identity=False)
     seed: int = field(0, "every random draw derives from it", ge=0, lt=2**62)
-    clients: int = field(20, "number of clients", ge=1)
-    rounds: int = field(100, "communication rounds", ge=1)
+    clients: int = field(20, "number of clients", ge=1, le=MOST_CLIENTS)
+    rounds: int = field(100, "communication rounds", ge=1, le=MOST_ROUNDS)
     evaluate_every: int = field(10, "rounds between evaluations (the first and last are evaluated)", ge=1)
     evaluate_on: Literal["shared", "own"] = field(
         "shared", "test samples: the data's shared test set, or each client's own held-out share"
@@ -106,9 +110,12 @@ class Experiment(BaseModel):
     radio: Part = field("lte_wifi", FAMILIES["radio"].about)
 
     def __init__(self, **settings: Any) -> None:
-        settings = {k: build(k, v) if k in FAMILIES else plain(v) for k, v in settings.items()}
         try:
+            within_limits(settings)
+            settings = {k: build(k, v) if k in FAMILIES else plain(v) for k, v in settings.items()}
             super().__init__(**settings)
+        except BeyondLimits as error:
+            raise InputError(f"experiment: {error}") from None
         except ValidationError as error:
             raise InputError(explain(error, "", type(self), "an experiment")) from None
 

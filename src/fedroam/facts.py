@@ -1,7 +1,9 @@
-"""What a file of fedroam's own must say: schemas of JSON and TOML, checked when a file is read."""
+"""What values from outside may be at most, and what a file of fedroam's own must say, checked when it is read."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,49 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedroam.errors import InputError
+
+NESTING = 32  # levels of tables and lists: whatever walks through values may call itself
+INTEGER = 2**63  # TOML's integers are below it
+TOO_DEEP = f"tables and lists are nested too deep, allowed are {NESTING} levels"
+
+
+class BeyondLimits(ValueError):
+    """Values that are nested deeper, or hold a larger integer, than any file or setting needs."""
+
+
+def within_limits(values: Any) -> None:
+    """Raise `BeyondLimits` where values are nested deeper than `NESTING`, or hold an integer beyond 64 bits."""
+    level = [values]
+    for _ in range(NESTING + 1):
+        if any(isinstance(value, int) and not -INTEGER <= value < INTEGER for value in level):
+            raise BeyondLimits("an integer beyond 64 bits")
+        # Each of them once: a dictionary that holds itself twice would have 2 to the 32nd values.
+        holders = {id(value): value for value in level if isinstance(value, Mapping | list | tuple)}
+        inner = (value.values() if isinstance(value, Mapping) else value for value in holders.values())
+        level = [value for held in inner for value in held]
+        if not level:
+            return
+    raise BeyondLimits(TOO_DEEP)
+
+
+def json_object(text: str | bytes) -> dict[str, Any]:
+    """The object that a JSON text holds, its numbers finite. Raises ValueError, one line, for anything else."""
+    try:
+        value = json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise BeyondLimits(TOO_DEEP) from None
+    if not isinstance(value, dict):
+        raise ValueError(f"found {type(value).__name__}, expected a JSON object")
+    within_limits(value)
+    return value
+
+
+def _finite(word: str) -> float:
+    """Refuse NaN and infinities: what is written here holds none, and JSON knows none."""
+    number = float(word)
+    if not math.isfinite(number):
+        raise ValueError(f"{word:.40} is no number")
+    return number
 
 
 class Facts(BaseModel):

@@ -33,7 +33,7 @@ from fedroam.federation import (
     network_of,
     used_by,
 )
-from fedroam.learning import Layout, Learner, Models, Task, make_network, start_models, to_tensors
+from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.mobility import Paths, World, check_limits, checked
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
@@ -156,13 +156,13 @@ class Scene:
 
 def prepare(experiment: Experiment) -> Scene:
     """Load, deal out and check everything. Raises InputError before anything is written."""
+    device = device_of(experiment.device)
     dataset, split = deal(experiment)
     matching, seed = match_devices(experiment, dataset), experiment.seed
     parts = Parts.of(experiment).of_devices(matching.devices)
     world = world_of(experiment, dataset, split, experiment.rounds)
     groups = parts.mobility.groups(world)
     check_limits(parts.activity, world)
-    device = torch.device(experiment.device)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)

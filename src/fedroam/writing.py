@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 from fedroam.errors import InputError
+
+
+def checked_name(path: str | Path, owner: str = "") -> Path:
+    """The path, where the system takes such a name: no part of it is too long, and it holds no NUL.
+
+    Nothing need be there. Raises InputError, in the name of the option or setting `owner`.
+    """
+    try:
+        os.lstat(path)
+    except ValueError:
+        raise InputError(
+            f"{owner} {str(path)!r}: a name with NUL in it; allowed are names without".strip()
+        ) from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            longest = max(map(len, Path(path).parts))
+            told = f"its longest part has {longest} characters, allowed are about 255, and 4096 in all"
+            raise InputError(f"{owner} {str(path)!r}: a name that is too long: {told}".strip()) from None
+    return Path(path)
 
 
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:

@@ -20,7 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from attack.targets import Silent, made_ready, named
+from attack import flips, targets
+from attack.flips import FLIPS
+from attack.targets import TARGETS, TRAPS, Silent, Target
 from fedroam.cli.console import one_line
 from fedroam.errors import FedroamError, InputError
 from fedroam.randomness import stream
@@ -63,6 +65,11 @@ class Tally:
     refused: int = 0
     accepted: int = 0
     findings: list[Finding] = field(default_factory=list)
+
+
+def named(name: str) -> Target:
+    """A target, a flip, or a trap."""
+    return (TARGETS | FLIPS | TRAPS)[name]
 
 
 def content(name: str, seed: int, case: int) -> bytes:
@@ -108,7 +115,9 @@ def _serve(connection: Connection, names: Sequence[str], scratch: str) -> None:
     warnings.simplefilter("ignore")
     tempfile.tempdir = scratch
     with contextlib.redirect_stderr(io.StringIO()):
-        made_ready(names)
+        targets.made_ready([name for name in names if name not in FLIPS])
+        if any(name in FLIPS for name in names):
+            flips.made_ready()
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

@@ -7,7 +7,9 @@ import gzip
 import hashlib
 import io
 import json
+import math
 import os
+import re
 import struct
 import tempfile
 import time
@@ -28,22 +30,24 @@ from safetensors.numpy import save as save_tensors
 from attack import mutations
 from attack.mutations import TEXT, Mutation, in_json, in_npz, in_parquet, in_tensors
 from fedroam.analysis import compare_runs
-from fedroam.components import build
+from fedroam.components import FAMILIES, build, kinds
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
 from fedroam.errors import InputError
+from fedroam.experiment import Experiment
 from fedroam.handover import export_model, final_model, predict
 from fedroam.handover.predictions import array_in
 from fedroam.interrupts import Interrupted
+from fedroam.measurement import evaluate
 from fedroam.models.network import Network
 from fedroam.models.weights import load_weights
 from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
-from fedroam.recording import checkpoint, damage, open_run, recorded_experiment
+from fedroam.recording import checkpoint, open_run, recorded_experiment
 from fedroam.recording.models import read_models
 from fedroam.recording.run import TABLES, Run
 from fedroam.runner import run
-from fedroam.scene import prepare
-from fedroam.simulation import play_round
+from fedroam.scene import describe, prepare
+from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from fedroam.sweep import messages, open_sweep, run_sweep
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
@@ -51,7 +55,7 @@ from fedroam.traces.log import read_log
 from support.commands import TINY
 from support.run_folders import of_before_there_was_a_manifest
 from support.sweeps import settings as small_sweep
-from support.tiny import EXAMPLES, tiny
+from support.tiny import EXAMPLES, example, tiny
 
 
 class Silent(Exception):
@@ -158,6 +162,72 @@ def _scene(folder: Path, data: bytes) -> None:
 @target("--over", _texts("training.lr=0.1,0.2", "mobility.kind=static,random", "clients=3,4,5"), TEXT)
 def _over(folder: Path, data: bytes) -> None:
     _repeatable(sweep_plan(_put(folder, "tiny.toml", FILE.encode()), over=[_argument(data)]))
+
+
+@functools.cache
+def _numeric() -> dict[str, list[tuple[str, str]]]:
+    """Every setting that takes a number: its kind and name, by family; of no part, by "experiment"."""
+    classes = [("experiment", "", Experiment)]
+    classes += [
+        (family, kind, cls) for family in FAMILIES for kind, cls in kinds(family).items() if kind not in LARGE
+    ]
+    found: dict[str, list[tuple[str, str]]] = {}
+    for family, kind, cls in classes:
+        for name, info in cls.model_fields.items():
+            if re.search(r"\b(int|float)\b", repr(info.annotation)):
+                found.setdefault(family, []).append((kind, name))
+    return found
+
+
+ABSURD = (
+    0, 1, -1, 2, 63, 1000, 10**5, 2**31, 10**9, 2**53 + 1, 2**62, 2**63 - 1, 10**30, 0.0, -1.0, 1e-300, 1e-9, 0.5,
+    1 - 1e-16, 1e3, 1e6, 1e9, 1e18, 1e150, 1e300, math.inf, -math.inf, math.nan,
+)  # fmt: skip
+# Long computations, or many threads, where they are much: such a setting is looked at, and no round is played.
+WORK = ("steps", "epochs", "server_epochs", "max_tries", "samples", "workers")
+# What needs files, or by right more memory than a case may take.
+LARGE = ("mnist", "fashion_mnist", "cifar10", "unsw_nb15", "conv5", "resnet18", "resnet50")
+
+
+class _Absurd(Target):
+    def content(self, draws: np.random.Generator) -> bytes:
+        families = sorted(_numeric())
+        family = families[int(draws.integers(len(families)))]
+        kind, name = _numeric()[family][int(draws.integers(len(_numeric()[family])))]
+        value: Any = ABSURD[int(draws.integers(len(ABSURD)))]
+        of = Experiment if family == "experiment" else kinds(family)[kind]
+        if "tuple" in repr(of.model_fields[name].annotation):
+            value = [value, value]
+        return json.dumps([family, kind, name, value]).encode()
+
+
+def _absurd(folder: Path, data: bytes) -> None:
+    """A round with a setting that nobody would choose: what is played has numbers."""
+    family, kind, name, value = json.loads(data)
+    # What most federations need.
+    settings: dict[str, Any] = {"model": {"kind": "mlp", "hidden": [4]}, "validation_share": 0.2}
+    if family == "experiment":
+        settings[name] = value
+    else:
+        settings[family] = {**example(family, kind).settings(), name: value}
+    scene = prepare(tiny(**settings))
+    try:
+        state = begin(scene)
+        if name not in WORK or not isinstance(value, int) or value <= 8:
+            state, done = play_round(scene, state)
+            evaluate(scene, state, done, 0.0)
+            for column, total in state.account.totals().items():
+                if not 0 <= total < math.inf:
+                    raise Silent(f"{column} = {total} and nothing is said of it")
+            paths = done.meeting.paths
+            if not np.isfinite(paths.end[paths.present]).all():
+                raise Silent("places that are no finite numbers")
+        describe(scene)
+    finally:
+        scene.learner.close()
+
+
+TARGETS["settings that nobody would choose"] = _Absurd(lambda: [b"[]"], _absurd)
 
 
 # Data
@@ -367,7 +437,7 @@ def finished() -> dict[str, bytes]:
     """A finished run: every file but the lock, by its path within the folder."""
     home = Path(tempfile.mkdtemp(prefix="attack-"))
     run(tiny(rounds=2, evaluate_every=1, federation={"kind": "hierarchical", "k2": 2}), home / "run")
-    return _held(home / "run")
+    return held(home / "run")
 
 
 @functools.cache
@@ -382,11 +452,11 @@ def unfinished() -> dict[str, bytes]:
     try:
         run(tiny(evaluate_every=1), home / "run", observer=stop)
     except Interrupted:
-        return _held(home / "run")
+        return held(home / "run")
     raise AssertionError("was not left")
 
 
-def _held(folder: Path) -> dict[str, bytes]:
+def held(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -440,30 +510,6 @@ FILES = (
 )  # fmt: skip
 for _name in FILES:
     _file_of_a_run(_name)
-
-
-def _verified(name: str) -> None:
-    """A flipped bit of a finished run: nothing but `damage` may be asked, and it must tell."""
-
-    def enter(folder: Path, data: bytes) -> None:
-        home = laid({**finished(), name: data}, folder / "run")
-        found = damage(home)
-        if data != finished()[name] and not found:
-            raise Silent(f"{name} is not what was written, and fedroam verify does not tell")
-        if found:
-            raise InputError("; ".join(found))
-
-    one = Target(lambda: [finished()[name]], enter)
-    TARGETS[f"verify, a bit of {name}"] = _Flipped(one.samples, one.enter)
-
-
-class _Flipped(Target):
-    def content(self, draws: np.random.Generator) -> bytes:
-        return mutations.flip(draws, self.samples()[0])
-
-
-for _name in FILES:
-    _verified(_name)
 
 
 # Models that are handed over
@@ -599,10 +645,16 @@ def swept() -> dict[str, bytes]:
     sweep = small_sweep(rounds=1, sweep={"grid": {"training.lr": [0.1, 0.2]}})
     (home / "sweep.toml").write_text(tomli_w.dumps(sweep))
     run_sweep(sweep_plan(home / "sweep.toml"), home / "sweep", workers=1)
-    return _held(home / "sweep")
+    return held(home / "sweep")
 
 
-@target("sweep folder, sweep.json", lambda: [swept()["sweep.json"]], (in_json,))
+def _without_sums() -> list[bytes]:
+    """As a stranger would make them fit, so that what is read must be checked."""
+    facts = json.loads(swept()["sweep.json"])
+    return [json.dumps({k: v for k, v in facts.items() if k not in ("files", "sha256")}).encode()]
+
+
+@target("sweep folder, sweep.json", _without_sums, (in_json,))
 def _sweep_folder(folder: Path, data: bytes) -> None:
     found = open_sweep(laid({**swept(), "sweep.json": data}, folder / "sweep"))
     _ = found.name, found.varied, found.failed, found.done, found.table, found.rounds
@@ -641,18 +693,13 @@ TRAPS: dict[str, Target] = {
 }
 
 
-def named(name: str) -> Target:
-    """A target, or a trap."""
-    return TRAPS[name] if name in TRAPS else TARGETS[name]
-
-
 def made_ready(names: Sequence[str]) -> None:
     """Make the samples of targets now, so that the time and memory they take is not a case's."""
     for name in names:
-        named(name).samples()
+        (TARGETS | TRAPS)[name].samples()
         if name.startswith("resume"):
             _wanted()
-        if name.startswith(("run folder", "verify")):
+        if name.startswith("run folder"):
             finished()
         if name.startswith(("resume", "checkpoint")):
             _prepared()
@@ -664,9 +711,9 @@ __all__ = [
     "Silent",
     "Target",
     "finished",
+    "held",
     "laid",
     "made_ready",
-    "named",
     "swept",
     "unfinished",
 ]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from attack.targets import finished, laid, swept
+from fedroam.recording import FileFacts, write_summed
 from fedroam.recording.run import write_status
 from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest
@@ -109,12 +110,9 @@ def test_a_run_folder_runs_nothing(how: str, signed: bool, fr: Commands) -> None
 
 def sign(folder: Path) -> None:
     """Make the sums of `run.json` fit what lies in the folder now, as a stranger would."""
-    from fedroam.recording.files import FileFacts
-
     status = json.loads((folder / "run.json").read_text())
     for name in status["files"]:
-        facts = FileFacts.on_disk(folder / name)
-        status["files"][name] = {"bytes": facts.size, "sha256": facts.sha256}
+        status["files"][name] = FileFacts.on_disk(folder / name).listed()
     write_status(folder, status)
 
 
@@ -133,7 +131,9 @@ def test_a_sweep_folder_runs_nothing(fr: Commands) -> None:
     for path in folder.glob("*.toml"):
         path.write_text(f'use = "pwn.py"\n{path.read_text()}')
     facts = json.loads((folder / "sweep.json").read_text())
-    (folder / "sweep.json").write_text(json.dumps({**facts, "use": ["pwn.py"], "source": 'use = "pwn.py"'}))
+    listed = FileFacts.on_disk(folder / "sweep.toml").listed()
+    facts |= {"use": ["pwn.py"], "source": 'use = "pwn.py"', "files": {"sweep.toml": listed}}
+    write_summed(folder / "sweep.json", facts)
     for run in folder.glob("runs/*"):
         uses(run)
         shutil.copy(folder / "pwn.py", run)

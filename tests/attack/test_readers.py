@@ -11,11 +11,14 @@ import pytest
 
 from attack import mutations
 from attack.campaign import Finding, attack, content, outcome
+from attack.flips import FLIPS, KINDS, files_of
+from attack.record import table
 from attack.targets import TARGETS, TRAPS
 from fedroam.randomness import stream
 
 SEED = 0
 CASES = 14  # of each target
+BITS = 24  # flipped in each kind of file
 GROUPS = (
     "experiment",
     "sweep",
@@ -24,7 +27,6 @@ GROUPS = (
     "trace",
     "availability",
     "run folder",
-    "verify",
     "resume",
     "handed over",
     "other",
@@ -74,6 +76,29 @@ def test_no_reader_falls(which: str) -> None:
     assert played == CASES * len(grouped(which))
 
 
+@pytest.mark.parametrize("owner", KINDS)
+def test_every_file_of_a_folder_has_its_bits_flipped(owner: str) -> None:
+    """But sums that no checkpoint needs, and what stands in no folder for long."""
+    files, kinds = KINDS[owner]
+    chosen = {name for kind in kinds for name in files_of(files(), kind)}
+    left = set(files()) - chosen
+    assert all(name.startswith("unfinished/sums-") for name in left), left
+    assert all(files_of(files(), kind) for kind in kinds)
+
+
+@pytest.mark.parametrize("way", ["verify", "resume"])
+def test_no_flipped_bit_goes_unseen(way: str) -> None:
+    names = [name for name in FLIPS if name.startswith(way)]
+    found, told = [], 0
+    for name, case, what, line, seen in attack(names, BITS, SEED):
+        told += what == "refused"
+        if what == "finding":
+            found.append(str(Finding(name, SEED, case, line, seen)))
+    assert found == [], "\n".join(found)
+    if way == "verify":  # what is gone on with may as well be written anew
+        assert told == BITS * len(names)
+
+
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: f"{known.target}-{known.case}")
 def test_what_is_known_still_fails(known: Known, tmp_path: Path) -> None:
     """Once it is mended, its line goes from `KNOWN`."""
@@ -104,6 +129,11 @@ def test_a_case_is_found_again_by_its_number() -> None:
 def test_every_mutation_changes_something(way: mutations.Mutation) -> None:
     data = b"a = 1\nb = [2, 3]\nc = 'x'\n"
     assert any(way(stream(0, "mutation", k), data) != data for k in range(20))
+
+
+def test_the_page_says_what_the_record_says() -> None:
+    page = Path(__file__).parents[2] / "docs" / "promises.md"
+    assert table() in page.read_text(encoding="utf-8")
 
 
 def test_the_attack_notices() -> None:

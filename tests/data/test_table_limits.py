@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedroam.data.sources import tables
+from fedroam.components import build
+from fedroam.data.sources import csv_table, tables
 from fedroam.data.sources.tables import read_table
 from fedroam.errors import InputError
 from support.bounded import bounded
@@ -67,3 +68,18 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         list(tables.raw_lines(tmp_path / "long.csv"))
     (tmp_path / "fits.csv").write_bytes(b"a\n" + b" " * 99 + b"\n")
     assert len(list(tables.raw_lines(tmp_path / "fits.csv"))) == 2
+
+
+def test_a_column_of_names_is_no_category(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, rows = tmp_path / "users.csv", 100_000  # one input for each would be 40 GB
+    path.write_text("user,x,label\n" + "".join(f"u{k},{k % 7},{k % 2}\n" for k in range(rows)))
+    part = build("data", {"kind": "csv", "path": str(path), "categorical": ["user"]})
+    with pytest.raises(InputError, match=r"column 'user' .* has 100000 distinct values .* up to 10000"):
+        part.load()  # type: ignore[attr-defined]
+    path.write_text("a,b,label\n" + "".join(f"u{k % 5},v{k % 7},{k % 2}\n" for k in range(70)))
+    part = build("data", {"kind": "csv", "path": str(path), "categorical": ["a", "b"]})
+    monkeypatch.setattr(csv_table, "MOST_CELLS", 12 * 70 - 1)
+    with pytest.raises(InputError, match=r"12 distinct values, in 70 rows 840 inputs"):
+        part.load()  # type: ignore[attr-defined]
+    monkeypatch.setattr(csv_table, "MOST_CELLS", 12 * 70)
+    assert part.load().x_train.shape[1] == 12  # type: ignore[attr-defined]

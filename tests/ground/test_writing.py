@@ -10,11 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import fedroam as fr
 from fedroam.analysis.figures.drawing import new_figure, save, style
 from fedroam.bench import _write
 from fedroam.errors import InputError
 from fedroam.recording import write_csv, write_named_csv
-from fedroam.traces import Trace, write_trace
+from fedroam.sweep import open_sweep
+from fedroam.traces import Trace, read_trace, write_trace
 from fedroam.writing import write_aside, write_named
 
 TABLE = pd.DataFrame({"a": [1, 2], "b": [0.5, 0.25]})
@@ -86,3 +88,14 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_aside(tmp_path / "none" / "a.txt", lambda path: path.write_text("a"))
     assert caught.value.filename == str(tmp_path / "none" / "a.txt")
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "a/" * 3000, "a\0b"], ids=["part", "whole", "NUL"])
+@pytest.mark.parametrize(
+    "read",
+    [fr.open_run, fr.open_runs, open_sweep, read_trace, fr.use, lambda name: fr.run(fr.Experiment(), name)],
+    ids=["run", "runs", "sweep", "trace", "use", "out"],
+)
+def test_a_name_that_the_system_does_not_take(name: str, read: Callable[[str], object]) -> None:
+    with pytest.raises(InputError, match=r"a name (that is too long|with NUL)"):
+        read(name)

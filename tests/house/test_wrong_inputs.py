@@ -114,6 +114,78 @@ def cuda_without_cuda(fr: Commands) -> tuple[list[str], list[str]]:
 
 
 @case
+def mps_without_mps(fr: Commands) -> tuple[list[str], list[str]]:
+    if torch.backends.mps.is_available():
+        pytest.skip("this machine has MPS")
+    return ["run", "tiny.toml", "--set", "device=mps"], ["device = 'mps'", "no MPS", "cpu"]
+
+
+@case
+def sweep_on_a_device_that_is_not_here(fr: Commands) -> tuple[list[str], list[str]]:
+    words = ["sweep", "tiny.toml", "--over", "training.lr=0.1,0.2", "--set", "device=cuda:77", "--out", "new"]
+    return words, ["device = 'cuda:77'", "this machine or this torch has", "cpu"]
+
+
+TOO_LONG = "x" * 256
+for _words in (
+    ["run", "tiny.toml", "--out", TOO_LONG],
+    ["run", "tiny.toml", "--out", "a/" * 3000],
+    ["sweep", "tiny.toml", "--over", "training.lr=0.1,0.2", "--out", TOO_LONG],
+    ["run", "tiny.toml", "--use", f"{TOO_LONG}.py"],
+    ["compare", TOO_LONG],
+    ["compare", ".", "--csv", TOO_LONG],
+    ["report", TOO_LONG],
+    ["report", ".", "--out", TOO_LONG],
+    ["verify", TOO_LONG],
+    ["connectivity", TOO_LONG],
+    ["connectivity", "tiny.toml", "--out", TOO_LONG],
+    ["reproduce", "reza", "--out", TOO_LONG],
+    ["data", "info", "tiny.toml", "--out", TOO_LONG],
+    ["data", "fetch", "mnist", "--root", TOO_LONG],
+    ["trace", "info", TOO_LONG],
+    ["trace", "import", TOO_LONG, "new.parquet"],
+    ["trace", "import", "tiny.toml", f"{TOO_LONG}.parquet"],
+    ["bench", "A", "--json", TOO_LONG],
+    ["init", TOO_LONG],
+):
+    CASES[f"too_long_a_name, {_words[0]} {_words[-2]:.9}"] = lambda fr, words=_words: (
+        words,
+        ["a name that is too long", "255"],
+    )
+
+
+@case
+def a_name_with_nul(fr: Commands) -> tuple[list[str], list[str]]:
+    return ["run", "tiny.toml", "--out", "a\0b"], ["--out 'a\\x00b'", "NUL"]
+
+
+setting("file_with_nul", r'data={kind="csv",path="a\u0000b"}', "data.path", "NUL")
+
+# Settings that nobody would choose, with what stands in the line
+for _assignment, *_told in (
+    ("mobility={kind='random_walk',width=1e300}", "mobility.width = 1e+300", "1000000000"),
+    ("mobility={kind='random_walk',width=1e-300}", "times a round", "up to 1000 times"),
+    ("mobility={kind='random_walk',max_speed=1e300}", "times a round", "up to 1000 times"),
+    ("mobility.grid=1_000_000_000", "mobility.grid = 1000000000", "5000"),
+    ("clients=1_000_000_000", "clients = 1000000000", "1000000"),
+    ("rounds=1_000_000_000", "rounds = 1000000000", "99999999"),
+    ("engine={kind='cpu',workers=1_000_000_000}", "engine.workers = 1000000000", "1024"),
+    ("access_points={kind='uniform',number=1_000_000_000}", "number = 1000000000", "100000"),
+    ("access_points={kind='grid',columns=50_000,rows=50_000}", "50000 times 50000", "100000 in all"),
+    ("model={kind='mlp',hidden=[1_000_000,1_000_000]}", "model 'mlp'", "parameters", "1000000000"),
+    ("training.steps=1_000_000_000", "training.steps = 1000000000", "1000000"),
+    ("contacts={kind='sampled',samples=1_000_000_000}", "contacts.samples", "10000"),
+):
+    setting(f"absurd: {_assignment}", _assignment, *_told)
+
+
+@case
+def a_billion_workers_of_a_sweep(fr: Commands) -> tuple[list[str], list[str]]:
+    words = ["sweep", "tiny.toml", "--over", "training.lr=0.1,0.2", "--workers", "1000000000"]
+    return words, ["workers = 1000000000", "1024"]
+
+
+@case
 def variant_with_a_bad_name(fr: Commands) -> tuple[list[str], list[str]]:
     fr.write("v.toml", TINY + '[variants."a b"]\nmobility.kind = "static"\n')
     return ["run", "v.toml"], ["v.toml", "variants.a b", "letters, digits"]

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.planning.settings import INTEGER, NESTING, nest, overlay, parse_assignment, read_settings
+from fedroam.facts import INTEGER, NESTING
+from fedroam.planning.settings import nest, overlay, parse_assignment, read_settings
 
 
 @pytest.mark.parametrize(

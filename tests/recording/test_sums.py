@@ -223,8 +223,8 @@ OUTSIDE = {"bytes": 1, "sha256": "0" * 64}
         (edited(lambda s: s.update(seed="0")), "run.json: damaged: seed = '0'"),
         (edited(lambda s: s.update(rounds=-1)), "run.json: damaged: rounds = -1"),
         (edited(lambda s: s.pop("diverged_at")), "run.json: damaged"),
-        (edited(lambda s: s["files"].update({"../x": OUTSIDE})), "lies outside the run folder"),
-        (edited(lambda s: s["files"].update({"/etc/hostname": OUTSIDE})), "lies outside the run folder"),
+        (edited(lambda s: s["files"].update({"../x": OUTSIDE})), "lies outside the folder"),
+        (edited(lambda s: s["files"].update({"/etc/hostname": OUTSIDE})), "lies outside the folder"),
     ],
 )
 def test_a_damaged_folder_is_not_opened(
@@ -243,6 +243,7 @@ def test_a_damaged_folder_is_not_opened(
     [
         ("rounds", lambda t: t.drop(columns="accuracy"), "column 'accuracy' is missing"),
         ("clients", lambda t: t.assign(x="here"), "column 'x' holds"),
+        ("rounds", lambda t: t.assign(active=[[n] for n in t["active"]]), "column 'active' holds object"),
         ("contacts", lambda t: t.assign(i=t["i"] + 0.5), "column 'i' holds float64"),
         ("partition", lambda t: t.rename(columns={"class": "k"}), "column 'class' is missing"),
     ],

@@ -81,3 +81,14 @@ def test_an_open_end_in_the_year_9999(tmp_path: Path) -> None:
     assert log.begin.tolist() == [new_year, new_year]
     last = float(np.datetime64("9999-12-31").astype("datetime64[s]").astype(np.int64))
     assert log.end.tolist() == [new_year + 5 * 3600 + 0.25, last]
+
+
+def test_times_beyond_nanoseconds_may_be_written_with_them(tmp_path: Path) -> None:
+    rows = "a,2010-01-01T00:00:00.25Z,9999-12-31T23:59:59.999999999Z\n"
+    (tmp_path / "log.csv").write_text("device,begin,end\n" + rows)
+    log = read_log(tmp_path / "log.csv")
+    assert log.begin.tolist() == [1262304000.25]
+    assert log.end.tolist() == [253402300799.999999]
+    (tmp_path / "log.csv").write_text("device,begin,end\n" + rows.replace("9999-12", "9999-13"))
+    with pytest.raises(InputError, match=r"line 2, column 'end': '9999-13-31T23:59:59.999999999' is no date"):
+        read_log(tmp_path / "log.csv")

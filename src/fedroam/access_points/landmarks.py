@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fedroam.access_points.protocol import RANGE, drawn, everywhere, kind_of
+from fedroam.access_points.protocol import MOST, RANGE, drawn, everywhere, kind_of
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.mobility import KnowsPlaces, Mobility
@@ -19,7 +19,7 @@ class PointsOfInterest(Part):
     are drawn by the kind `file`.
     """
 
-    number: int = field(100, "number of access points", ge=1)
+    number: int = field(100, "number of access points", ge=1, le=MOST)
     range: float | None = field(None, RANGE, unit="m", gt=0)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:

@@ -11,6 +11,8 @@ from fedroam.errors import InputError
 from fedroam.mobility import Mobility
 from fedroam.randomness import stream
 
+MOST = 100_000  # access points of a world
+
 
 @runtime_checkable
 class AccessPoints(Protocol):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from pydantic import model_validator
 
-from fedroam.access_points.protocol import RANGE, everywhere
+from fedroam.access_points.protocol import MOST, RANGE, everywhere
 from fedroam.components import Part, field, register
 from fedroam.mobility import Mobility
 from fedroam.randomness import stream
@@ -26,9 +27,15 @@ class Grid(Part):
     They are numbered row by row, from the lower left one.
     """
 
-    columns: int = field(10, "cells from left to right", ge=1)
-    rows: int = field(10, "cells from bottom to top", ge=1)
+    columns: int = field(10, "cells from left to right", ge=1, le=MOST)
+    rows: int = field(10, "cells from bottom to top", ge=1, le=MOST)
     range: float | None = field(None, RANGE, unit="m", gt=0)
+
+    @model_validator(mode="after")
+    def _not_too_many(self) -> Grid:
+        if self.columns * self.rows > MOST:
+            raise ValueError(f"{self.columns} times {self.rows} cells: allowed are up to {MOST} in all")
+        return self
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:
         """The middles of the cells."""
@@ -46,7 +53,7 @@ class Grid(Part):
 class Uniform(Part):
     """Access points drawn uniformly over the world."""
 
-    number: int = field(100, "number of access points", ge=1)
+    number: int = field(100, "number of access points", ge=1, le=MOST)
     range: float | None = field(None, RANGE, unit="m", gt=0)
 
     def places(self, mobility: Mobility, seed: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from fedroam.errors import InputError, unknown
+from fedroam.writing import checked_name
 
 
 class Commands(TyperGroup):
@@ -36,11 +37,15 @@ class Commands(TyperGroup):
 
 
 def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
-    """Refuse an empty name of a file or folder, which would mean the folder that one happens to be in."""
+    """Refuse a name of a file or folder that is empty, which would mean the folder that one happens to be in, or that
+    the system does not take.
+    """
     if value is not None and not value.strip():
         raise InputError(
             f"{parameter.opts[0]} {value!r}: allowed is the name of a file or folder, '.' for this one"
         )
+    if value is not None:
+        checked_name(value, parameter.opts[0])
     return value
 
 

@@ -46,7 +46,7 @@ class Sampled(Part):
     """
 
     radius: float = field(45.0, "communication radius (R); inf connects everybody", unit="m", ge=0)
-    samples: int = field(100, "instants in a round", unit="instants", ge=1)
+    samples: int = field(100, "instants in a round", unit="instants", ge=1, le=10_000)
     include_start: bool = field(False, "whether the start of the round is looked at too")
 
     def meet(self, paths: Paths) -> sparse.csr_array:

@@ -1,6 +1,7 @@
 """Learning: local training and evaluation of many models, held as rows of one matrix."""
 
 from fedroam.learning import cpu, objective, reference, training
+from fedroam.learning.device import device_of
 from fedroam.learning.engine import (
     Anchor,
     Engine,
@@ -27,6 +28,7 @@ __all__ = [
     "Task",
     "consensus_distance",
     "cpu",
+    "device_of",
     "make_network",
     "mix",
     "objective",

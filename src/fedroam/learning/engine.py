@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from fedroam.data import as_batch
-from fedroam.errors import InputError
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import DecaysLearningRate, Training
@@ -244,8 +243,4 @@ def start_models(
 
 def to_tensors(x: np.ndarray, y: np.ndarray, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """Samples and classes as networks see them, on `device`; on the CPU they share the arrays' memory."""
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(
-            f"device = {str(device)!r}: this machine or this torch has no CUDA; allowed here is 'cpu'"
-        )
     return as_batch(torch.from_numpy(x).to(device)), torch.from_numpy(y).to(device)

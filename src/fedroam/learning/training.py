@@ -10,6 +10,8 @@ from pydantic import model_validator
 
 from fedroam.components import Part, field, register
 
+MOST_STEPS = 1_000_000  # optimiser steps or epochs of a round
+
 
 @runtime_checkable
 class Training(Protocol):
@@ -65,10 +67,12 @@ class SGD(Part):
     momentum_state: Literal["kept", "reset"] = field(
         "kept", "whether momentum is kept between rounds, or starts anew (as a new optimiser would)"
     )
-    weight_decay: float = field(0.0, "weight decay (L2)", ge=0, allow_inf_nan=False)
+    weight_decay: float = field(0.0, "weight decay (L2)", ge=0, lt=1e6)
     batch_size: int = field(0, "samples per step; 0 is the full batch", unit="samples", ge=0)
-    steps: int | None = field(None, "optimiser steps per round (excludes epochs)", ge=1)
-    epochs: int | None = field(None, "passes over the client's samples per round (excludes steps)", ge=1)
+    steps: int | None = field(None, "optimiser steps per round (excludes epochs)", ge=1, le=MOST_STEPS)
+    epochs: int | None = field(
+        None, "passes over the client's samples per round (excludes steps)", ge=1, le=MOST_STEPS
+    )
     drop_last: bool = field(False, "leave out an epoch's last batch where it is smaller than batch_size")
 
     @model_validator(mode="after")
@@ -89,14 +93,14 @@ class SGD(Part):
         if samples == 0:
             return
         whole = self.batch_size == 0 or (self.batch_size >= samples and not self.drop_last)
-        done, passes = 0, 0
+        everybody, done, passes = np.arange(samples), 0, 0
         while self.steps is None or done < self.steps:
             if self.steps is None and passes == (self.epochs or 1):
                 return
             passes += 1
             if whole:
                 done += 1
-                yield np.arange(samples)
+                yield everybody
                 continue
             order, before = stream.permutation(samples), done
             for begin in range(0, samples, self.batch_size):

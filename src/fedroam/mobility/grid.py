@@ -14,7 +14,7 @@ from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
 # Settings that several patterns have.
-GRID = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1)
+GRID = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1, le=5000)
 MOBILE = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
 MAX_STEP = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
 

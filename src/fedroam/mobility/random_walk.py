@@ -9,15 +9,17 @@ from pydantic import Field, model_validator
 
 from fedroam.components import Part, field, register
 from fedroam.mobility.walls import reflected
-from fedroam.mobility.world import Paths, State, World
+from fedroam.mobility.world import FARTHEST, Paths, State, World
 from fedroam.randomness import stream
 
 # Up, down, left and right as the paper has them: its y axis points down.
 DIRECTIONS = np.array([[0.0, -1.0], [0.0, 1.0], [-1.0, 0.0], [1.0, 0.0]])
 
+MOST_CROSSINGS = 1000  # of the world in a round, by the fastest: each is a breakpoint of a path
+
 # Settings that patterns in a rectangle share.
-WIDTH = field(500.0, "extent of the world along x (w)", unit="m", gt=0, allow_inf_nan=False)
-HEIGHT = field(500.0, "extent of the world along y (h)", unit="m", gt=0, allow_inf_nan=False)
+WIDTH = field(500.0, "extent of the world along x (w)", unit="m", gt=0, le=FARTHEST)
+HEIGHT = field(500.0, "extent of the world along y (h)", unit="m", gt=0, le=FARTHEST)
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Speed = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -57,6 +59,16 @@ class RandomWalk(Part):
     speed_groups: tuple[tuple[str, Share, Speed, Speed], ...] = field(
         (), "groups of your own: (name, share of the clients, lowest, highest speed), shares adding up to 1"
     )
+
+    @model_validator(mode="after")
+    def _walls_are_apart(self) -> RandomWalk:
+        fastest, side = max(group[3] for group in self._speed_groups()), min(self.width, self.height)
+        if fastest > MOST_CROSSINGS * side:
+            raise ValueError(
+                f"the fastest cross a world {side:g} m wide {fastest / side:g} times a round ({fastest:g} m): allowed "
+                f"are up to {MOST_CROSSINGS} times"
+            )
+        return self
 
     @model_validator(mode="after")
     def _groups_fit(self) -> RandomWalk:

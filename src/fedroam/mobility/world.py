@@ -11,6 +11,7 @@ import numpy as np
 State = Mapping[str, np.ndarray]
 Found = TypeVar("Found")
 
+FARTHEST = 1e9  # m: sides of a world; places are then told to better than a micrometre, and no area overflows
 DERIVED_KEPT = 256  # results that a world keeps; others are found anew
 
 

@@ -67,7 +67,9 @@ class Conv5(Part):
     bottom), as the paper does with MNIST. The paper's code starts from init = "kaiming_normal".
     """
 
-    pad_to: int = field(32, "least height and width; smaller images are zero-padded to it", unit="px", ge=8)
+    pad_to: int = field(
+        32, "least height and width; smaller images are zero-padded to it", unit="px", ge=8, le=512
+    )
     init: Init = field("default", INIT)
 
     def build(self, shape: tuple[int, ...], classes: int) -> Network:

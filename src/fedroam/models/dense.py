@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import nn
 
 from fedroam.components import Part, field, register
-from fedroam.models.network import INIT, Init, Network, check, initialise
+from fedroam.models.network import INIT, Init, Network, check, initialise, within
 
 
 @register("model", "softmax_regression")
@@ -36,6 +36,7 @@ class MLP(Part):
         """A network for samples of any `shape`; its features are the last hidden layer."""
         check(self.kind, shape, classes)
         widths = (math.prod(shape), *self.hidden)
+        within(self.kind, sum(a * b for a, b in itertools.pairwise((*widths, classes))))
         layers: list[nn.Module] = [nn.Flatten()]
         for inputs, outputs in itertools.pairwise(widths):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]

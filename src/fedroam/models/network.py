@@ -10,6 +10,7 @@ from torch import nn
 from fedroam.errors import InputError
 
 Init = Literal["default", "kaiming_normal"]
+MOST_PARAMETERS = 10**9  # of a network of fedroam's own: 4 GB for each client's
 INIT = "start values: torch's own, or He et al. 2015 (normal, fan-in, biases 0)"
 
 
@@ -85,6 +86,12 @@ def check(kind: str, shape: tuple[int, ...], classes: int) -> None:
         )
     if classes < 1:
         raise InputError(f"model {kind!r}: {classes} classes, allowed is at least 1")
+
+
+def within(kind: str, parameters: int) -> None:
+    """InputError where a network would have more parameters than `MOST_PARAMETERS`."""
+    if parameters > MOST_PARAMETERS:
+        raise InputError(f"model {kind!r}: {parameters} parameters, allowed are up to {MOST_PARAMETERS}")
 
 
 def initialise(network: Network, init: Init) -> Network:

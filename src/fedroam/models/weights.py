@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from fedroam.errors import InputError
 from fedroam.models.network import Network
+from fedroam.writing import checked_name
 
 FirstConv = Literal["skip", "centre"]
 
@@ -102,7 +103,7 @@ def load_weights(network: Network, path: str | Path, owner: str, first_conv: Fir
 
 
 def _read(path: Path, where: str) -> dict[str, torch.Tensor]:
-    if not path.is_file():
+    if not checked_name(path).is_file():
         raise InputError(f"{where}: no such file; allowed is a local safetensors file")
     try:
         with safe_open(path, framework="pt") as file:

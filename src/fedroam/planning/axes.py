@@ -15,7 +15,8 @@ from typing import Any
 from fedroam.components import FAMILIES
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
-from fedroam.planning.settings import BeyondLimits, parse_toml, parse_value
+from fedroam.facts import BeyondLimits
+from fedroam.planning.settings import parse_toml, parse_value
 
 Combination = dict[str, Any]
 _CLOSED_BY = {"[": "]", "{": "}", '"': '"', "'": "'"}

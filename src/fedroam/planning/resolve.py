@@ -20,6 +20,7 @@ from fedroam.components import FAMILIES, kinds
 from fedroam.components import use as load
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
+from fedroam.facts import BeyondLimits, within_limits
 from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
 from fedroam.planning.own_parts import files_of
 from fedroam.planning.plans import OWN_NAMES, Plan, PlannedRun, Refused, SweepPlan, SweepRun
@@ -170,6 +171,10 @@ def _read(source: Source) -> tuple[Settings, Path, str]:
     if isinstance(source, Experiment):
         return source.settings(), Path(), "experiment"
     if isinstance(source, Mapping):
+        try:
+            within_limits(source)
+        except BeyondLimits as error:
+            raise InputError(f"experiment: {error}") from None
         return plain_parts(source), Path(), "experiment"
     settings, name = read_settings(source)
     return settings, named_experiments().get(str(source), Path(source)).parent, name

@@ -11,12 +11,9 @@ from typing import Any
 
 from fedroam.components import FAMILIES, Part, kinds
 from fedroam.errors import InputError, unknown
+from fedroam.facts import NESTING, TOO_DEEP, BeyondLimits, within_limits
 
 Settings = dict[str, Any]
-NESTING = (
-    32  # levels of tables and lists in an experiment file: whatever walks through settings may call itself
-)
-INTEGER = 2**63  # TOML's integers are below it
 
 
 def named_experiments() -> dict[str, Path]:
@@ -46,37 +43,21 @@ def read_settings(source: str | Path) -> tuple[Settings, str]:
         raise InputError(f"{source}: {error}") from None
 
 
-class BeyondLimits(ValueError):
-    """TOML that is nested deeper, or holds a larger integer, than any setting needs."""
-
-
 def parse_toml(text: str) -> Settings:
     """The tables of a TOML text, nested no deeper than `NESTING`, integers of 64 bits.
 
     Raises TOMLDecodeError where it is no TOML, and `BeyondLimits`; both are ValueErrors.
     """
-    deep = BeyondLimits(f"tables and lists are nested too deep, allowed are {NESTING} levels")
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         raise
     except RecursionError:
-        raise deep from None
+        raise BeyondLimits(TOO_DEEP) from None
     except ValueError as error:  # Python's own limit to the digits of an integer
         raise BeyondLimits(f"an integer beyond 64 bits ({error})") from None
-    level: list[Any] = [found]
-    for _ in range(NESTING + 1):
-        if any(isinstance(value, int) and not -INTEGER <= value < INTEGER for value in level):
-            raise BeyondLimits("an integer beyond 64 bits, which TOML does not allow")
-        inner = (value.values() if isinstance(value, dict) else value for value in level if _holds(value))
-        level = [value for values in inner for value in values]
-    if level:
-        raise deep
+    within_limits(found)
     return found
-
-
-def _holds(value: Any) -> bool:
-    return isinstance(value, dict | list)
 
 
 def _is_file(path: Path) -> bool:

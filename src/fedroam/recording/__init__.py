@@ -1,7 +1,18 @@
 """Recording: the run folder, its checkpoints, and reading it back."""
 
 from fedroam.recording.environment import environment
-from fedroam.recording.files import read_json, write_csv, write_json, write_named_csv, write_table, write_text
+from fedroam.recording.files import (
+    FileFacts,
+    check_summed,
+    manifest_of,
+    read_json,
+    write_csv,
+    write_json,
+    write_named_csv,
+    write_summed,
+    write_table,
+    write_text,
+)
 from fedroam.recording.inputs import (
     code_facts,
     file_facts,
@@ -13,21 +24,27 @@ from fedroam.recording.inputs import (
 from fedroam.recording.locking import folder_at, lock_folder, take_lock
 from fedroam.recording.recorder import Existing, Recorder, check
 from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
-from fedroam.recording.verify import damage
+from fedroam.recording.schema import Manifest
+from fedroam.recording.verify import changed_files, damage
 
 __all__ = [
     "MATRIX_COLUMNS",
     "NOT_REPEATABLE",
     "Existing",
+    "FileFacts",
+    "Manifest",
     "Recorder",
     "Run",
+    "changed_files",
     "check",
+    "check_summed",
     "code_facts",
     "damage",
     "environment",
     "file_facts",
     "folder_at",
     "lock_folder",
+    "manifest_of",
     "open_run",
     "open_runs",
     "read_json",
@@ -40,6 +57,7 @@ __all__ = [
     "write_csv",
     "write_json",
     "write_named_csv",
+    "write_summed",
     "write_table",
     "write_text",
 ]

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from fedroam.errors import InputError
+from fedroam.facts import json_object
 from fedroam.recording.files import settle
 from fedroam.writing import write_aside
 
@@ -64,10 +65,14 @@ def prune(folder: Path) -> None:
         old.unlink()
 
 
+def kept(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, the newest last."""
+    return sorted(p for p in folder.glob("round-*.safetensors") if re.fullmatch(r"round-\d{8}", p.stem))
+
+
 def newest(folder: Path) -> Path | None:
     """The newest checkpoint in a folder, or None."""
-    found = sorted(p for p in folder.glob("round-*.safetensors") if re.fullmatch(r"round-\d{8}", p.stem))
-    return found[-1] if found else None
+    return next(reversed(kept(folder)), None)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def load(path: Path, digest: str) -> Checkpoint:
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-            facts = json.loads((file.metadata() or {})["fedroam"])
+            facts = json_object((file.metadata() or {})["fedroam"])
             summed = "sha256" in facts
             if summed:
                 intact = facts.pop("sha256") == _sum(facts, arrays)
@@ -103,8 +108,6 @@ def load(path: Path, digest: str) -> Checkpoint:
         KeyError,
         TypeError,
         ValueError,
-        AttributeError,
-        RecursionError,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged checkpoint ({reason}); {way_out}") from None

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fedroam.errors import InputError
+from fedroam.facts import json_object
 from fedroam.writing import write_aside, write_named
 
 
@@ -35,6 +37,10 @@ class FileFacts:
         """The facts of a file as it lies there now."""
         with path.open("rb") as file:
             return cls(path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest())
+
+    def listed(self) -> dict[str, Any]:
+        """As a manifest lists them."""
+        return {"bytes": self.size, "sha256": self.sha256}
 
 
 def settle(folder: Path) -> None:
@@ -76,6 +82,31 @@ def write_json(path: Path, value: Any) -> FileFacts:
     return write_text(path, json_text(value))
 
 
+def write_summed(path: Path, facts: Mapping[str, Any]) -> FileFacts:
+    """Write a JSON file with a SHA-256 over everything else that it says. Returns what a manifest says of it."""
+    whole = {name: value for name, value in facts.items() if name != "sha256"}
+    return write_json(path, {**whole, "sha256": _sum(whole)})
+
+
+def check_summed(facts: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError where a file of `write_summed` says something else than its sum is of.
+
+    Only what earlier versions wrote has no sum, and that has no manifest (`files`) either.
+    """
+    whole = {name: value for name, value in facts.items() if name != "sha256"}
+    if ("sha256" in facts or "files" in facts) and facts.get("sha256") != _sum(whole):
+        raise InputError(f"{path}: damaged: its check sum does not match what it says")
+
+
+def _sum(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json_text(facts).encode("utf-8")).hexdigest()
+
+
+def manifest_of(facts: Mapping[str, Any]) -> dict[str, FileFacts]:
+    """Size and SHA-256 of each file that a file of `write_summed` lists; empty where it has no manifest."""
+    return {name: FileFacts(one["bytes"], one["sha256"]) for name, one in facts.get("files", {}).items()}
+
+
 def write_table(path: Path, table: pd.DataFrame) -> FileFacts:
     """Write a Parquet file with a check sum for every page aside, then rename. Returns what a manifest says of it."""
     buffer = io.BytesIO()
@@ -97,22 +128,14 @@ def write_named_csv(path: Path, table: pd.DataFrame) -> None:
     write_named(path, lambda aside: table.to_csv(aside, index=False, compression=how))
 
 
-def _no_number(word: str) -> float:
-    """Refuse NaN and infinities: what is written here holds none, and JSON knows none."""
-    raise ValueError(f"{word} is no number")
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; InputError where it is missing or damaged."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+        return json_object(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
-    if not isinstance(value, dict):
-        raise InputError(f"{path}: damaged: found {type(value).__name__}, expected a JSON object")
-    return value
 
 
 def read_table(path: Path) -> pd.DataFrame:

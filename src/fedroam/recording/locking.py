@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from fedroam.errors import InputError
+from fedroam.writing import checked_name
 
 if sys.platform != "win32":
     import fcntl
@@ -53,8 +54,8 @@ def lock_folder(folder: Path, busy: str) -> IO[str]:
 
 
 def folder_at(path: Path) -> bool:
-    """Whether a folder is there. Raises InputError where something else is."""
-    if path.is_dir():
+    """Whether a folder is there. Raises InputError where something else is, or can be."""
+    if checked_name(path, "--out").is_dir():
         return True
     if os.path.lexists(path):
         raise InputError(f"{path}: is a file; --out needs a folder")

@@ -162,7 +162,7 @@ class Recorder:
         """Note a file in the manifest; `run.json` is not yet written with it."""
         self.status["files"] = {
             **self.status.get("files", {}),
-            name: {"bytes": facts.size, "sha256": facts.sha256},
+            name: facts.listed(),
         }
 
     def close(self) -> None:

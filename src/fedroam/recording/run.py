@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +15,9 @@ from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
-from fedroam.recording.files import FileFacts, json_text, read_json, read_table, write_json
+from fedroam.recording.files import FileFacts, check_summed, manifest_of, read_json, read_table, write_summed
 from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
+from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,12 +41,7 @@ def table_path(folder: Path, name: str) -> Path:
 
 def write_status(folder: Path, status: Mapping[str, Any]) -> None:
     """Write `run.json`, with a SHA-256 over everything else that it says."""
-    facts = {name: value for name, value in status.items() if name != "sha256"}
-    write_json(folder / "run.json", {**facts, "sha256": _status_sum(facts)})
-
-
-def _status_sum(facts: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json_text(facts).encode("utf-8")).hexdigest()
+    write_summed(folder / "run.json", status)
 
 
 @dataclass(frozen=True)
@@ -180,8 +175,7 @@ class Run:
 
     def manifest(self) -> dict[str, FileFacts]:
         """Size and SHA-256 of each file as `run.json` lists them; empty in a run of fedroam 0.1.0."""
-        files = self.status.get("files", {})
-        return {name: FileFacts(facts["bytes"], facts["sha256"]) for name, facts in files.items()}
+        return manifest_of(self.status)
 
     def _facts(self, name: str, schema: type[Environment] | type[World]) -> dict[str, Any]:
         path = self.folder / name
@@ -196,16 +190,13 @@ def open_run(folder: str | Path) -> Run:
     Raises InputError where it is not a run folder, where `run.json` is not what was written, or where a file of its
     manifest is missing or of another size. `verify` compares the SHA-256 of each file, too.
     """
-    run = Run(Path(folder))
+    run = Run(checked_name(folder))
     if not run.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     status, path = run.status, run.folder / "run.json"
     if status.get("format") != 1 or not status.keys() >= STATUS:
         raise InputError(f"{path}: damaged, or written by another version of fedroam")
-    facts = {name: value for name, value in status.items() if name != "sha256"}
-    # Only what fedroam 0.1.0 wrote has no sum, and that lists no files either.
-    if ("sha256" in status or "files" in status) and status.get("sha256") != _status_sum(facts):
-        raise InputError(f"{path}: damaged: its check sum does not match what it says")
+    check_summed(status, path)
     checked_facts(status, Status, path)
     manifest = run.manifest()
     for name, listed in manifest.items():
@@ -225,7 +216,7 @@ def open_run(folder: str | Path) -> Run:
 
 def runs_below(folder: str | Path) -> list[Path]:
     """Every run folder here or below, by path, whatever is in it. Raises InputError where there is none."""
-    root = Path(folder)
+    root = checked_name(folder)
     if not root.is_dir():
         raise InputError(f"{folder}: no such folder")
     if (root / "run.json").exists():

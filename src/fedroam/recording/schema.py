@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from fedroam.errors import InputError
 from fedroam.facts import Facts
@@ -15,6 +15,17 @@ from fedroam.facts import Facts
 class _File(Facts):
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+def _within(files: dict[str, _File]) -> dict[str, _File]:
+    for name in files:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+            raise ValueError(f"{name!r} lies outside the folder")
+    return files
+
+
+Manifest = Annotated[dict[str, _File], AfterValidator(_within)]
 
 
 class Status(Facts):
@@ -32,16 +43,7 @@ class Status(Facts):
     diverged_at: int | None
     reason: str
     judged: list[str] = []
-    files: dict[str, _File] = {}
-
-    @field_validator("files")
-    @classmethod
-    def _within(cls, files: dict[str, _File]) -> dict[str, _File]:
-        for name in files:
-            path = PurePosixPath(name)
-            if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-                raise ValueError(f"{name!r} lies outside the run folder")
-        return files
+    files: Manifest = {}
 
 
 Place = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -91,7 +93,7 @@ class Settings(Facts):
 
 
 # The columns that readers rely on, with the kinds of numpy's types that they may have: i, u, f are numbers.
-_WHOLE, _NUMBER, _TRUTH, _TEXT = "iu", "iuf", "biu", "OUTS"
+_WHOLE, _NUMBER, _ANY_NUMBER, _TRUTH, _TEXT = "iu", "iuf", "biuf", "biu", "OUTS"
 COLUMNS: dict[str, dict[str, str]] = {
     "rounds": {"round": _WHOLE, "accuracy": _NUMBER, "loss": _NUMBER, "seconds": _NUMBER},
     "clients": {
@@ -109,16 +111,22 @@ COLUMNS: dict[str, dict[str, str]] = {
 }
 
 
+# What is there only where clients have names.
+NAMES = {"device": _TEXT, "site": _TEXT}
+
+
 def checked_table(table: pd.DataFrame, name: str, path: Path) -> pd.DataFrame:
     """The table, where it has the columns that readers rely on; otherwise InputError that names file and column."""
-    for column, kinds in COLUMNS[name].items():
+    for column in COLUMNS[name]:
         if column not in table:
             raise InputError(
                 f"{path}: damaged: column {column!r} is missing; found {', '.join(map(str, table))}"
             )
-        kind = table[column].dtype.kind
-        if kind not in kinds:
-            raise InputError(f"{path}: damaged: column {column!r} holds {table[column].dtype}")
+    for label, held in table.dtypes.items():
+        # What a federation adds are numbers.
+        known = COLUMNS[name] | (NAMES if name == "clients" else {})
+        if held.kind not in known.get(str(label), _ANY_NUMBER):
+            raise InputError(f"{path}: damaged: column {str(label)!r} holds {held}")
     if name == "rounds" and table.empty:  # round 0 is always there
         raise InputError(f"{path}: damaged: it holds no round")
     return table

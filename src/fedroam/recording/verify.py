@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
-from fedroam.recording.files import FileFacts, json_text
+from fedroam.recording.files import FileFacts, json_text, manifest_of
 from fedroam.recording.pieces import Pieces
 from fedroam.recording.recorder import RECORDED
 from fedroam.recording.run import Run, open_run
@@ -15,8 +17,8 @@ from fedroam.recording.run import Run, open_run
 def damage(folder: Path) -> list[str]:
     """What is wrong with a run folder, one line each; empty where every file is what was written.
 
-    Compares the SHA-256 of each file that `run.json` lists. Of an unfinished run, the newest checkpoint and the pieces
-    of tables that it vouches for are read and compared, too. Nothing is changed, and nothing of the folder is run.
+    Compares the SHA-256 of each file that `run.json` lists. Of an unfinished run, the checkpoints and the pieces of
+    tables that they vouch for are read and compared, too. Nothing is changed, and nothing of the folder is run.
     Raises InputError where the run was written before there was a manifest (fedroam 0.1.0): then nobody can tell.
     """
     try:
@@ -26,25 +28,33 @@ def damage(folder: Path) -> list[str]:
     path = run.folder / "run.json"
     if not run.manifest():
         raise InputError(f"{path}: lists no files: the run was written by a version that kept no check sums")
-    found = []
-    if path.read_bytes() != json_text(run.status).encode("utf-8"):
-        found.append(f"{path}: is not written as fedroam writes it")
-    for name, facts in run.manifest().items():
-        if FileFacts.on_disk(run.folder / name) != facts:
-            found.append(f"{run.folder / name}: damaged: its SHA-256 is not the one that {path.name} lists")
+    found = changed_files(path, run.status)
     if not run.done:
         found += _unfinished(run)
     return found
 
 
+def changed_files(path: Path, facts: Mapping[str, Any]) -> list[str]:
+    """What differs from a JSON file of `write_summed` that was read as `facts`: its own bytes, and what it lists."""
+    found = []
+    if path.read_bytes() != json_text(facts).encode("utf-8"):
+        found.append(f"{path}: is not written as fedroam writes it")
+    for name, listed in manifest_of(facts).items():
+        file = path.parent / name
+        if not file.is_file():
+            found.append(f"{file}: missing; {path.name} lists it with {listed.size} bytes")
+        elif FileFacts.on_disk(file) != listed:
+            found.append(f"{file}: damaged: its SHA-256 is not the one that {path.name} lists")
+    return found
+
+
 def _unfinished(run: Run) -> list[str]:
-    """What is wrong with the newest checkpoint of an unfinished run and the pieces that it vouches for."""
-    newest = checkpoint.newest(run.folder / "checkpoints")
-    if newest is None:
-        return []
-    try:
-        found = checkpoint.load(newest, run.status["digest"])
-        Pieces(run.folder / "unfinished").restore(found.arrays[RECORDED], found.round, found.summed)
-    except InputError as error:
-        return [str(error)]
-    return []
+    """What is wrong with the checkpoints of an unfinished run and the pieces that each vouches for."""
+    told = []
+    for path in checkpoint.kept(run.folder / "checkpoints"):
+        try:
+            found = checkpoint.load(path, run.status["digest"])
+            Pieces(run.folder / "unfinished").restore(found.arrays[RECORDED], found.round, found.summed)
+        except InputError as error:
+            told.append(str(error))
+    return told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,10 +16,22 @@ from pydantic import Field
 from fedroam.errors import InputError
 from fedroam.facts import Facts, checked_facts
 from fedroam.planning import SweepPlan
-from fedroam.recording import Run, open_run, read_json, write_json
+from fedroam.recording import (
+    FileFacts,
+    Manifest,
+    Run,
+    changed_files,
+    check_summed,
+    open_run,
+    read_json,
+    write_summed,
+    write_text,
+)
+from fedroam.writing import checked_name
 
-FILE = "sweep.json"
+FILE, SOURCE = "sweep.json", "sweep.toml"
 RUNS = "runs"
+DIGEST = r"[0-9a-f]{64}"
 # Columns of whole numbers, also where some run has none yet.
 _WHOLE = ("round", "rounds", "diverged_at", "isolated", "active", "bytes", "bytes_up", "bytes_down")
 PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written at once
@@ -27,7 +40,7 @@ PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written 
 class _Row(Facts):
     keys: dict[str, str | int | float | bool | None]
     seed: int  # as it was asked for; of a refused combination it may be any
-    digest: str = Field(pattern=r"^([0-9a-f]{64})?$")  # it names a folder
+    digest: str = Field(pattern=rf"^({DIGEST})?$")  # it names a folder
     reason: str = ""
 
 
@@ -43,6 +56,7 @@ class _Asked(Facts):
     varied: list[str]
     runs: list[_Row]
     records: dict[str, _Record]
+    files: Manifest = {}
 
 
 def run_folder(root: Path, digest: str) -> Path:
@@ -72,8 +86,17 @@ class Ledger:
             "varied": list(plan.varied),
             "runs": rows,
             "records": dict(records),
+            "files": {},
         }
         self._written = 0.0
+
+    def write_source(self, source: str) -> None:
+        """Write `sweep.toml`, and note its sum: after what was promised of another one, or a kill would break that."""
+        path, facts = self.path.with_name(SOURCE), FileFacts.of(source.encode("utf-8"))
+        if not path.is_file() or FileFacts.on_disk(path) != facts:
+            self.write()
+            write_text(path, source)
+        self.content["files"] = {SOURCE: facts.listed()}
 
     def note(self, digest: str, now: bool = False, **facts: Any) -> None:
         """Change what is known of a run; written soon, or at once with `now`."""
@@ -82,8 +105,8 @@ class Ledger:
             self.write()
 
     def write(self) -> None:
-        """Write `sweep.json`."""
-        write_json(self.path, self.content)
+        """Write `sweep.json`, with a SHA-256 over everything else that it says."""
+        write_summed(self.path, self.content)
         self._written = time.monotonic()
 
 
@@ -220,12 +243,48 @@ def _rounds(row: SweptRun) -> pd.DataFrame | None:
 
 def open_sweep(folder: str | Path) -> Sweep:
     """A sweep by its folder. Raises InputError where it is not one."""
-    sweep = Sweep(Path(folder))
+    sweep = Sweep(checked_name(folder))
     if not sweep.folder.is_dir():
         raise InputError(f"{folder}: no such folder")
     if not (sweep.folder / FILE).exists():
         raise InputError(f"{folder}: no sweep here ({FILE} is missing); fedroam sweep makes one")
     if sweep.info.get("format") != 1 or not sweep.info.keys() >= {"name", "varied", "runs", "records"}:
         raise InputError(f"{sweep.folder / FILE}: damaged, or written by another version of fedroam")
+    try:
+        check_summed(sweep.info, sweep.folder / FILE)
+    except InputError as error:
+        raise InputError(
+            f"{error}; delete the file, and fedroam sweep finds the finished runs again"
+        ) from None
     checked_facts(sweep.info, _Asked, sweep.folder / FILE)
     return sweep
+
+
+def sweep_damage(folder: Path) -> list[str]:
+    """What is wrong with a sweep's own files, and which of its finished runs are gone or others; one line each.
+
+    The runs' own files are compared by `recording.damage`. Nothing is changed, and nothing of the folder is run. Raises
+    InputError where the sweep was written before there were sums (fedroam 0.1.0): then nobody can tell.
+    """
+    try:
+        sweep = open_sweep(folder)
+    except InputError as error:
+        return [str(error)]
+    path = sweep.folder / FILE
+    if "sha256" not in sweep.info:
+        raise InputError(f"{path}: has no check sum: the sweep was written by a version that kept none")
+    found = changed_files(path, sweep.info)
+    for digest, record in sweep.info["records"].items():
+        run = run_folder(sweep.folder, digest)
+        if record.get("state") != "done" or not re.fullmatch(DIGEST, digest):  # it names a folder
+            continue
+        if not (run / "run.json").is_file():
+            found.append(f"{run}: missing; {FILE} lists it as done")
+            continue
+        try:
+            status = open_run(run).status
+        except InputError:  # told of where the run itself is looked at
+            continue
+        if status["digest"] != digest or status["state"] != "done":
+            found.append(f"{run}: is not the finished run that {FILE} lists")
+    return found

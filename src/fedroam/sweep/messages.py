@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import get_args
 
 from fedroam.errors import FedroamError
+from fedroam.facts import json_object
 from fedroam.recording import Existing
 from fedroam.sweep.measuring import UnitCosts
 
@@ -119,9 +120,9 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes) -> Message:
     """What came through a pipe. Raises FedroamError where it is no message."""
     try:
-        fields = json.loads(data)
+        fields = json_object(data)
         name = fields.pop("message")
         message: Message = {kind.__name__: kind for kind in get_args(Message)}[name](**fields)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise FedroamError(f"a worker said what is no message ({type(error).__name__}: {error})") from None
     return message

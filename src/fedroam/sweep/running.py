@@ -11,12 +11,13 @@ from pathlib import Path
 from fedroam.data import forget, name_of
 from fedroam.errors import InputError
 from fedroam.interrupts import Interrupted, interrupts
-from fedroam.learning.cpu.workers import cores
+from fedroam.learning import device_of
+from fedroam.learning.cpu.workers import MOST_WORKERS, cores
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import modules_of
-from fedroam.recording import Run, folder_at, lock_folder, unchanged_files, write_text
+from fedroam.recording import Run, folder_at, lock_folder, unchanged_files
 from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
-from fedroam.sweep.folder import FILE, RUNS, Ledger, Sweep, open_sweep, run_folder
+from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool, warm_up
 from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
@@ -61,8 +62,8 @@ def run_sweep(
     KeyboardInterrupt), InputError for a folder or settings that make no sense. On Linux, macOS and Windows a script
     that calls this must do so below `if __name__ == "__main__":`.
     """
-    if workers < 0:
-        raise InputError(f"workers = {workers}: allowed is 0 (one a core) or more")
+    if workers < 0 or (ray is None and workers > MOST_WORKERS):
+        raise InputError(f"workers = {workers}: allowed are 0 (one a core) to {MOST_WORKERS}, more with ray")
     if memory_gib is not None and not memory_gib > 0:
         raise InputError(f"memory = {memory_gib:g} GiB: allowed is more than 0")
     check_trackers(track)
@@ -72,6 +73,8 @@ def run_sweep(
     chosen = plan
     if only is not None:
         chosen = replace(plan, runs=tuple(run for run in plan.runs if run.experiment.digest in only))
+    if ray is None:
+        _check_devices(chosen, root)
     with _locked(root, plan, fresh, of_any=only is not None) as ledger:
         todo = unfinished(chosen, root, ledger, retry_failed)
         ledger.write()
@@ -79,6 +82,15 @@ def run_sweep(
             watch, stopping = observer or (lambda *_: None), on_interrupt or (lambda: None)
             _compute(chosen, root, ledger, todo, workers, memory_gib, ray, watch, stopping, tuple(track))
     return open_sweep(root)
+
+
+def _check_devices(plan: SweepPlan, root: Path) -> None:
+    """Raise InputError, before anything is written, where runs that are not done need a device that is not here."""
+    for digest, run in plan.distinct.items():
+        folder = run_folder(root, digest)
+        done = (folder / "run.json").exists() and Run(folder).done
+        if run.experiment.device != "cpu" and not done:
+            device_of(run.experiment.device)
 
 
 def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) -> dict[str, SweepRun]:
@@ -241,11 +253,12 @@ def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> I
         (root / RUNS).mkdir(exist_ok=True)
         for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
             shutil.rmtree(left, ignore_errors=True)
-        if plan.source:
-            write_text(root / "sweep.toml", plan.source)
         if fresh:
             records = {digest: {"anew": True} for digest in plan.distinct}
-        yield Ledger(root, plan, records)
+        ledger = Ledger(root, plan, records)
+        if plan.source:
+            ledger.write_source(plan.source)
+        yield ledger
 
 
 def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str, object]]:
@@ -254,9 +267,7 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
         return {}
     if not (root / FILE).exists():
         strange = [
-            path.name
-            for path in root.iterdir()
-            if path.name not in (RUNS, "sweep.toml", ".lock", ".token", SHARED)
+            path.name for path in root.iterdir() if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
         ]
         if any(not name.endswith(".tmp") for name in strange) or (root / "run.json").exists():
             raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from fedroam.data.sources.tables import read_header, read_table, texts_of
 from fedroam.errors import InputError, unknown
+from fedroam.writing import checked_name
 
 # What columns are usually called, in lower case; `columns` of `read_source` says it where this does not.
 ALIASES = {
@@ -100,7 +101,7 @@ def read_source(
 
 def existing(path: str | Path) -> Path:
     """The path of a file. Raises InputError where there is none."""
-    file = Path(path)
+    file = checked_name(path)
     if not file.is_file():
         raise InputError(f"{path}: {'a folder, wanted is a file' if file.is_dir() else 'no such file'}")
     return file

@@ -103,6 +103,9 @@ def _parsed(
 ) -> pd.Series:
     utc = bool(texts.str.contains(r"(?:Z|[+-]\d{4})$").all())
     times = pd.to_datetime(texts, format="ISO8601", utc=utc, errors="coerce")
+    if times.isna().any():  # nanoseconds end in 2262: what is later is read to the microsecond
+        cut = texts.str.replace(r"(\.\d{6})\d+", r"\1", regex=True)
+        times = pd.to_datetime(cut, format="ISO8601", utc=utc, errors="coerce")
     if times.isna().any():
         k = row(times.isna().to_numpy())
         raise InputError(f"{where(k)}, column {column!r}: {texts[times.isna()].iloc[0]!r} is no date")

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts
-from fedroam.writing import write_named
+from fedroam.facts import Facts, checked_facts, json_object
+from fedroam.writing import checked_name, write_named
 
 KEY = b"fedroam.trace"  # of the file's schema metadata
 FORMAT = 1
@@ -122,7 +122,7 @@ def read_trace(path: str | Path) -> Trace:
 
     Raises InputError where the file is missing, is no trace, or is damaged (with the row).
     """
-    file = Path(path)
+    file = checked_name(path)
     if not file.is_file():
         raise InputError(f"{path}: {'a folder' if file.is_dir() else 'no such file'}, wanted is a trace")
     try:
@@ -135,11 +135,9 @@ def read_trace(path: str | Path) -> Trace:
     if held is None:
         raise InputError(f"{path}: a Parquet file, but not a trace; {HOW}")
     try:
-        facts = json.loads(held)
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: damaged, its metadata is not JSON") from None
-    if not isinstance(facts, dict):
-        raise InputError(f"{path}: damaged, its metadata is no JSON object")
+        facts = json_object(held)
+    except ValueError as error:
+        raise InputError(f"{path}: damaged, its metadata is not as written: {error}") from None
     if facts.get("format") != FORMAT:
         raise InputError(f"{path}: trace format {facts.get('format')!r}, allowed is {FORMAT}")
     checked_facts(facts, _Origin, file)

@@ -14,7 +14,7 @@ from rich.table import Table
 from fedroam.cli import options
 from fedroam.cli.console import out, say
 from fedroam.errors import InputError, unknown
-from fedroam.writing import write_aside
+from fedroam.writing import checked_name, write_aside
 
 
 def init(
@@ -23,7 +23,7 @@ def init(
     """Write a commented starter file with every setting."""
     from fedroam.cli.starter import starter
 
-    path = Path(file)
+    path = checked_name(file)
     name = path.stem if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}", path.stem) else "experiment"
     text = starter(name)
     try:

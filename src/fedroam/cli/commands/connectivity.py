@@ -13,6 +13,7 @@ from fedroam.cli import options
 from fedroam.cli.commands.connectivity_tables import plain, print_patterns, print_windows
 from fedroam.cli.console import note, say, tell, writing
 from fedroam.errors import InputError, one_line
+from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,7 +143,7 @@ def _worlds(
     from fedroam.components import use as load
     from fedroam.planning import sweep_plan
 
-    if Path(source).is_dir():
+    if checked_name(source).is_dir():
         from fedroam.recording import open_runs, recorded_experiment
 
         for option, given in (("--over", over), ("--set", assignments), ("--seeds", seeds)):

@@ -11,6 +11,7 @@ import typer
 from fedroam.cli import options
 from fedroam.cli.console import cell, out, say, writing
 from fedroam.errors import InputError
+from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
     from fedroam.traces import Trace
@@ -116,7 +117,7 @@ def import_file(
     """
     from fedroam.traces import FORMATS, import_trace, write_trace
 
-    home = Path(target)
+    home = checked_name(target)
     if home.suffix != ".parquet":
         raise InputError(f"{target}: a trace is one Parquet file, its name must end in .parquet")
     if home.exists() and not replace:

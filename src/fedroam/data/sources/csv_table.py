@@ -18,6 +18,9 @@ from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import as_classes, label_order, read_header, read_table
 from fedroam.errors import InputError, unknown
 
+MOST_VALUES = 10_000  # distinct ones of a categorical column: more are names of rows, not categories
+MOST_CELLS = 2**31  # inputs of all rows that come of categorical columns: 8 GiB
+
 
 @register("data", "csv")
 class Csv(Part):
@@ -118,6 +121,19 @@ class Csv(Part):
         self, table: dict[str, np.ndarray], numbers: list[str], is_test: np.ndarray
     ) -> TablePreprocessing:
         """Numeric columns in the file's order by their training rows, then the words of the categorical ones."""
+        values = {name: [str(v) for v in np.unique(table[name])] for name in self.categorical}
+        for name, distinct in values.items():
+            if len(distinct) > MOST_VALUES:
+                raise InputError(
+                    f"{self.path}: column {name!r} of data.categorical has {len(distinct)} distinct values in "
+                    f"{len(is_test)} rows; allowed are up to {MOST_VALUES}: leave it out with data.ignore"
+                )
+        wide = sum(map(len, values.values()))
+        if wide * len(is_test) > MOST_CELLS:
+            raise InputError(
+                f"{self.path}: the columns of data.categorical have {wide} distinct values, in {len(is_test)} rows "
+                f"{wide * len(is_test)} inputs; allowed are up to {MOST_CELLS}: leave some out with data.ignore"
+            )
         numeric = [NumericColumn(name=name) for name in numbers]
         if numbers and self.normalise == "standardise":
             x = np.stack([table[name] for name in numbers], axis=1)
@@ -128,10 +144,7 @@ class Csv(Part):
             ]
         return TablePreprocessing(
             numeric=numeric,
-            categorical=[
-                CategoricalColumn(name=name, values=[str(v) for v in np.unique(table[name])])
-                for name in self.categorical
-            ],
+            categorical=[CategoricalColumn(name=name, values=distinct) for name, distinct in values.items()],
             label=self.label,
             separator=self.separator,
         )

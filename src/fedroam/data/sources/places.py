@@ -10,6 +10,7 @@ from typing import TypeVar
 import pooch
 
 from fedroam.errors import InputError
+from fedroam.writing import checked_name
 
 ENVIRONMENT = "FEDROAM_DATA"
 T = TypeVar("T")
@@ -30,7 +31,7 @@ def search_path(root: str | None) -> list[Path]:
     for setting, value in (("data.root", root), (ENVIRONMENT, os.environ.get(ENVIRONMENT))):
         if not value:
             continue
-        folder = Path(value).expanduser()
+        folder = checked_name(Path(value).expanduser(), setting)
         if not folder.is_dir():
             raise InputError(f"{setting} = {value!r}: no such folder")
         folders.append(folder)
@@ -74,7 +75,7 @@ def find(
 
 def find_file(path: str, root: str | None, setting: str) -> Path:
     """A user's own file: as given, or below `data.root` or FEDROAM_DATA if it is a relative path."""
-    given = Path(path).expanduser()
+    given = checked_name(Path(path).expanduser(), setting)
     if given.is_file():
         return given
     if not given.is_absolute():

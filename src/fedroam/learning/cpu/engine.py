@@ -15,7 +15,7 @@ from fedroam.learning.cpu.evaluation import NOTHING, Evaluator, blocks, scores
 from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
-from fedroam.learning.cpu.workers import Workers
+from fedroam.learning.cpu.workers import MOST_WORKERS, Workers
 from fedroam.learning.engine import Job, Learner, Scores, Task
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -33,7 +33,7 @@ class Cpu(Part):
     is trained one client at a time. Results do not depend on the number of workers.
     """
 
-    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0, le=MOST_WORKERS)
     native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> CpuLearner:
@@ -47,7 +47,7 @@ class Cpu(Part):
 class Auto(Part):
     """`cpu` where the device is the CPU, `reference` on any other; the learner's `notes` say which."""
 
-    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0)
+    workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0, le=MOST_WORKERS)
     native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
 
     def build(self, task: Task) -> Learner:

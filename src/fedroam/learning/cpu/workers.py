@@ -108,6 +108,9 @@ def _dismiss(inboxes: list[queue.SimpleQueue[_Batch | None]], threads: list[thre
             thread.join()
 
 
+MOST_WORKERS = 1024  # threads of a process, or processes of a sweep on one machine
+
+
 class Workers:
     """A fixed number of single-threaded workers; 0 means one for each core this process may use.
 
@@ -115,6 +118,8 @@ class Workers:
     """
 
     def __init__(self, count: int = 0) -> None:
+        if not 0 <= count <= MOST_WORKERS:
+            raise InputError(f"workers = {count}: allowed are 0 (one a core) to {MOST_WORKERS}")
         self.count = count or cores()
         keep_memory()
         self._inboxes: list[queue.SimpleQueue[_Batch | None]] = []

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -75,12 +76,16 @@ def _energies(name: str, link: str, joules: Callable[[Run], float]) -> tuple[Mea
 
 def movement_of(run: Run) -> str:
     """The settings that say who is where, and the size of the model: runs that agree in them exchange at one cost."""
-    settings = run.settings
+    return json.dumps([_movement(run.settings), int(run.world["bytes_per_model"])], sort_keys=True)
+
+
+def _movement(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that say who is where."""
     names = ("seed", "clients", "rounds", "mobility", "activity", "access_points", "radio", "federation")
     known = {name: settings[name] for name in names}
     # These two change nothing of who is where.
     known["federation"] = {k: v for k, v in known["federation"].items() if k not in ("k2", "carry_over")}
-    return json.dumps([known, int(run.world["bytes_per_model"])], sort_keys=True)
+    return known
 
 
 def full_exchange(run: Run) -> float:
@@ -88,8 +93,7 @@ def full_exchange(run: Run) -> float:
 
     The movement is played again, without training. Raises InputError where the trace is missing.
     """
-    settings, size = json.loads(movement_of(run))
-    experiment = Experiment(**settings)
+    experiment, size = Experiment(**_movement(run.settings)), int(run.world["bytes_per_model"])
     parts, n = Parts.of(experiment), experiment.clients
     world = World(experiment.seed, n, np.zeros((n, 1), dtype=np.int64), 0.0, experiment.rounds)
     access_points = parts.access_points.places(parts.mobility, experiment.seed)
