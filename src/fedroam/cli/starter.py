@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
+from pathlib import Path
 
 from fedroam.cli.describe import FieldFacts, fields_of, summary, toml_value
 from fedroam.components import FAMILIES, kinds
@@ -63,3 +65,15 @@ def _setting(facts: FieldFacts, value: str | None = None) -> str:
         value = toml_value(facts.default)
     line = f"# {facts.name} = ...  (not set)" if value is None else f"{facts.name} = {value}"
     return "\n".join([*about, line]) + "\n"
+
+
+def headline(path: Path) -> str:
+    """The first sentence of the comment at the head of an experiment file."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    text = " ".join(lines)
+    sentence = re.match(r".*?[.?!](?=\s|$)", text)
+    return sentence.group() if sentence else text

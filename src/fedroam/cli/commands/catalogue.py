@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from pydantic import BaseModel
 from rich.markup import escape
 from rich.table import Table
 
@@ -15,6 +13,9 @@ from fedroam.cli import options
 from fedroam.cli.console import out, say
 from fedroam.errors import InputError, unknown
 from fedroam.writing import checked_name, write_aside
+
+if TYPE_CHECKING:
+    from fedroam.cli.known_parts import KnownClass, KnownExperiment, KnownFamily
 
 
 def init(
@@ -48,21 +49,19 @@ def list_parts(
     use: options.Use = None,
 ) -> None:
     """List every kind of part, family by family, and the named experiments."""
-    from fedroam.cli.describe import summary
-    from fedroam.components import FAMILIES, kinds
-    from fedroam.planning import named_experiments
+    from fedroam.cli.known_parts import known_parts
 
-    _load(use)
-    if family is not None and family not in (*FAMILIES, "experiments"):
-        raise unknown("family of parts", family, [*FAMILIES, "experiments"])
-    for name, about in FAMILIES.items():
+    known = known_parts(use or [])
+    if family is not None and family not in (*known.families, "experiments"):
+        raise unknown("family of parts", family, [*known.families, "experiments"])
+    for name, about in known.families.items():
         if family not in (None, name):
             continue
         say(f"{name}: {about.about} (default: {about.default})")
-        _listing([(kind, summary(cls)) for kind, cls in kinds(name).items()])
+        _listing([(kind, cls.paragraphs[0]) for kind, cls in about.kinds.items()])
     if family in (None, "experiments"):
         say("experiments: fedroam run NAME")
-        _listing([(name, _headline(path)) for name, path in named_experiments().items()])
+        _listing([(name, one.headline) for name, one in known.experiments.items()])
 
 
 def show(
@@ -76,52 +75,33 @@ def show(
     use: options.Use = None,
 ) -> None:
     """Explain a part: what it does, its settings with type, default, unit and limits, and its source."""
-    from fedroam.components import FAMILIES, kinds, lookup
-    from fedroam.experiment import Experiment
-    from fedroam.planning import named_experiments
+    from fedroam.cli.known_parts import known_parts
 
-    _load(use)
+    known = known_parts(use or [])
+    families = known.families
     family, dot, kind = name.partition(".")
-    if dot and family in FAMILIES:
-        _show_class(f"{family}.{kind}", lookup(family, kind))
+    if dot and family in families:
+        if kind not in families[family].kinds:
+            raise unknown(f"{family} kind", kind, families[family].kinds)
+        _show_class(f"{family}.{kind}", families[family].kinds[kind])
         return
-    experiments = named_experiments()
     matches = 0
     if name == "experiment":
-        _show_class("experiment (top-level settings of an experiment file)", Experiment)
+        _show_class("experiment (top-level settings of an experiment file)", known.experiment)
         matches += 1
-    if name in FAMILIES:
-        _show_family(name)
+    if name in families:
+        _show_family(name, families[name])
         matches += 1
-    for family in FAMILIES:
-        if name in kinds(family):
-            _show_class(f"{family}.{name}", kinds(family)[name])
+    for family, about in families.items():
+        if name in about.kinds:
+            _show_class(f"{family}.{name}", about.kinds[name])
             matches += 1
-    if name in experiments:
-        _show_experiment(name, experiments[name])
+    if name in known.experiments:
+        _show_experiment(name, known.experiments[name])
         matches += 1
     if not matches:
-        every = {kind for family in FAMILIES for kind in kinds(family)}
-        raise unknown("name", name, every | set(FAMILIES) | set(experiments) | {"experiment"})
-
-
-def _load(files: list[str] | None) -> None:
-    from fedroam.components import use
-
-    for file in files or []:
-        use(file)
-
-
-def _headline(path: Path) -> str:
-    """The first sentence of the comment at the head of an experiment file."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.removeprefix("#").strip())
-    text = " ".join(lines)
-    sentence = re.match(r".*?[.?!](?=\s|$)", text)
-    return sentence.group() if sentence else text
+        every = {kind for about in families.values() for kind in about.kinds}
+        raise unknown("name", name, every | set(families) | set(known.experiments) | {"experiment"})
 
 
 def _listing(rows: list[tuple[str, str]]) -> None:
@@ -131,44 +111,32 @@ def _listing(rows: list[tuple[str, str]]) -> None:
     out().print(table)
 
 
-def _show_family(name: str) -> None:
-    from fedroam.cli.describe import summary
-    from fedroam.components import FAMILIES, kinds
-
-    about = FAMILIES[name]
+def _show_family(name: str, about: KnownFamily) -> None:
     say(f"{name}: {about.about}")
     say(f"  default kind: {about.default}; methods of a part: {', '.join(about.methods)}")
-    _listing([(f"{name}.{kind}", summary(cls)) for kind, cls in kinds(name).items()])
+    _listing([(f"{name}.{kind}", cls.paragraphs[0]) for kind, cls in about.kinds.items()])
 
 
-def _show_class(title: str, cls: type[BaseModel]) -> None:
-    from fedroam.cli.describe import details, fields_of, summary
-    from fedroam.components import Part
-
+def _show_class(title: str, cls: KnownClass) -> None:
     say(title)
-    for paragraph in (summary(cls), *details(cls)):
+    for paragraph in cls.paragraphs:
         out().print(f"  {escape(paragraph)}")
-    if issubclass(cls, Part) and cls.source:
+    if cls.source:
         out().print(f"  Source: {escape(cls.source)}")
-    facts = fields_of(cls)
-    if not facts:
+    if not cls.settings:
         say("  (no settings)")
         return
     table = Table(box=None, padding=(0, 1, 0, 1), header_style="bold")
     for heading in ("setting", "default", "unit", "allowed", "meaning"):
         table.add_column(heading, overflow="fold")
-    for one in facts:
-        cells = (one.name, one.shown_default, one.unit, one.allowed, one.about)
+    for cells in cls.settings:
         table.add_row(*(escape(cell) for cell in cells))
     out().print(table)
 
 
-def _show_experiment(name: str, path: Path) -> None:
-    from fedroam.planning import plan
-
-    resolved = plan(name)
-    say(f"{name}: a named experiment of {len(resolved.runs)} run(s); fedroam run {name}")
-    for run in resolved.runs:
-        say(f"  {run.folder}")
+def _show_experiment(name: str, one: KnownExperiment) -> None:
+    say(f"{name}: a named experiment of {len(one.folders)} run(s); fedroam run {name}")
+    for folder in one.folders:
+        say(f"  {folder}")
     say()
-    say(path.read_text(encoding="utf-8").rstrip())
+    say(one.text)

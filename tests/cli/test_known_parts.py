@@ -1,0 +1,65 @@
+"""What `fedroam list` and `fedroam show` tell is remembered, and never stale."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fedroam.cli.known_parts import KnownParts, asked
+
+LISTED = """\
+import sys
+from fedroam.cli import main
+code = main(sys.argv[1:])
+print("torch" in sys.modules)
+sys.exit(code)
+"""
+
+
+def told(cache: Path, *words: str) -> list[str]:
+    """What a process of its own says, line by line; at last, whether it had to load torch."""
+    home = {"XDG_CACHE_HOME": str(cache), "HOME": str(cache), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-c", LISTED, *words],
+        env={**os.environ, **home},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_second_time_it_answers_without_loading_the_code(tmp_path: Path) -> None:
+    first, second = told(tmp_path, "list"), told(tmp_path, "list")
+    assert (first[-1], second[-1]) == ("True", "False")
+    assert first[:-1] == second[:-1]
+    assert any("random_walk" in line for line in first)
+    assert told(tmp_path, "show", "dam")[-1] == "False"
+    (kept,) = tmp_path.rglob("parts-*.json")
+    assert KnownParts.model_validate_json(kept.read_bytes()) == asked([])
+    # Damaged, it is asked anew.
+    kept.write_text("{}", encoding="utf-8")
+    assert told(tmp_path, "list")[:-1] == first[:-1]
+    # That of another source has another name, and goes.
+    kept.rename(kept.with_name("parts-0.json"))
+    assert told(tmp_path, "list")[-1] == "True"
+    assert [path.name for path in kept.parent.iterdir()] == [kept.name]
+
+
+def test_where_nothing_can_be_kept_it_answers_all_the_same(tmp_path: Path) -> None:
+    cache = tmp_path / "a file"
+    cache.write_text("", encoding="utf-8")
+    assert any("random_walk" in line for line in told(cache, "list", "mobility"))
+
+
+def test_own_parts_are_never_remembered(tmp_path: Path) -> None:
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from fedroam import register\nfrom fedroam.mobility.grid import Static\n\n\n"
+        '@register("mobility", "stubborn")\nclass Stubborn(Static):\n    """Stays."""\n',
+        encoding="utf-8",
+    )
+    assert any("stubborn" in line for line in told(tmp_path, "list", "mobility", "--use", str(own)))
+    assert not any("stubborn" in line for line in told(tmp_path, "list", "mobility"))
