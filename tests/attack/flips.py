@@ -54,8 +54,21 @@ def left() -> Folder:
     raise AssertionError("was not left")
 
 
-FACTS = ("run.json", "world.json", "environment.json", "experiment.toml", "partition.parquet")
-TABLES_DONE = ("rounds.parquet", "clients.parquet", "matrices.parquet", "movement/*.parquet")
+FACTS = (
+    "run.json",
+    "world.json",
+    "environment.json",
+    "experiment.toml",
+    "partition.parquet",
+    "preprocessing.json",
+)
+TABLES_DONE = (
+    "rounds.parquet",
+    "clients.parquet",
+    "matrices.parquet",
+    "movement/*.parquet",
+    "models.safetensors",
+)
 PIECES = tuple(f"unfinished/{name}-*.parquet" for name in TABLES)
 CHECKPOINTS = "checkpoints/round-*.safetensors"
 KINDS = {  # of files, by the folder that has them: which of them each is

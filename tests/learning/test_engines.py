@@ -334,7 +334,7 @@ def test_ctrl_c_ends_the_jobs_and_is_passed_on() -> None:
             at_work.release()
             time.sleep(0.001)
 
-    task = problem(Endless, (12,), (1, 1, 1), training=SGD(lr=0.01, batch_size=1, steps=10**9))
+    task = problem(Endless, (12,), (1, 1, 1), training=SGD(lr=0.01, batch_size=1, steps=10**6))
     learner = learner_of(task.task, "cpu", workers=2)
     task.task.x[:, 0] = 78
     learner.samples = type(learner.samples)(task.task.x, task.task.y)

@@ -151,8 +151,18 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         compared[first].label,
         evaluated_models(compared),
         {v.label: str(v.included[0].settings.get("evaluate_on", "shared")) for v in compared if v.included},
-        (*(note for variant in compared for note in variant.notes), *([scale] if scale else [])),
+        (*_notes(compared), *([scale] if scale else [])),
     )
+
+
+def _notes(compared: Sequence[Variant]) -> list[str]:
+    """The remarks on all variants; one that is the same of several names them together."""
+    told: dict[str, list[str]] = {}
+    for variant in compared:
+        for note in variant.notes:
+            told.setdefault(note.removeprefix(f"{variant.label}: "), []).append(variant.label)
+    own = {note for variant in compared for note in variant.notes}
+    return [text if text in own else f"{', '.join(labels)}: {text}" for text, labels in told.items()]
 
 
 def _row(

@@ -13,6 +13,7 @@ import numpy as np
 from fedroam.errors import InputError
 from fedroam.traces.formats.recognise import recognise
 from fedroam.traces.source import Source, existing, read_source
+from fedroam.writing import checked_name
 
 SHOWN = 5  # names that a note lists
 
@@ -26,7 +27,7 @@ def files_of(paths: Sequence[str | Path], format: str | None, separator: str) ->
     """
     files: list[Path] = []
     left: list[str] = []
-    for path in map(Path, paths):
+    for path in map(checked_name, paths):
         if not path.is_dir():
             files.append(existing(path))
             continue
