@@ -294,6 +294,6 @@ def test_folders_that_are_no_sweep_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="damaged"):
         open_sweep(tmp_path / "full")
     for wrong in ({"workers": -1}, {"memory_gib": 0.0}):
-        with pytest.raises(InputError, match="allowed (is|are)"):
+        with pytest.raises(InputError, match=r"allowed (is|are)"):
             run_sweep(plan, tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
