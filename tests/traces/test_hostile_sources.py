@@ -87,8 +87,8 @@ def test_times_beyond_nanoseconds_may_be_written_with_them(tmp_path: Path) -> No
     rows = "a,2010-01-01T00:00:00.25Z,9999-12-31T23:59:59.999999999Z\n"
     (tmp_path / "log.csv").write_text("device,begin,end\n" + rows)
     log = read_log(tmp_path / "log.csv")
-    assert log.begin.tolist() == [1262304000.25]
-    assert log.end.tolist() == [253402300799.999999]
+    assert log.begin.tolist() == pytest.approx([1262304000.25], abs=1e-6)
+    assert log.end.tolist() == pytest.approx([253402300799.999999], abs=1e-4)
     (tmp_path / "log.csv").write_text("device,begin,end\n" + rows.replace("9999-12", "9999-13"))
-    with pytest.raises(InputError, match=r"line 2, column 'end': '9999-13-31T23:59:59.999999999' is no date"):
+    with pytest.raises(InputError, match=r"line 2, column 'end': '9999-13-31T23:59:59.999999999Z' is no date"):
         read_log(tmp_path / "log.csv")
