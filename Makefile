@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-narrow attack lint types check docs site bench clean
+.PHONY: demo test test-narrow attack lint types check docs site lock bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
@@ -50,6 +50,11 @@ site: $(VENV)/.dev  ## the documentation as web pages, in site/; a warning is an
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site: site/index.html"
 
+lock:  ## hashes of all that is pinned, from the package index; bill of materials; list of licences
+	$(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet uv==0.13.9 cyclonedx-bom==7.5.0
+	$(VENV)/lock/bin/python locks/make.py
+
 bench: $(VENV)/.run  ## speed of training and mixing, as ratios against a plain loop
 	$(BIN)/fedroam bench
 
@@ -61,10 +66,15 @@ $(VENV)/bin/python:
 	  { echo "fedroam needs Python 3.11 or newer; found $$($(PYTHON) --version). Say PYTHON=python3.12 make ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 
-$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/bin/python
+# First all but torch, each file by its hash; then torch, in the build that this machine gets.
+HASHED := $(BIN)/python -m pip install --quiet --require-hashes --no-deps
+
+$(VENV)/.run: pyproject.toml constraints.txt locks/core.txt | $(VENV)/bin/python
+	$(HASHED) -r locks/core.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.dev: pyproject.toml constraints.txt locks/core.txt locks/dev.txt | $(VENV)/bin/python
+	$(HASHED) -r locks/core.txt -r locks/dev.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run
