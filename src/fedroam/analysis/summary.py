@@ -18,7 +18,7 @@ import pandas as pd
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.formatting import percent
 from fedroam.analysis.link_scale import link_scale_note
-from fedroam.analysis.variants import Variant, mean_and_error, variants
+from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -151,7 +151,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         compared[first].label,
         evaluated_models(compared),
         {v.label: str(v.included[0].settings.get("evaluate_on", "shared")) for v in compared if v.included},
-        (*(note for variant in compared for note in variant.notes), *([scale] if scale else [])),
+        (*notes_on(compared), *([scale] if scale else [])),
     )
 
 
