@@ -18,7 +18,7 @@ import pandas as pd
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.formatting import percent
 from fedroam.analysis.link_scale import link_scale_note
-from fedroam.analysis.variants import Variant, mean_and_error, variants
+from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -151,18 +151,8 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         compared[first].label,
         evaluated_models(compared),
         {v.label: str(v.included[0].settings.get("evaluate_on", "shared")) for v in compared if v.included},
-        (*_notes(compared), *([scale] if scale else [])),
+        (*notes_on(compared), *([scale] if scale else [])),
     )
-
-
-def _notes(compared: Sequence[Variant]) -> list[str]:
-    """The remarks on all variants; one that is the same of several names them together."""
-    told: dict[str, list[str]] = {}
-    for variant in compared:
-        for note in variant.notes:
-            told.setdefault(note.removeprefix(f"{variant.label}: "), []).append(variant.label)
-    own = {note for variant in compared for note in variant.notes}
-    return [text if text in own else f"{', '.join(labels)}: {text}" for text, labels in told.items()]
 
 
 def _row(

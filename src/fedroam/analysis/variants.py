@@ -85,6 +85,22 @@ class Variant:
         return notes
 
 
+def notes_on(compared: Sequence[Variant]) -> list[str]:
+    """What a reader must know of the variants. What is true of all of several is told once, without their names."""
+    texts = [[note.removeprefix(f"{variant.label}: ") for note in variant.notes] for variant in compared]
+    shared = [text for text in texts[0] if len(texts) > 1 and all(text in other for other in texts)]
+    named = zip(compared, texts, strict=True)
+    return [
+        *shared,
+        *(
+            note
+            for variant, own in named
+            for note, text in zip(variant.notes, own, strict=True)
+            if text not in shared
+        ),
+    ]
+
+
 def _attackers_accuracy(run: Run) -> float:
     """The accuracy of attackers in the last recorded round."""
     rounds = run.rounds.sort_values("round")

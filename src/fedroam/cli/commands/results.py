@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,16 +168,21 @@ def _compare_by(
     grouped = marginal(points, by, chosen.number).in_order()
     table = marginal_table(grouped)
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    unit = "points" if chosen.unit == "%" else chosen.unit
-    heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({chosen.unit})"]
+    small = (
+        chosen.unit == "J" and table["mean"].max() < 10
+    )  # one decimal of joules would hide a small model's
+    shown = "mJ" if small else chosen.unit
+    told = partial(number, scale=1000.0 if small else 1.0)
+    unit = "points" if shown == "%" else shown
+    heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({shown})"]
     for k, head in enumerate([*heads, f"Difference to first ({unit})", "95 % interval", "p"]):
         grid.add_column(cell(head), justify="left" if k < len(by) else "right")
     for row in table.to_dict("records"):
-        gap = number(row["difference"], row["difference_error"], sign=True)
-        ends = [number(row[name], sign=True) for name in ("low", "high")]
+        gap = told(row["difference"], row["difference_error"], sign=True)
+        ends = [told(row[name], sign=True) for name in ("low", "high")]
         between = " to ".join(ends) if math.isfinite(row["low"]) else "–"
         p = f"{row['p']:.2g}" if math.isfinite(row["p"]) else "–"
-        mean = "never in some seed" if _never(grouped.groups, row, by) else number(row["mean"], row["error"])
+        mean = "never in some seed" if _never(grouped.groups, row, by) else told(row["mean"], row["error"])
         texts = [*(key_text(row[name]) for name in by), str(row["seeds"]), mean, gap, between, p]
         grid.add_row(*(cell(text) for text in texts))
     console = out()
