@@ -66,7 +66,8 @@ $(VENV)/bin/python:
 	  { echo "fedroam needs Python 3.11 or newer; found $$($(PYTHON) --version). Say PYTHON=python3.12 make ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "no venv: on Debian and Ubuntu, apt-get install python3-venv"; exit 1; }
 
-# First all but torch, each file by its hash; then torch, in the build that this machine gets.
+# First all that fedroam needs but torch, each file by its hash; then torch, in the build that this machine gets, and the
+# tools of developers, by their versions.
 HASHED := $(BIN)/python -m pip install --quiet --require-hashes --no-deps
 
 $(VENV)/.run: pyproject.toml constraints.txt locks/core.txt | $(VENV)/bin/python
@@ -74,7 +75,7 @@ $(VENV)/.run: pyproject.toml constraints.txt locks/core.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt locks/core.txt locks/dev.txt | $(VENV)/bin/python
-	$(HASHED) -r locks/core.txt -r locks/dev.txt
+$(VENV)/.dev: pyproject.toml constraints.txt locks/core.txt | $(VENV)/bin/python
+	$(HASHED) -r locks/core.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.run

@@ -1,6 +1,6 @@
 """Write the locks beside this file, the bill of materials and the list of licences: `make lock`.
 
-`core.txt`, `dev.txt` and `ray.txt` hold, for the versions that `constraints.txt` pins, the SHA-256 of every file of
+`core.txt` and `ray.txt` hold, for the versions that `constraints.txt` pins, the SHA-256 of every file of
 them on PyPI, as uv reads it there (`uv pip compile --generate-hashes --universal`): whatever machine installs from them
 gets one of these files, or an error. torch is in none of them, nor is what its CUDA build brings: which build of
 torch a machine takes (PyPI's, PyTorch's for the CPU, a wheel of its own) is its owner's choice, and each has another
@@ -23,7 +23,7 @@ from typing import Any
 
 HOME = Path(__file__).parent
 ROOT = HOME.parent
-EXTRAS = {"core": (), "dev": ("dev",), "ray": ("ray",)}
+EXTRAS = {"core": (), "ray": ("ray",)}
 OLDEST = "3.11"  # the Python that is asked for at least
 CUDA = re.compile(r"(torch|triton|cuda-[\w-]+|nvidia-[\w-]+)==")
 
@@ -45,7 +45,6 @@ def main() -> None:
 
 HEADS = {
     "core": "# What `pip install .` brings, but for torch. Made by `make lock`.\n",
-    "dev": "# What the extra `dev` brings besides core.txt. Made by `make lock`.\n",
     "ray": "# What the extra `ray` brings besides core.txt. Made by `make lock`.\n",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -32,14 +33,20 @@ def locked(name: str) -> dict[str, tuple[str, str]]:
     }
 
 
-def test_every_pin_is_locked_and_nothing_else_is() -> None:
-    core, dev, ray = (locked(name) for name in ("core", "dev", "ray"))
-    assert not core.keys() & (dev.keys() | ray.keys())
-    whole = core | dev | ray
-    pins = pinned()
-    assert pins.keys() - whole.keys() == {"torch"}
-    assert {name: whole[name][0] for name in pins if name != "torch"} == {
-        n: v for n, v in pins.items() if n != "torch"
+def needed() -> set[str]:
+    """What `pyproject.toml` asks for, of users."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["ray"]]
+    return {canonicalize_name(Requirement(one).name) for one in asked}
+
+
+def test_what_users_install_is_locked_in_the_versions_that_are_pinned() -> None:
+    core, ray = locked("core"), locked("ray")
+    assert not core.keys() & ray.keys()
+    whole, pins = core | ray, pinned()
+    assert needed() - whole.keys() == {"torch"}
+    assert {name: whole[name][0] for name in whole if name in pins} == {
+        n: pins[n] for n in whole if n in pins
     }
     # Of other systems, or of a build of torch.
     assert {name for name in whole.keys() - pins.keys() if not whole[name][1]} <= {"setuptools"}
@@ -50,7 +57,9 @@ def test_the_bill_of_materials_is_that_of_the_pins() -> None:
     found = json.loads((LOCKS / "sbom.json").read_text())
     assert found["bomFormat"] == "CycloneDX"
     parts = {canonicalize_name(c["name"]): c for c in found["components"]}
-    assert {name: c["version"] for name, c in parts.items()} == pinned()
+    pins = pinned()
+    assert {name: c["version"] for name, c in parts.items()} == {name: pins[name] for name in parts}
+    assert needed() <= parts.keys()
     assert [name for name, c in parts.items() if not c["licenses"]] == []
     assert "/" not in "".join(c["version"] for c in parts.values())
     assert "file:" not in json.dumps(found)
