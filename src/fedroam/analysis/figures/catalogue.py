@@ -184,9 +184,10 @@ def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
     shared = all(
         v.included[0].settings.get("evaluate_on", "shared") == "shared" for v in compared if v.included
     )
-    twice = shared and shared_model(models)
+    one = shared_model(models)
+    idle = {"mean_model": shared and one, "consensus": one}  # one model is at no distance from itself
     for spec in SPECS:
-        if (spec.needs and not uses(compared, spec.needs)) or (spec.name == "mean_model" and twice):
+        if (spec.needs and not uses(compared, spec.needs)) or idle.get(spec.name):
             continue
         figure = spec.draw(compared)
         if figure is not None:
