@@ -27,7 +27,14 @@ def one_line(text: str) -> str:
     Whoever reads it sees both ends: what a message is about, and what is allowed.
     """
     # Cut first, so that a text of 100 MB costs nothing; and again, because what is written out grows.
-    return _shortened(visible(_BREAKS.sub(" ", _shortened(text).strip())))
+    return _shortened(_shown(visible(_BREAKS.sub(" ", _shortened(text).strip()))))
+
+
+def _shown(line: str) -> str:
+    """A line whose characters that have no shape anywhere, such as those for private use, are written out, too."""
+    if line.isprintable():
+        return line
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
 
 
 def _shortened(text: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from fedroam.components import build
 from fedroam.data.sources import csv_table, tables
-from fedroam.data.sources.tables import read_table
+from fedroam.data.sources.tables import as_classes, read_table
 from fedroam.errors import InputError
 from support.bounded import bounded
 
@@ -83,3 +83,17 @@ def test_a_column_of_names_is_no_category(tmp_path: Path, monkeypatch: pytest.Mo
         part.load()  # type: ignore[attr-defined]
     monkeypatch.setattr(csv_table, "MOST_CELLS", 12 * 70)
     assert part.load().x_train.shape[1] == 12  # type: ignore[attr-defined]
+
+
+def test_values_without_a_finite_deviation_are_refused(tmp_path: Path) -> None:
+    """The largest floats have a mean that is infinite, or a deviation."""
+    (tmp_path / "large.csv").write_text(
+        "a,b,label\n" + "".join(f"{k},{(-1) ** k}e308,{k % 2}\n" for k in range(40))
+    )
+    with pytest.raises(InputError, match=r"column 1 of the numbers has values up to 1e\+308, too large"):
+        build("data", {"kind": "csv", "path": str(tmp_path / "large.csv")}).load()  # type: ignore[attr-defined]
+
+
+def test_a_class_of_the_test_set_that_training_lacks_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown class 'False': allowed are 0, 1"):
+        as_classes(np.array([True, False]).astype(str), ["0", "1"])

@@ -45,9 +45,20 @@ def scale_pixels(images: np.ndarray, statistics: tuple[np.ndarray, np.ndarray] |
 def column_statistics(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column of x [n, features], in float64; [features] each.
 
-    A column that is constant (up to rounding) has deviation 1, so that scaling only centres it.
+    A column that is constant (up to rounding) has deviation 1, so that scaling only centres it; so has one without
+    rows, whose mean is 0. Raises InputError where values are too large to have a deviation.
     """
-    mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    if not len(x):
+        return np.zeros(x.shape[1]), np.ones(x.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+    beyond = np.flatnonzero(~np.isfinite(mean) | ~np.isfinite(deviation))
+    if len(beyond):
+        most = np.abs(x[:, beyond[0]]).max()
+        raise InputError(
+            f"data: column {beyond[0]} of the numbers has values up to {most:.3g}, too large for a mean and a standard "
+            "deviation; allowed are finite ones up to 1e150"
+        )
     flat = deviation <= 1e-12 * np.abs(mean)
     return mean, np.where(flat | (deviation == 0), 1.0, deviation)
 

@@ -12,6 +12,7 @@ from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import held_out
 from fedroam.data.preprocessing import ArrayPreprocessing
+from fedroam.errors import InputError
 
 
 @register("data", "digits", source="Alpaydin, Kaynak 1998, UCI, doi:10.24432/C50P49 (CC BY 4.0)")
@@ -35,6 +36,10 @@ class Digits(Part):
         x = (raw.images / 16.0).astype(np.float32)[..., None]
         y = raw.target.astype(np.int64)
         is_test = held_out(y, self.test_share, "digits test set")
+        if is_test.all():
+            raise InputError(
+                f"data.test_share = {self.test_share:g}: leaves none of {len(y)} samples for training"
+            )
         preprocessing = ArrayPreprocessing.plain(x.shape[1:], 16.0)
         if self.normalise == "standardise":
             mean, deviation = x[~is_test].mean(dtype=np.float64), x[~is_test].std(dtype=np.float64)

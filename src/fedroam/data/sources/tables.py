@@ -195,7 +195,10 @@ def label_order(values: np.ndarray) -> list[str]:
 
 
 def as_classes(values: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """int64 class of each label; every label must be among `names`."""
+    """int64 class of each label. Raises InputError for one that is not among `names`."""
     at: Mapping[str, int] = {name: k for k, name in enumerate(names)}
     distinct, inverse = np.unique(values, return_inverse=True)
+    for value in distinct:
+        if str(value) not in at:
+            raise unknown("class", str(value), names)
     return np.array([at[str(value)] for value in distinct], dtype=np.int64)[inverse]
