@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from fedroam.cli.commands.sweep import conclude
-from fedroam.cli.commands.swept import means
+from fedroam.cli.sweep_summary import means
 from fedroam.recording import write_json
 from fedroam.sweep import Sweep, open_sweep
 from support.made_runs import made_run

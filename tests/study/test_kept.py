@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fedroam.cli.commands.study_runs import StudyRuns
+from fedroam.cli.study_runs import StudyRuns
 from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.study import (

@@ -52,13 +52,14 @@ class Exported(Facts):
 
 @dataclass(frozen=True)
 class _Writer:
-    """How a format is written: the file's name, and its bytes."""
+    """How a format is written: its name, the file's name, and its bytes."""
 
+    format: Format
     file: str
     content: Callable[[nn.Module, tuple[int, ...]], bytes]
 
 
-def export_model(model: FinalModel, to: Format, folder: Path) -> Path:
+def export_model(model: FinalModel, to: str, folder: Path) -> Path:
     """Write a model into a folder of its own (made if need be), and return the model's file.
 
     `safetensors` and `state_dict` hold the values of `module.state_dict()`; `onnx` and `torchscript` the computation,
@@ -78,15 +79,15 @@ def export_model(model: FinalModel, to: Format, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     facts = write_bytes(folder / writer.file, content)
     write_json(folder / DESCRIPTION, model.fed.model_dump())
-    write_json(folder / MODEL, _described(model, to, writer.file, facts).model_dump())
+    write_json(folder / MODEL, _described(model, writer, facts).model_dump())
     return folder / writer.file
 
 
-def _described(model: FinalModel, to: Format, file: str, facts: FileFacts) -> Exported:
+def _described(model: FinalModel, writer: _Writer, facts: FileFacts) -> Exported:
     status = model.run.status
     return Exported(
-        to=to,
-        file=file,
+        to=writer.format,
+        file=writer.file,
         sha256=facts.sha256,
         which=model.which,
         client=model.client,
@@ -108,7 +109,7 @@ def _safetensors(module: nn.Module, shape: tuple[int, ...]) -> bytes:
 
 
 def _state_dict(module: nn.Module, shape: tuple[int, ...]) -> bytes:
-    """A pickle, as `torch.save` writes it, for `torch.load(..., weights_only=True)`; fedroam itself reads none."""
+    """A pickle, as `torch.save` writes it, which others read as weights only; fedroam itself reads none."""
     buffer = io.BytesIO()
     torch.save(_values(module), buffer)
     return buffer.getvalue()
@@ -156,10 +157,13 @@ def _onnx(module: nn.Module, shape: tuple[int, ...]) -> bytes:
 
 
 FORMATS: dict[str, _Writer] = {
-    "safetensors": _Writer("model.safetensors", _safetensors),
-    "state_dict": _Writer("model.pt", _state_dict),
-    "onnx": _Writer("model.onnx", _onnx),
-    "torchscript": _Writer("model.torchscript", _torchscript),
+    writer.format: writer
+    for writer in (
+        _Writer("safetensors", "model.safetensors", _safetensors),
+        _Writer("state_dict", "model.pt", _state_dict),
+        _Writer("onnx", "model.onnx", _onnx),
+        _Writer("torchscript", "model.torchscript", _torchscript),
+    )
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.stats import t as student
 
 from fedroam.analysis.figures.drawing import FEW, legend, log_ticks, new_figure, round_ticks, short
 from fedroam.analysis.figures.error_bars import key_text
-from fedroam.analysis.figures.publishing import MOST_LINES, Look, Publisher, look_of, mark_of, size_of
+from fedroam.analysis.figures.publishing import MOST_LINES, look_of, mark_of, size_of
 from fedroam.analysis.quantities import Quantity, quantity
 from fedroam.analysis.variants import (
     FREE,
@@ -31,7 +31,6 @@ from fedroam.components import FAMILIES, kinds, unit_of
 from fedroam.errors import InputError, unknown
 from fedroam.recording import Run
 
-Band = Literal["error", "interval", "none"]
 BANDS = ("error", "interval", "none")
 _LEVEL = 0.95
 _SHORT = 27  # characters of a label that a legend shows whole; longer ones are made of the settings that vary
@@ -64,12 +63,12 @@ def plot(
     *,
     by: Sequence[str] | str = (),
     against: str = "round",
-    band: Band = "error",
+    band: str = "error",
     ax: Axes | None = None,
-    style: Look = "screen",
+    style: str = "screen",
     width: str | float | None = None,
     height: float | None = None,
-    publisher: Publisher = "ieee",
+    publisher: str = "ieee",
 ) -> Axes:
     """Draw a column of `rounds`, mean over seeds, a line for each variant, and return the axes.
 
@@ -195,7 +194,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _half(error: np.ndarray, n: np.ndarray | int, band: Band) -> np.ndarray:
+def _half(error: np.ndarray, n: np.ndarray | int, band: str) -> np.ndarray:
     """Half the width of a band: the standard error, or that of the confidence interval of a mean of n values."""
     if band == "none":
         return np.full(np.shape(error), np.nan)
@@ -207,7 +206,7 @@ def _half(error: np.ndarray, n: np.ndarray | int, band: Band) -> np.ndarray:
 
 
 def _over_rounds(
-    ax: Axes, groups: Sequence[_Group], drawn: Quantity, against: Quantity, band: Band
+    ax: Axes, groups: Sequence[_Group], drawn: Quantity, against: Quantity, band: str
 ) -> list[int]:
     """Lines over rounds or against another column; gives the number of seeds of each."""
 
@@ -274,7 +273,7 @@ def _over_setting(
     drawn: Quantity,
     setting: str,
     by: Sequence[str],
-    band: Band,
+    band: str,
 ) -> list[int]:
     """Values at the end of runs over a setting; gives the number of seeds of each point."""
     values = [_plain(value) for value in varied[setting]]
@@ -340,7 +339,7 @@ def _unit_of(run: Run, setting: str) -> str:
     return unit_of(cls.model_fields[key]) if cls is not None and key in cls.model_fields else ""
 
 
-def _band_title(numbers: Sequence[int], band: Band, mark: str) -> str:
+def _band_title(numbers: Sequence[int], band: str, mark: str) -> str:
     """What lines and bands mean, for the legend."""
     if max(numbers, default=0) <= 1:
         return f"one seed each, no {mark}"

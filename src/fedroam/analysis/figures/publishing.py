@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -16,13 +16,12 @@ from fedroam.analysis.figures import drawing
 from fedroam.errors import InputError, unknown
 from fedroam.writing import write_aside
 
-Look = Literal["paper", "screen"]
-Publisher = Literal["ieee", "acm"]
+LOOKS = ("paper", "screen")
 FORMATS = ("pdf", "svg", "png")
 INCH = 25.4  # mm
 # Widths in mm. IEEE: 3.5 and 7.16 inches (Preparation of Papers for IEEE Transactions and Journals). ACM: 20 and 42
 # picas, the columns and the text of acmart's sigconf.
-WIDTHS: Mapping[Publisher, Mapping[str, float]] = {
+WIDTHS: Mapping[str, Mapping[str, float]] = {
     "ieee": {"column": 3.5 * INCH, "text": 7.16 * INCH},
     "acm": {"column": 20 * INCH * 12 / 72.27, "text": 42 * INCH * 12 / 72.27},
 }
@@ -56,15 +55,15 @@ _PAPER: dict[str, Any] = {
 _EMBEDDED = {"pdf.fonttype": 42, "ps.fonttype": 42}
 
 
-def look_of(name: Look) -> Any:
+def look_of(name: str) -> Any:
     """The settings of matplotlib for a look, to be used with `matplotlib.rc_context`."""
-    if name not in ("paper", "screen"):
-        raise unknown("style of a figure", name, ("paper", "screen"))
+    if name not in LOOKS:
+        raise unknown("style of a figure", name, LOOKS)
     return {**drawing.STYLE, **(_PAPER if name == "paper" else _EMBEDDED)}
 
 
 def size_of(
-    width: str | float | None, height: float | None, publisher: Publisher, look: Look
+    width: str | float | None, height: float | None, publisher: str, look: str
 ) -> tuple[float, float]:
     """Width and height of a figure in inches.
 
@@ -109,7 +108,7 @@ def mark_of(k: int) -> dict[str, Any]:
 MOST_LINES = 12  # the least common multiple of dashes and markers
 
 
-def save_figure(figure: Figure | Axes, path: str | Path, look: Look = "paper") -> Path:
+def save_figure(figure: Figure | Axes, path: str | Path, look: str = "paper") -> Path:
     """Write a figure (or that of axes) as PDF, SVG or PNG (600 dots per inch on paper), as the file's name ends.
 
     Fonts are embedded as TrueType (Type 42) in PDF, and are outlines in an SVG for paper. Equal figures give equal

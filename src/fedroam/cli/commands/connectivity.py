@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.commands.connectivity_tables import plain, print_patterns, print_windows
+from fedroam.cli.connectivity_tables import plain, print_patterns, print_windows
 from fedroam.cli.console import note, say, tell, writing
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 
 from fedroam.cli import options
 from fedroam.cli.console import note, say, writing
 from fedroam.errors import InputError, unknown
-
-if TYPE_CHECKING:
-    from fedroam.analysis.figures.plotting import Band
-    from fedroam.analysis.figures.publishing import Look, Publisher
 
 
 def figure(
@@ -96,20 +92,19 @@ def figure(
     if ending not in FORMATS:
         raise InputError(f"--out {out}: allowed are names that end in .{', .'.join(FORMATS)}")
     runs = open_all(folders)
-    look = cast("Look", style)
     axes = plot(
         runs,
         what,
         by=by or (),
         against=against,
-        band=cast("Band", band),
-        style=look,
+        band=band,
+        style=style,
         width=width,
         height=height,
-        publisher=cast("Publisher", publisher),
+        publisher=publisher,
     )
     with writing(target):
-        save_figure(axes, target, look)
+        save_figure(axes, target, style)
     for variant in variants(runs):
         for line in variant.notes:
             note(line)

@@ -76,7 +76,7 @@ def export(
         note(line)
     home = Path(out) if out is not None else Path(_name(run, model.which if number is None else client, to))
     with writing(home):
-        path = export_model(model, to, home)  # type: ignore[arg-type]  # compared with FORMATS above
+        path = export_model(model, to, home)
     if model.accuracy is not None:
         say(f"accuracy that the run recorded: {model.accuracy:.4f}")
     say(f"model: {path} ({path.stat().st_size} bytes), with {', '.join(_beside(path))}")

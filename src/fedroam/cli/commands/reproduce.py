@@ -24,7 +24,7 @@ from fedroam.errors import InputError, one_line, unknown
 from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
-    from fedroam.cli.commands.study_runs import StudyRuns
+    from fedroam.cli.study_runs import StudyRuns
     from fedroam.study import Item, Study
     from fedroam.sweep import Sweep
 
@@ -109,7 +109,7 @@ def reproduce(
     Without PAPER: lists studies, their items, what they cost and what has been run.
     """
     from fedroam.analysis.statistics.looks import LOOKS
-    from fedroam.cli.commands.study_runs import StudyRuns
+    from fedroam.cli.study_runs import StudyRuns
     from fedroam.papers.library import find_study, studies
     from fedroam.study.files import make_files
 
@@ -195,7 +195,7 @@ class Wave:
 
     def compute(self, work: StudyRuns, missing: set[str]) -> None:
         """Compute the missing runs."""
-        from fedroam.cli.commands.study_runs import SWEEP
+        from fedroam.cli.study_runs import SWEEP
         from fedroam.sweep import open_sweep, run_sweep
 
         following = sweep_progress(self.quiet)
@@ -230,7 +230,7 @@ def _grown(
 ) -> int:
     """Compute more seeds from look to look, while a claim asked is open and there is time; gives the last look's."""
     from fedroam.analysis.statistics.looks import LOOKS
-    from fedroam.cli.commands.study_runs import StudyRuns
+    from fedroam.cli.study_runs import StudyRuns
     from fedroam.study.evaluation import evaluate_study
     from fedroam.study.files import make_files
 

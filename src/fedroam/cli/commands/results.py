@@ -138,7 +138,7 @@ def _read(run: Run) -> None:
 
 def _points_of(folder: str | Path) -> list[SweepPoint]:
     """The rows of a sweep with their finished runs. Raises InputError where the folder is no sweep."""
-    from fedroam.cli.commands.swept import points_of
+    from fedroam.cli.sweep_summary import points_of
     from fedroam.sweep import open_sweep
 
     sweep = open_sweep(folder)

@@ -144,7 +144,7 @@ def _title(keys: Any, seed: int) -> str:
 def conclude(sweep: Sweep) -> None:
     """Means over seeds, the best setting, the failures, the next command, and the exit code."""
     from fedroam.analysis.report.marginals import best_setting
-    from fedroam.cli.commands.swept import means, points_of
+    from fedroam.cli.sweep_summary import means, points_of
 
     _print(*means(sweep))
     best = best_setting(points_of(sweep)) if sweep.varied else None
