@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from unicodedata import category
 
 MESSAGE = 2_000  # characters of one message: more than any sentence of ours, few enough for a screen
 
@@ -34,7 +35,8 @@ def _shown(line: str) -> str:
     """A line whose characters that have no shape anywhere, such as those for private use, are written out, too."""
     if line.isprintable():
         return line
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+    # Spaces that do not break, as between a number and its %, count as not printable in Python, but harm nobody.
+    return "".join(one if one.isprintable() or category(one) == "Zs" else ascii(one)[1:-1] for one in line)
 
 
 def _shortened(text: str) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 
@@ -94,7 +95,7 @@ def outcome(name: str, seed: int, case: int, folder: Path) -> tuple[str, str, st
         text = one_line(str(error)).encode("utf-8", "backslashreplace").decode()
         if len(text) > LONGEST:
             return "finding", f"a long error: {len(text)} characters, {text[:200]!r}", _place(error)
-        if not text.isprintable():
+        if not "".join(one for one in text if category(one) != "Zs").isprintable():
             return "finding", f"control characters in an error: {text[:200]!r}", _place(error)
         return ("refused" if isinstance(error, InputError) else "accepted"), text, ""
     except Silent as error:

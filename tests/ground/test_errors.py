@@ -27,8 +27,12 @@ def test_what_a_terminal_would_obey_is_written_out() -> None:
     assert len(one_line("\x1b" * 10_000)) == MESSAGE
 
 
+def test_what_has_no_shape_is_written_out() -> None:
+    assert one_line("a\ue000b\U000f0000c\u0378d") == r"a\ue000b\U000f0000c\u0378d"
+
+
 def test_what_is_printable_stays_as_it_is() -> None:
-    for text in ("Zürich  0.5 ± 0.1 → 学 🚲", "a\\x1b", "x" * MESSAGE, ""):
+    for text in ("Zürich  0.5 ± 0.1 → 学 🚲", "80.5\u00a0%", "10\u202f000", "a\\x1b", "x" * MESSAGE, ""):
         assert one_line(text) == visible(text) == text
     assert visible("a\n\tb") == "a\n\tb"
     assert one_line(" a\n  b\r\nc\td ") == "a b c d"
