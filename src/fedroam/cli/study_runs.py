@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -91,7 +92,8 @@ class StudyRuns:
             "command": command,
             "runs": len(new),
             "hours": round(sum(took.get(digest, 0.0) for digest in new) / 3600, 3),
-            "environment": environment(),
+            # Records are published: the build of this machine's kernel is of no use to anybody.
+            "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
         self.kept = merged(self.kept, runs, sitting if new else None)
         return write_records(self.records, self.kept)
