@@ -18,11 +18,12 @@ from pathlib import Path
 
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.report.page import bullets, table_html
+from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.cli.study_runs import StudyRuns
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
-from fedroam.study.kept import FILE, Records, read_records
+from fedroam.study.kept import FILE, Records, read_records, write_records
 from fedroam.study.kept_files import write_kept_files
 from fedroam.study.outlook import Outlook, outlook
 from fedroam.study.sections import (
@@ -36,6 +37,7 @@ from fedroam.study.sections import (
     summary_html,
     tables_html,
 )
+from fedroam.study.values import Item
 from fedroam.study.wording import MARKS
 from fedroam.writing import write_aside
 
@@ -70,11 +72,16 @@ class Kept:
         """The runs and the sittings."""
         return self._runs.kept
 
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The planned looks: what this project keeps grows over many sittings, and is judged by them from the first."""
+        return self.records.looks or LOOKS
+
     @cached_property
     def result(self) -> StudyResult:
         """What they say."""
         runs = self._runs
-        return evaluate_study(self.study, self.scale, range(runs.seeds), runs.find, self.records.looks)
+        return evaluate_study(self.study, self.scale, range(runs.seeds), runs.find, self.looks)
 
     @cached_property
     def outlook(self) -> Outlook:
@@ -84,21 +91,21 @@ class Kept:
     @cached_property
     def states(self) -> dict[str, str]:
         """What is kept of the runs of each item."""
-        return {item.name: self._runs.state(item) for item in self.study.items.values()}
+        return {item.name: self._state(item) for item in self.study.items.values()}
+
+    def _state(self, item: Item) -> str:
+        needed, whole = self._runs.needed([item]), self.study.can(item, self.scale)
+        if not whole and not (needed and item.partial):
+            return f"not at scale {self.scale}"
+        told = f"{len(needed & self.records.runs.keys())} of {len(needed)} runs kept"
+        return told if whole else f"in part at scale {self.scale}, {told}"
 
     @property
     def command(self) -> str:
         """The command that goes on with the record, or makes it anew elsewhere."""
-        until = " --until-decided" if self.records.looks else ""
-        seeds = (
-            ""
-            if until or len(self.result.seeds) == self.study.scale(self.scale).seeds
-            else len(self.result.seeds)
-        )
         return (
-            f"fedroam reproduce {self.study.name} claims --scale {self.scale}{until}"
-            + f" --seeds {seeds}" * bool(seeds)
-            + f" --records results/{self.study.name}/{self.scale}"
+            f"fedroam reproduce {self.study.name} claims --scale {self.scale} --until-decided --hours 8 "
+            f"--records results/{self.study.name}/{self.scale}"
         )
 
     def written(self, name: str) -> bool:
@@ -179,14 +186,15 @@ def _figures(kept: Kept) -> Iterator[str]:
 def _record(kept: Kept) -> Iterator[str]:
     """Where the numbers are, the command that repeats them, and the sittings in which they were computed."""
     if not kept.records.runs:
-        yield "Nothing is kept yet. This command computes what the claims need, keeps it, and goes on where it stopped:"
+        yield "Nothing is kept yet. This command computes what the claims need, eight hours at a time:"
     else:
         at = f"../../results/{kept.study.name}/{kept.scale}"
         files = ", ".join(f"[{name}]({at}/{name})" for name in (FILE, *FILES) if kept.written(name))
         yield (
             f"Kept are {files} and the figures: {len(kept.records.runs)} runs, "
             f"{hours_words(kept.records.hours).removeprefix('about ')}. Each run is a line of `{FILE}`, with the "
-            "digest of its settings. This command repeats them where the folder is empty, and goes on where it is not:"
+            "digest of its settings. This command goes on until each claim is decided or hopeless, eight hours at a "
+            "time; in an empty folder it begins anew:"
         )
     yield f"<!-- test: skip hours of computing -->\n```bash\n{kept.command}\n```"
     yield (
@@ -209,7 +217,7 @@ def _record(kept: Kept) -> Iterator[str]:
 def _machine(environment: object) -> str:
     """Versions and processor of a sitting."""
     facts = environment if isinstance(environment, dict) else {}
-    packages = facts.get("packages", {})
+    packages = facts.get("packages", {}) if isinstance(facts.get("packages"), dict) else {}
     told = [f"Python {facts['python']}"] if "python" in facts else []
     told += [f"{name} {packages[name]}" for name in ("torch", "numpy", "scipy") if name in packages]
     return ", ".join([*told, *(str(facts[key]) for key in ("processor",) if key in facts)]) or NONE
@@ -301,6 +309,7 @@ def main() -> int:
     for name in PAPERS:
         for each in kept(name):
             if each.records.runs:
+                write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
                 write_kept_files(each.folder, each.result, each.records, each.outlook)
                 print(
                     f"{each.folder.relative_to(RECORDS.parent)}: {json.dumps(_verdicts(each), ensure_ascii=False)}"

@@ -17,18 +17,9 @@ from fedroam.components import build
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 from fedroam.traces import Trace, import_trace, write_trace
-from support.tiny import example
+from support.tiny import TRACE_FACTS, example
 
 WORLD: Any = build("mobility", {"kind": "random_walk", "width": 400.0, "height": 200.0})
-FACTS: dict[str, Any] = {
-    "source": "",
-    "sha256": "",
-    "epoch": None,
-    "projection": None,
-    "origin": None,
-    "rows": 0,
-    "dropped": {},
-}
 
 
 def points(kind: str, mobility: Any = WORLD, seed: int = 1, **settings: Any) -> np.ndarray:
@@ -65,7 +56,7 @@ def venues(tmp_path: Path, named: bool = True) -> Any:
         np.array([0, 3, 5]),
         np.array([0.0, 1.0, 2.0, 0.0, 1.0]),
         place,
-        FACTS,
+        TRACE_FACTS,
         names if named else (),
         code if named else None,
     )
@@ -92,7 +83,7 @@ def test_a_venue_that_is_not_visited_in_the_selected_time_is_one_of_them(tmp_pat
         np.array([0, 3]),
         np.array([0.0, 1.0, 9.0]),
         place,
-        FACTS,
+        TRACE_FACTS,
         ("x", "y", "z"),
         np.arange(3, dtype=np.int32),
     )

@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 import threading
 from pathlib import Path
 
-import pytest
-
 from fedroam.live import LiveServer
+from support.chromium import browse, needs_chromium
 from support.made_runs import made_run
-from support.waiting import HANGS
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--enable-logging=stderr",
-    "--window-size=1366,3000",
-    "--virtual-time-budget=20000",
-    "--dump-dom",
-]
 BAD = "<img src=x onerror=alert(1)>"
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs headless Chromium (apt install chromium)"),
-]
+pytestmark = needs_chromium
 
 
 def visited(url: str, folder: Path) -> str:
     """What the page became after some rounds of asking; it said nothing to its console."""
-    done = subprocess.run(
-        [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}", url],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=True,
-        env={**os.environ, "HOME": str(folder)},
-    )
+    done = browse(url, folder, "--window-size=1366,3000", "--virtual-time-budget=20000", "--dump-dom")
     assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
     return done.stdout
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -35,6 +36,7 @@ from fedroam.study.kept import (
     without_machine,
     write_records,
 )
+from fedroam.study.measures import energy as joules
 from fedroam.study.page import write_study
 from fedroam.study.values import Find, Reader
 from support.made_runs import made_run
@@ -119,6 +121,26 @@ def test_two_measures_of_one_name_are_refused(runs: dict[tuple[str, int], Run]) 
     result = evaluate_study(study(Claim("x", "", over(other.of("a")))), "full", range(3), by(runs))
     with pytest.raises(InputError, match="two are called 'final accuracy' and differ"):
         result.reader.kept()
+
+
+def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path: Path) -> None:
+    more = study(Claim("energy", "b costs less.", order(joules.of("a"), joules.of("b"))))
+    first = StudyRuns(more, "full", None, str(tmp_path / "out"), (), str(tmp_path / "records"))
+    records = [
+        RunRecord(v, s, d, None, 3.0, {"final accuracy": (50.0, 50.0), "rounds to 58 %": (3.0, 3.0)})
+        for (v, s), d in first.digests.items()
+    ]
+    first.keep(records, "c")
+    work = StudyRuns(more, "full", None, str(tmp_path / "out"), (), str(tmp_path / "records"))
+    helps, energy, curves = ([more.item(name)] for name in ("helps", "energy", "curves"))
+    every = set(work.digests.values())
+    assert work.missing(helps) == set()
+    assert work.missing(energy) == work.missing(curves) == work.missing([*helps, *energy]) == every
+    assert work.state(more.item("helps")) == "6 of 6 runs done"
+    work.keep([replace(r, numbers={joules.name: (1.0, 1.0)}) for r in records[:2]], "c")
+    again = StudyRuns(more, "full", None, str(tmp_path / "out"), (), str(tmp_path / "records"))
+    assert every - again.missing(energy) == {record.digest for record in records[:2]}
+    assert again.missing(helps) == set()
 
 
 @pytest.mark.parametrize(
@@ -213,9 +235,8 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     items = list(study().items.values())
     assert len(first.missing(items)) == 6
     digest = first.digests["a", 1]
-    record = RunRecord(
-        "a", 1, digest, None, 3.0, {"final accuracy": (50.0, 50.0)}, {"accuracy": pd.Series([0.5], [3])}
-    )
+    numbers = {"final accuracy": (50.0, 50.0), "rounds to 58 %": (3.0, math.inf)}
+    record = RunRecord("a", 1, digest, None, 3.0, numbers, {"accuracy": pd.Series([0.5], [3])})
     first.keep([record], "fedroam reproduce made")
     again = StudyRuns(study(), "full", None, str(tmp_path / "out"), (), str(folder))
     assert again.needed(items) - again.missing(items) == {digest}
@@ -225,7 +246,7 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     again.keep([record], "fedroam reproduce made --judge-only")
     assert len(again.kept.sittings) == 1  # nothing was computed
     text = (folder / FILE).read_text(encoding="utf-8")
-    assert json.loads(text.splitlines()[1])["numbers"] == {"final accuracy": [50.0]}
+    assert json.loads(text.splitlines()[1])["numbers"]["final accuracy"] == [50.0]
     (folder / FILE).write_text(text.replace(digest, "0" * 64), encoding="utf-8")
     with pytest.raises(InputError, match="the kept run of a, seed 1, has other settings"):
         StudyRuns(study(), "full", None, None, (), str(folder))

@@ -51,6 +51,18 @@ def tiny(**settings: Any) -> Experiment:
     return Experiment(**{**own, **settings})
 
 
+# What an imported trace says of itself, for one that was made here.
+TRACE_FACTS: dict[str, Any] = {
+    "source": "",
+    "sha256": "",
+    "epoch": None,
+    "projection": None,
+    "origin": None,
+    "rows": 0,
+    "dropped": {},
+}
+
+
 class OwnNetwork(nn.Module):
     """A user's own network, for `torch_module`."""
 
@@ -105,21 +117,12 @@ def _own_trace() -> Path:
     time = np.arange(0.0, 12 * 3600, 1200)
     fixes = [time[(draws.random(len(time)) < 0.7) & ((time // 7200 + i) % 3 < 2)] for i in range(30)]
     counts = [len(own) for own in fixes]
-    facts = {
-        "source": "",
-        "sha256": "",
-        "epoch": None,
-        "projection": None,
-        "origin": None,
-        "rows": 0,
-        "dropped": {},
-    }
     trace = Trace(
         tuple(f"device {i}" for i in range(30)),
         np.cumsum([0, *counts]),
         np.concatenate(fixes),
         draws.random((sum(counts), 2)) * 4,
-        facts,
+        TRACE_FACTS,
     )
     return write_trace(trace, _own_files() / "own.parquet")
 
@@ -229,3 +232,14 @@ def same_tables(a: Mapping[str, pd.DataFrame], b: Mapping[str, pd.DataFrame]) ->
     for name in a:
         one, other = (t[name].drop(columns=list(NOT_REPEATABLE), errors="ignore") for t in (a, b))
         pd.testing.assert_frame_equal(one, other, check_exact=True, obj=name)
+
+
+def convex(radius: float, **settings: object) -> Experiment:
+    """Five clients on a 4x4 grid who learn a strongly convex problem; radius 5 connects everybody, 3 nearly all, 1
+    few."""
+    own = {
+        "training": {"kind": "sgd", "lr": 0.01, "weight_decay": 0.01},
+        "rounds": 25,
+        "contacts": {"kind": "radius", "radius": radius},
+    }
+    return tiny(**{**own, **settings})

@@ -18,18 +18,7 @@ from fedroam.experiment import Experiment
 from fedroam.runner import run
 from fedroam.scene import deal, prepare
 from fedroam.traces import Trace, match, write_trace
-from support.tiny import tiny
-
-FACTS: dict[str, Any] = {
-    "source": "",
-    "sha256": "",
-    "epoch": None,
-    "projection": None,
-    "origin": None,
-    "rows": 0,
-    "dropped": {},
-}
-
+from support.tiny import TRACE_FACTS, tiny
 
 # --- the rule -------------------------------------------------------------------------------------------------------
 
@@ -117,7 +106,7 @@ def files(tmp_path: Path) -> dict[str, str]:
         np.cumsum([0, *movers.values()]),
         fixes[:, 0].astype(float),
         np.stack([fixes[:, 1], fixes[:, 0]], axis=1).astype(float),
-        FACTS,
+        TRACE_FACTS,
     )
     write_trace(trace, tmp_path / "trace.parquet")
     log = "device,begin,end\neast,0,9\nwest,0,1\nsouth,1,4\ntruck,0,8\n"

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from scipy.stats import norm
+from scipy.special import ndtri
 from typing_extensions import override
 
 from fedroam.attacks.attackers import Attackers, Trained
@@ -78,4 +78,4 @@ def z_max(clients: int, attackers: int) -> float:
     honest, supporters = clients - attackers, max(math.floor(clients / 2 + 1) - attackers, 0)
     share = (honest - supporters) / honest
     # With a majority of attackers nobody needs to be won over, and any distance will do: the largest used is 1 of 10^4.
-    return max(0.0, float(norm.ppf(min(share, 1 - 1e-4))))
+    return max(0.0, float(ndtri(min(share, 1 - 1e-4))))

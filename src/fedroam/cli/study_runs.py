@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
 from fedroam.recording import Run, damage, environment, open_run, read_json, unchanged_files
 from fedroam.study.kept import Records, RunRecord, merged, read_records, without_machine, write_records
+from fedroam.study.values import Reader
 
 if TYPE_CHECKING:
     from fedroam.study import Item, Study
@@ -24,7 +26,8 @@ class StudyRuns:
     """A study at a scale with a number of seeds, in a folder (default `studies/NAME/SCALE`).
 
     use: the file of a user's study, which workers load if it has parts of its own; records: the folder in which runs
-    are kept (see `study.kept`): a run that is there is done, whether its folder is or not.
+    are kept (see `study.kept`): a run that is there with all that items ask of it is done, whether its folder is or
+    not.
     Raises InputError where a scale or a setting is wrong, or a run is kept that has other settings.
     """
 
@@ -96,7 +99,8 @@ class StudyRuns:
             "command": without_machine(command),
             "runs": len(new),
             "hours": round(sum(run.seconds or 0.0 for run in runs if run.digest in new) / 3600, 3),
-            "environment": environment(),
+            # Records are published: the build of this machine's kernel is of no use to anybody.
+            "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
         self.kept = merged(self.kept, runs, sitting if new else None).judged_by(self.seeds, looks)
         return write_records(self.records, self.kept)
@@ -157,10 +161,24 @@ class StudyRuns:
 
     def missing(self, items: Iterable[Item]) -> set[str]:
         """Those of them that are not finished."""
-        there = self.kept.runs
+        items = list(items)
+        there = self.kept.runs.keys() - self._lacking(items)
         return {
             digest for digest in self.needed(items) if digest not in there and self._opened(digest) is None
         }
+
+    def _lacking(self, items: Iterable[Item]) -> set[str]:
+        """Digests of the kept runs without a number or a curve that items ask for."""
+        from fedroam.study.evaluation import lacking
+
+        kept = self.kept.runs
+        if not kept:
+            return set()
+        reader = Reader(
+            lambda variant, seed: kept.get(self.digests.get((variant, seed), "")), range(self.seeds)
+        )
+        found = lacking(self.study, self.scale, items, reader)
+        return {digest for digest in map(self.digests.get, found) if digest is not None}
 
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""

@@ -16,9 +16,11 @@ from fedroam.analysis.statistics.verdicts import Verdict, judge, judge_in_order
 from fedroam.analysis.variants import mean_and_error
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Finding, listed
-from fedroam.study.items import Cell, Search, Table
+from fedroam.study.items import Cell, Curves, Doses, Heat, Search, Table
 from fedroam.study.study import Study
-from fedroam.study.values import Find, Reader, Value, together
+from fedroam.study.values import Find, Item, Reader, Value, together
+
+DRAWN = (Curves, Doses, Heat)  # figures that what is kept of runs can draw; others need their folders
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,26 @@ def evaluate_study(
         looks,
         seen if looks else {},
     )
+
+
+def lacking(study: Study, scale: str, items: Iterable[Item], reader: Reader) -> set[tuple[str, int]]:
+    """The kept runs (variant and seed) that lack a number or a curve which an item asks for.
+
+    A run is kept with what was asked of it then; a claim or a table of today may ask for more.
+    """
+    variants = study.needs(scale)
+    for item in items:
+        probe = reader.of_scale(variants)
+        if isinstance(item, Table):
+            _cells(item, study, scale, probe)
+        elif isinstance(item, Search):
+            _search(item, study, scale, probe)
+        elif isinstance(item, Claim):
+            item.test.evidence(probe)
+        elif isinstance(item, DRAWN):
+            item.draw(probe)
+        reader.lacking |= probe.lacking
+    return reader.lacking
 
 
 def _seen(study: Study, scale: str, reader: Reader, looks: tuple[int, ...]) -> dict[str, dict[int, Evidence]]:

@@ -28,6 +28,7 @@ FILE = "runs.jsonl"
 
 
 MOST_SEEDS = 10_000
+MOST_SECONDS = 1e12
 
 
 class _Facts(Facts):
@@ -37,7 +38,7 @@ class _Facts(Facts):
 class _Sitting(_Facts):
     command: str = ""
     runs: int = Field(default=0, ge=0)
-    hours: float = Field(default=0.0, ge=0)
+    hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     environment: dict[str, Any] = {}
 
 
@@ -60,7 +61,7 @@ class _Line(_Facts):
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str
     diverged_at: int | None
-    seconds: float | None = Field(ge=0)
+    seconds: float | None = Field(ge=0, le=MOST_SECONDS)
     numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
     curves: dict[str, _Curve]
 
@@ -154,6 +155,8 @@ def _read(line: str, schema: type[Facts], path: Path, number: int) -> dict[str, 
     where = Path(f"{path}, line {number}")
     try:
         value = json_object(line)
+        if "\\ud" in line.lower():  # half a character by its number could not be written again
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise InputError(f"{where}: damaged: no JSON: {error.msg} at character {error.pos}") from None
     except ValueError as error:

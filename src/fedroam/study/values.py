@@ -288,7 +288,10 @@ class Quotient:
 
 
 class Reader:
-    """Reads values from runs; each measure of each run is computed once."""
+    """Reads values from runs; each measure of each run is computed once.
+
+    lacking: kept runs (variant and seed) that were kept without something that has been asked for since.
+    """
 
     def __init__(self, find: Find, seeds: Iterable[int]) -> None:
         self.find = find
@@ -296,6 +299,7 @@ class Reader:
         self._by_run: dict[tuple[Measure, str, int], Ends | None] = {}
         self._by_key: dict[tuple[Measure, Hashable], float] = {}
         self._curves: dict[tuple[str, str, int], pd.Series] = {}
+        self.lacking: set[tuple[str, int]] = set()
 
     def __call__(self, value: Value | Quotient) -> dict[int, float]:
         """A value by seed, for the seeds whose runs have all finished."""
@@ -334,6 +338,8 @@ class Reader:
                 self._curves[key] = curve(run)
             elif key not in self._curves and isinstance(run, RunRecord) and name in run.curves:
                 self._curves[key] = run.curves[name]
+            elif isinstance(run, RunRecord):
+                self.lacking.add((variant, seed))
             if run is not None and key in self._curves:
                 found.append(self._curves[key])
         return found
@@ -395,6 +401,8 @@ class Reader:
             run = self.find(term.variant, seed)
             if isinstance(run, RunRecord):
                 self._by_run[key] = run.numbers.get(term.measure.name)
+                if self._by_run[key] is None:
+                    self.lacking.add((term.variant, seed))
             else:
                 self._by_run[key] = None if run is None else self._measured(term.measure, run)
         return self._by_run[key]

@@ -19,22 +19,8 @@ from fedroam.analysis.connectivity.bounds import (
     theorem_1,
 )
 from fedroam.analysis.connectivity.spectral import mixing_parameter, mixing_parameters
-from fedroam.experiment import Experiment
 from fedroam.randomness import stream
 from support.contact_graphs import graph, random_graph, weights_of
-from support.tiny import tiny
-
-PLAIN = {"kind": "sgd", "lr": 0.01}
-
-
-def convex(radius: float, **settings: object) -> Experiment:
-    """Five clients on a 4x4 grid; radius 5 connects everybody, 3 nearly all, 1 few."""
-    own = {
-        "training": {**PLAIN, "weight_decay": 0.01},
-        "rounds": 25,
-        "contacts": {"kind": "radius", "radius": radius},
-    }
-    return tiny(**{**own, **settings})
 
 
 def test_formulas_on_numbers_worked_by_hand() -> None:

@@ -19,24 +19,13 @@ from fedroam.analysis.connectivity.convex import client_gradients
 from fedroam.analysis.connectivity.measure import measure_run, problem_of
 from fedroam.analysis.connectivity.trajectory import Trajectory
 from fedroam.errors import InputError
-from fedroam.experiment import Experiment
 from fedroam.learning import Job
 from fedroam.mixing import Facts
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
-from support.tiny import tiny
+from support.tiny import convex, tiny
 
 PLAIN = {"kind": "sgd", "lr": 0.01}
-
-
-def convex(radius: float, **settings: object) -> Experiment:
-    """Five clients on a 4x4 grid; radius 5 connects everybody, 3 nearly all, 1 few."""
-    own = {
-        "training": {**PLAIN, "weight_decay": 0.01},
-        "rounds": 25,
-        "contacts": {"kind": "radius", "radius": radius},
-    }
-    return tiny(**{**own, **settings})
 
 
 @pytest.fixture(scope="module")

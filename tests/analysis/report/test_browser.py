@@ -5,10 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import shutil
-import subprocess
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,26 +14,11 @@ import pytest
 from PIL import Image
 
 from fedroam.analysis import write_report
+from support import chromium
+from support.chromium import needs_chromium
 from support.made_runs import made_run
-from support.waiting import HANGS
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-    "--enable-logging=stderr",
-]
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs headless Chromium (apt install chromium)"),
-]
+pytestmark = needs_chromium
 # What a visitor does: waits for the map, plays it for three seconds at 5 rounds a second, stops, colours by
 # accuracy, chooses a client with the keyboard, changes the variant. Each state is noted in the page.
 VISIT = """
@@ -77,15 +59,7 @@ def with_script(page: str, script: str) -> str:
 
 def browse(page: Path, folder: Path, *more: str) -> tuple[str, str]:
     """What the page became, and what the browser said."""
-    flags = [*FLAGS, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=15000", *more]
-    done = subprocess.run(
-        [str(CHROMIUM), *flags, page.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        check=True,
-        env={**os.environ, "HOME": str(folder)},
-    )
+    done = chromium.browse(page.as_uri(), folder, "--virtual-time-budget=15000", *more)
     return done.stdout, done.stderr
 
 

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
-from scipy.stats import rankdata
 
 from fedroam.analysis.figures.drawing import GRID, bare_field, colour_bar, empty_figure, style
 
@@ -46,10 +45,15 @@ def agreement(affinity: np.ndarray, similarity: np.ndarray) -> float:
     pairs = (affinity != 0) & ~np.eye(len(affinity), dtype=bool) & np.isfinite(similarity)
     found = []
     for i, there in enumerate(pairs):
-        ranks = np.stack([rankdata(affinity[i, there]), rankdata(similarity[i, there])])
+        ranks = np.stack([_ranks(affinity[i, there]), _ranks(similarity[i, there])])
         if ranks.shape[1] >= 3 and (np.ptp(ranks, axis=1) > 0).all():
             found.append(float(np.corrcoef(ranks)[0, 1]))
     return float(np.mean(found)) if found else float("nan")
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1 on, equal values sharing theirs."""
+    return pd.Series(values).rank().to_numpy()
 
 
 def rounds_shown(matrices: pd.DataFrame) -> list[int]:

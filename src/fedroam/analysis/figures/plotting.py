@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from fedroam.analysis.figures.drawing import FEW, legend, log_ticks, new_figure, round_ticks, short
 from fedroam.analysis.figures.error_bars import key_text
@@ -201,7 +201,7 @@ def _half(error: np.ndarray, n: np.ndarray | int, band: str) -> np.ndarray:
     if band == "error":
         return error
     count = np.broadcast_to(n, np.shape(error))
-    factor = student.ppf(0.5 + _LEVEL / 2, np.maximum(count - 1, 1))
+    factor = stdtrit(np.maximum(count - 1, 1), 0.5 + _LEVEL / 2)
     return np.asarray(np.where(count > 1, error * factor, np.nan))
 
 

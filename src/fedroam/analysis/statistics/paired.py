@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from fedroam.analysis.variants import mean_and_error
 from fedroam.errors import InputError
@@ -104,7 +104,7 @@ def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
     """95 % confidence interval of a mean of n values with standard error `error`, as `interval` gives it."""
     if n < 2 or not math.isfinite(error):
         return math.nan, math.nan
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * error
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
     return mean - half, mean + half
 
 
@@ -245,8 +245,8 @@ class _Side:
         self.df, self.spread = df, math.sqrt(variance)
         error = self.spread / math.sqrt(n)
         self.statistic = (self.estimate - bound) / error
-        self.p = float(stats.t.sf(way * self.statistic, df))
-        half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+        self.p = float(stdtr(df, -way * self.statistic))
+        half = float(stdtrit(df, (1 + LEVEL) / 2)) * error
         self.low, self.high = self.estimate - half, self.estimate + half
 
     def test(self, name: str) -> str:
@@ -269,7 +269,8 @@ def _capped(least: np.ndarray, most: np.ndarray) -> str:
 
 def _tail(hits: int, n: int) -> float:
     """Probability of at least so many heads in n throws."""
-    return float(stats.binomtest(hits, n, alternative="greater").pvalue)
+    ways: int = sum(math.comb(n, heads) for heads in range(hits, n + 1))
+    return math.ldexp(ways, -n)
 
 
 def slopes(values: np.ndarray, keys: Sequence[float]) -> np.ndarray:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from fedroam.analysis.statistics.looks import FUTILE
 from fedroam.analysis.statistics.paired import MOST_SEEDS, POWER, Evidence
@@ -205,6 +204,8 @@ def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: f
     n = np.asarray(seeds)
     if not effect > 0 or not spread > 0 or not 0 < level < 1:
         return np.zeros(n.shape)
+    from scipy import stats  # here: a second to load, and most reports never ask for it
+
     df = n - 1 + more
     found = stats.nct.sf(stats.t.isf(level, df), df, np.sqrt(n) * effect / spread)
     return np.asarray(np.nan_to_num(found, nan=1.0))  # SciPy gives up where the effect is enormous
@@ -217,6 +218,8 @@ def _chance_by_sign(evidence: Evidence, seeds: np.ndarray, level: float) -> np.n
     share = max((least > bound).mean(), (most < bound).mean())
     if share <= 0.5 or level <= 0:
         return np.zeros(len(seeds))
+    from scipy import stats
+
     hits = stats.binom.isf(level, seeds, 0.5) + 1  # the fewest whose tail is at most the level
     return np.asarray(np.where(hits <= seeds, stats.binom.sf(hits - 1, seeds, share), 0.0))
 
