@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from fedroam.errors import InputError
 from fedroam.facts import Facts, checked_facts, json_object
@@ -31,18 +31,14 @@ MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 
 
-class _Facts(Facts):
-    model_config = ConfigDict(allow_inf_nan=False)
-
-
-class _Sitting(_Facts):
+class _Sitting(Facts):
     command: str = ""
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     environment: dict[str, Any] = {}
 
 
-class _Head(_Facts):
+class _Head(Facts):
     format: int
     study: str
     scale: str
@@ -51,12 +47,12 @@ class _Head(_Facts):
     looks: list[int] = []
 
 
-class _Curve(_Facts):
+class _Curve(Facts):
     rounds: list[int]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
-class _Line(_Facts):
+class _Line(Facts):
     variant: str
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str
