@@ -203,6 +203,7 @@ def prepare(experiment: Experiment) -> Scene:
             f"aggregation.kind = {rule!r}: federation {experiment.federation.kind!r} aggregates by a rule of its own; "
             f"allowed is {FAMILIES['aggregation'].default!r}"
         )
+    _takes_time(experiment, parts)
     if isinstance(federation, TellsDistances):  # refuses a world without access points
         next(iter(federation.link_distances(seed, world.clients, access_points, ())), None)
     distances = parts.radio.spread() or link_distances(experiment, world, access_points, ranges)
@@ -315,6 +316,17 @@ def link_distances(
     further = () if ranges is None else (ranges,)
     told = federation.link_distances(world.seed, world.clients, access_points, paths, *further)
     return DistanceDistribution.of(told)
+
+
+def _takes_time(experiment: Experiment, parts: Parts) -> None:
+    """Raise InputError where something takes time and the clock has none."""
+    for family in ("link", "compute"):
+        kind, instant = experiment.parts[family].kind, FAMILIES[family].default
+        if parts.clock.length is None and kind != instant:
+            raise InputError(
+                f"{family}.kind = {kind!r}: nothing takes time under clock kind {experiment.clock.kind!r}; set "
+                f"clock.kind = 'seconds', or leave {family!r} out ({instant!r})"
+            )
 
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:

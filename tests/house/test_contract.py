@@ -111,6 +111,21 @@ def test_radio(kind: str) -> None:
     contract.check_radio(example("radio", kind))
 
 
+@pytest.mark.parametrize("kind", of("link"))
+def test_link(kind: str) -> None:
+    contract.check_link(example("link", kind))
+
+
+@pytest.mark.parametrize("kind", of("compute"))
+def test_compute(kind: str) -> None:
+    contract.check_compute(example("compute", kind))
+
+
+@pytest.mark.parametrize("kind", of("clock"))
+def test_clock(kind: str) -> None:
+    contract.check_clock(example("clock", kind))
+
+
 @pytest.mark.parametrize("kind", of("mixing"))
 def test_mixing(kind: str) -> None:
     contract.check_mixing(example("mixing", kind))
