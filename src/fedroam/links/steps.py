@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, distance_at
-
-if TYPE_CHECKING:
-    from fedroam.links.link import Link
+from fedroam.links.link import Link
 
 PARTS = 16  # of a contact, in each of which the rate is one number
 AT_ONCE = 1 << 16  # contacts looked at in one go: bounds the memory, changes no result
@@ -87,7 +84,7 @@ def rate_steps(
         rate = link.rate(apart, seed, np.stack([i, j], axis=1)).reshape(time.shape)
         ends, middle = (rate[:, :-1:2] + rate[:, 2::2]) / 2, rate[:, 1::2]
         # Where all three are equal the mean is they, without rounding (and infinity is not subtracted from itself).
-        rows.append(np.where((ends == middle), middle, ends / 3 + middle * (2 / 3)))
+        rows.append(np.where(ends == middle, middle, ends / 3 + middle * (2 / 3)))
     if not rows:
         return Steps(np.zeros(1, dtype=np.int64), np.zeros(0), np.zeros(0))
     mean = np.concatenate(rows) * (1 - link.loss)
