@@ -2,5 +2,19 @@
 
 from fedroam.clock import kinds
 from fedroam.clock.kinds import Clock
+from fedroam.clock.schedule import check_fits, first_state, free, timetable
+from fedroam.clock.timetable import COLUMNS, TIME, TOTALS, Timetable, Timing
 
-__all__ = ["Clock", "kinds"]
+__all__ = [
+    "COLUMNS",
+    "TIME",
+    "TOTALS",
+    "Clock",
+    "Timetable",
+    "Timing",
+    "check_fits",
+    "first_state",
+    "free",
+    "kinds",
+    "timetable",
+]

@@ -86,3 +86,9 @@ class Legs:
         span = end - begin
         share = np.divide(moment - begin, span, out=np.zeros(len(leg)), where=span > 0)
         return np.asarray(np.where((moment == end)[:, None], b, a + share[:, None] * (b - a)))
+
+    def place(self, client: np.ndarray, moment: np.ndarray) -> np.ndarray:
+        """Where clients (int64 [asked]) are at moments of the round (0 to 1), float64 [asked, 2]."""
+        first = self.first[client]
+        leg = np.searchsorted(self.begin_key, client + moment / 2, side="right") - 1
+        return self.at(np.clip(leg, first, first + self.count[client] - 1), moment)

@@ -75,15 +75,8 @@ def crossings(gap: np.ndarray, move: np.ndarray, radius: float) -> tuple[np.ndar
 
 def distance_at(legs: Legs, i: np.ndarray, j: np.ndarray, time: np.ndarray) -> np.ndarray:
     """How far apart clients i[k] and j[k] are at time[k] of the round (0 to 1), float64 [asked], metres."""
-    gap = _place(legs, i, time) - _place(legs, j, time)
+    gap = legs.place(i, time) - legs.place(j, time)
     return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
-
-
-def _place(legs: Legs, client: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Where clients are at moments, float64 [asked, 2]."""
-    first = legs.first[client]
-    leg = np.searchsorted(legs.begin_key, client + time / 2, side="right") - 1
-    return legs.at(np.clip(leg, first, first + legs.count[client] - 1), time)
 
 
 def _intervals(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> Intervals:
