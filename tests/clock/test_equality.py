@@ -55,11 +55,11 @@ def test_for_every_contact_rule_and_order(contacts: str, order: str) -> None:
     settings: dict[str, Any] = {
         "contacts": {"kind": contacts, "radius": 1.0},
         "federation": {"kind": "decentralized", "order": order},
-        "mobility": {"kind": "random_walk"} if contacts == "sampled" else {"kind": "random", "grid": 4, "mobile": 4},
+        "mobility": {"kind": "random_walk"}
+        if contacts == "sampled"
+        else {"kind": "random", "grid": 4, "mobile": 4},
     }
-    same_but_for_the_clock(
-        play(tiny(**settings)), play(tiny(**settings, clock="seconds", link=CROWDED))
-    )
+    same_but_for_the_clock(play(tiny(**settings)), play(tiny(**settings, clock="seconds", link=CROWDED)))
 
 
 def test_access_points_with_a_range() -> None:
@@ -68,6 +68,4 @@ def test_access_points_with_a_range() -> None:
         "mobility": {"kind": "random", "grid": 4, "mobile": 4},
         "federation": {"kind": "mohawk", "k2": 2},
     }
-    same_but_for_the_clock(
-        play(tiny(**settings)), play(tiny(**settings, clock="seconds", link=CROWDED))
-    )
+    same_but_for_the_clock(play(tiny(**settings)), play(tiny(**settings, clock="seconds", link=CROWDED)))
