@@ -223,6 +223,8 @@ def run_with(family: str, kind: str) -> Any:
         own |= SPLIT
     if family == "access_points":  # some need a world with points of interest
         own["mobility"] = example("mobility", "trace")
+    if family in ("link", "compute", "motion", "battery"):  # which nothing asks where nothing takes time
+        own["clock"] = "seconds"
     if family == "model":
         own.update(
             clients=3,
