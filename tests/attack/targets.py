@@ -320,6 +320,16 @@ def _places(folder: Path, data: bytes) -> None:
         raise Silent("places that are no finite numbers were accepted")
 
 
+@target(
+    "speeds of devices", _texts("client,seconds\n0,0.5\n1,0.25\n2,1\n", "share,seconds\n3,0.5\n1,2\n"), TEXT
+)
+def _speeds(folder: Path, data: bytes) -> None:
+    part = build("compute", {"kind": "table", "path": str(_put(folder, "case.csv", data))})
+    seconds = part.seconds(0, np.arange(3), np.full(3, 10), 1e6)  # type: ignore[attr-defined]
+    if not (np.isfinite(seconds).all() and (seconds >= 0).all()):
+        raise Silent("seconds that are no finite numbers were accepted")
+
+
 # Traces
 
 
