@@ -112,7 +112,9 @@ def _tried(
     for turn in range(int(number.max(initial=-1)) + 1):
         close = np.where(windows.stays, until, np.minimum(windows.close, until))
         opens = np.maximum(windows.open, ready[mine])
-        tried = (number == turn) & asked[mine] & (opens <= close) & np.isinf(sent.end[mine])
+        tried = (
+            (number == turn) & asked[mine] & np.isfinite(opens) & (opens <= close) & np.isinf(sent.end[mine])
+        )
         if not tried.any():
             continue
         # While everybody moves ...

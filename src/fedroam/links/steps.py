@@ -47,7 +47,8 @@ class Steps:
         begin, end = np.maximum(begin, start[row]), np.minimum(end, until[row])
         lasts = np.maximum(end - begin, 0.0)
         at_once = np.isinf(self.rate) & (begin <= until[row]) & (end >= begin)
-        sent = np.where(at_once, size[row], np.where(lasts > 0, np.where(at_once, 0, self.rate) * lasts, 0.0))
+        with np.errstate(invalid="ignore"):  # an infinite rate for no time
+            sent = np.where(at_once, size[row], np.where(lasts > 0, self.rate * lasts, 0.0))
         total = np.cumsum(sent)
         before = total - sent
         before -= before[self.first[:-1]][row]
