@@ -22,6 +22,7 @@ from fedroam.contacts import pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
+from fedroam.devices import training_flops
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import (
@@ -357,7 +358,7 @@ def _timing(
         parts.link,
         parts.compute,
         passes,
-        0.0,
+        training_flops(make_network(_network(parts, dataset), experiment.seed), dataset.input_shape),
         parts.contacts.reach(),
         context.access_points,
         context.ranges,
