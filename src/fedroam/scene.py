@@ -351,7 +351,9 @@ def _timing(
             "'battery', or leave 'motion' out"
         )
     if parts.battery.charge_radius is not None and not len(context.access_points):
-        raise InputError("battery.charge_radius: there are no access points to charge at; set [access_points]")
+        raise InputError(
+            "battery.charge_radius: there are no access points to charge at; set [access_points]"
+        )
     timing = Timing(
         parts.clock,
         parts.clock.length,

@@ -23,7 +23,9 @@ HOUR = 3600.0
 def use(clients: int = 1, begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
     """A round in which everybody is there and near a charger, and has what is said."""
     each = {"motion": 0.0, "radio": 0.0, "training": 0.0, "near": 1.0, **own}
-    return Use(begin, seconds, np.ones(clients, dtype=bool), **{k: np.full(clients, v) for k, v in each.items()})
+    return Use(
+        begin, seconds, np.ones(clients, dtype=bool), **{k: np.full(clients, v) for k, v in each.items()}
+    )
 
 
 def test_what_is_drawn_by_hand() -> None:
@@ -75,9 +77,7 @@ def test_nobody_has_more_than_full_and_who_is_not_there_keeps_what_it_has() -> N
     assert part.step(part.start(0, 1), away)["charge"].tolist() == [0.99 * 3600.0]
 
 
-@given(
-    st.floats(0, 24), st.floats(0, 24), st.floats(0, 24), st.floats(0, 3e5), st.floats(1, 2e5)
-)
+@given(st.floats(0, 24), st.floats(0, 24), st.floats(0, 24), st.floats(0, 3e5), st.floats(1, 2e5))
 def test_hours_of_charging_are_those_of_the_clock(
     opens: float, closes: float, day: float, begin: float, seconds: float
 ) -> None:
@@ -160,7 +160,10 @@ def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:
     [
         ({"battery": "battery"}, "battery.kind = 'battery': nothing takes time under clock kind 'rounds'"),
         ({"clock": "seconds", "motion": "vehicle"}, "nothing draws on a battery that is none"),
-        ({"battery": {"kind": "battery", "start_lowest": 0.9, "start_charge": 0.5}}, "start_lowest = 0.9 is above"),
+        (
+            {"battery": {"kind": "battery", "start_lowest": 0.9, "start_charge": 0.5}},
+            "start_lowest = 0.9 is above",
+        ),
         (
             {
                 "clock": "seconds",

@@ -41,7 +41,7 @@ def drained(
 def near_places(
     paths: Paths, radius: float | None, places: np.ndarray, seconds: float, length: float
 ) -> np.ndarray:
-    """The share of a round in which each client is within `radius` (m) of any place, float64 [clients]; with None, 1."""
+    """The share of a round in which each client is within `radius` (m; None: always) of a place, float64 [clients]."""
     clients, count = paths.clients, len(places)
     if radius is None:
         return np.ones(clients)
