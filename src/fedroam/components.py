@@ -73,6 +73,13 @@ FAMILIES: dict[str, Family] = {
     "radio": Family("what sending, receiving and training cost", "lte_wifi", ("spread", "cost", "training")),
     "link": Family("how fast a model gets from one to another", "instant", ("rate",), later=True),
     "compute": Family("how long local work takes", "instant", ("seconds",), later=True),
+    "motion": Family("what moving costs the battery", "none", ("power",), later=True),
+    "battery": Family(
+        "how much energy devices have, what they draw and when they charge",
+        "none",
+        ("start", "step"),
+        later=True,
+    ),
     "clock": Family(
         "whether things take time: rounds, or seconds, and who waits for whom", "rounds", (), later=True
     ),

@@ -110,6 +110,8 @@ class Experiment(BaseModel):
     radio: Part = field("lte_wifi", FAMILIES["radio"].about)
     link: Part = field("instant", FAMILIES["link"].about)
     compute: Part = field("instant", FAMILIES["compute"].about)
+    motion: Part = field("none", FAMILIES["motion"].about)
+    battery: Part = field("none", FAMILIES["battery"].about)
     clock: Part = field("rounds", FAMILIES["clock"].about)
 
     def __init__(self, **settings: Any) -> None:

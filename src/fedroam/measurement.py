@@ -13,6 +13,7 @@ import torch
 
 from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.contacts import degrees
+from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
 from fedroam.learning import Scores, consensus_distance
 from fedroam.scene import Scene
@@ -100,6 +101,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "train_loss": np.nanmean(losses) if len(losses) else np.nan,
             "seconds": seconds,
             **_time(state, result),
+            **{f"battery_{name}": state.battery[name].sum() for name in SUMMED if name in state.battery},
         }
         places = meeting.paths.end
         clients = {
@@ -117,6 +119,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "y": places[:, 1],
             **state.account.arrays(),
             **{name: state.clock[name] for name in TOTALS if name in state.clock},
+            **{f"battery_{name}": array for name, array in state.battery.items()},
         }
         for name, other in others:
             clients[f"accuracy_{name}"] = own = _scores(scene, other, tested).accuracy

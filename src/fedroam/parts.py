@@ -18,7 +18,7 @@ from fedroam.components import Part, build
 from fedroam.contacts import Contacts
 from fedroam.cost import Radio
 from fedroam.data import DataSource, Partition
-from fedroam.devices import Compute
+from fedroam.devices import Battery, Compute, Motion
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Federation
@@ -55,6 +55,8 @@ class Parts:
     radio: Radio
     link: Link
     compute: Compute
+    motion: Motion
+    battery: Battery
     clock: Clock
 
     @classmethod
@@ -78,6 +80,8 @@ class Parts:
             radio=_as(Radio, experiment.radio),
             link=_as(Link, experiment.link),
             compute=_as(Compute, experiment.compute),
+            motion=_as(Motion, experiment.motion),
+            battery=_as(Battery, experiment.battery),
             clock=_as(Clock, experiment.clock),
         )
 

@@ -332,7 +332,7 @@ def _timing(
 ) -> Timing | None:
     """What takes how long; None under a clock without seconds. Raises InputError where that does not fit."""
     if parts.clock.length is None:
-        for family in ("link", "compute"):
+        for family in ("link", "compute", "motion", "battery"):
             kind, instant = experiment.parts[family].kind, FAMILIES[family].default
             if kind != instant:
                 raise InputError(
@@ -344,6 +344,15 @@ def _timing(
         raise InputError(
             "clock.late = 'carried': what attackers send is made in the round in which they train; with attackers "
             "allowed is 'dropped'"
+        )
+    if experiment.battery.kind == "none" and experiment.motion.kind != "none":
+        raise InputError(
+            f"motion.kind = {experiment.motion.kind!r}: nothing draws on a battery that is none; set battery.kind = "
+            "'battery', or leave 'motion' out"
+        )
+    if parts.battery.charge_radius is not None and not len(context.access_points):
+        raise InputError(
+            "battery.charge_radius: there are no access points to charge at; set [access_points]"
         )
     timing = Timing(
         parts.clock,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedroam.attacks import Trial
-from fedroam.clock import Timetable, first_state, free, timetable
+from fedroam.clock import TIME, Timetable, drained, first_state, free, timetable
 from fedroam.cost import Account
 from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.measurement import RoundResult
@@ -24,17 +24,21 @@ def begin(scene: Scene) -> State:
     present = mobility.get("present")
     activity = parts.activity.start(scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
-    meeting = _meeting(scene, paths, activity)
+    battery = parts.battery.start(scene.experiment.seed, clients)
+    meeting = _meeting(scene, paths, activity, battery)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
     clock = {} if scene.timing is None else first_state(clients)
     return State(
-        0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock
+        0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock, battery
     )
 
 
-def _meeting(scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray]) -> Meeting:
-    """Who meets whom of those who are there and active."""
-    paths = replace(paths, present=paths.present & activity["active"].astype(bool))
+def _meeting(
+    scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray], battery: Mapping[str, np.ndarray]
+) -> Meeting:
+    """Who meets whom of those who are there and active and have energy."""
+    present = paths.present & activity["active"].astype(bool)
+    paths = replace(paths, present=present & ~battery["gone"] if battery else present)
     return Meeting(paths, scene.parts.contacts.meet(paths))
 
 
@@ -46,7 +50,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
-    after = _meeting(scene, paths, activity)
+    after = _meeting(scene, paths, activity, state.battery)
     # learn
     given = parts.federation.distribute(_begun(scene, round, state))
     time = _time(scene, round, given, after, state)
@@ -62,7 +66,10 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     sent = state.bytes_sent + traffic.total
     mobility = checked(mobility, scene.world)
     clock = {} if time is None else time.state
-    following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock)
+    battery = _drained(scene, state, paths, time, account)
+    if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
+        after = _meeting(scene, paths, activity, battery)
+    following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
     clients = np.array([job.client for job in jobs], dtype=np.int64)
     stepped = ~np.isnan(losses)
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
@@ -85,6 +92,24 @@ def _time(scene: Scene, round: Round, given: Distributed, after: Meeting, state:
     if scene.timing is None:
         return None
     return timetable(scene.timing, scene.parts.federation, round, given, after, state.clock)
+
+
+def _drained(
+    scene: Scene, state: State, paths: Paths, time: Timetable | None, account: Account
+) -> dict[str, np.ndarray]:
+    """The batteries after the round; nothing where nothing takes time, or nobody runs out."""
+    if scene.timing is None or time is None:
+        return {}
+    return drained(
+        scene.parts.battery,
+        scene.parts.motion,
+        state.battery,
+        paths,
+        (float(state.clock[TIME][0]), time.seconds, scene.timing.length),
+        time.state["time_training"] - state.clock["time_training"],
+        account.energy - state.account.energy,
+        scene.context.access_points,
+    )
 
 
 def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Round, Meeting]:

@@ -22,7 +22,8 @@ from fedroam.scene import Scene
 class State:
     """Everything that changes from round to round; what a checkpoint holds.
 
-    clock: what the clock keeps; nothing where nothing takes time.
+    clock: what the clock keeps; nothing where nothing takes time. battery: what is left in the batteries; nothing where
+    nobody runs out.
     """
 
     round: int
@@ -34,6 +35,7 @@ class State:
     bytes_sent: int
     account: Account
     clock: dict[str, np.ndarray]
+    battery: dict[str, np.ndarray]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As named plain arrays, for a checkpoint."""
@@ -56,6 +58,7 @@ class State:
         arrays.update({f"federation.{name}": array for name, array in self.federation.items()})
         arrays.update({f"account.{name}": array for name, array in self.account.arrays().items()})
         arrays.update({f"clock.{name}": array for name, array in self.clock.items()})
+        arrays.update({f"battery.{name}": array for name, array in self.battery.items()})
         return arrays
 
     @classmethod
@@ -94,10 +97,15 @@ class State:
         starts = {
             "mobility": scene.parts.mobility.start(scene.world),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
+            "battery": scene.parts.battery.start(scene.experiment.seed, clients),
         }
         for family, start in starts.items():
             for name, array in start.items():
-                fixed = name in ("position", "present", "active")  # one row a client; other arrays may grow
+                fixed = family == "battery" or name in (
+                    "position",
+                    "present",
+                    "active",
+                )  # one row a client; other arrays may grow
                 shape = array.shape if fixed else [None] * array.ndim
                 found.get(f"{family}.{name}", array.dtype.str[1:], *shape)
 
@@ -116,6 +124,7 @@ class State:
             int(found.get("bytes_sent", "i8", 1)[0]),
             Account.of(under("account.")),
             under("clock."),
+            under("battery."),
         )
 
 

@@ -121,6 +121,16 @@ def test_compute(kind: str) -> None:
     contract.check_compute(example("compute", kind))
 
 
+@pytest.mark.parametrize("kind", of("motion"))
+def test_motion(kind: str) -> None:
+    contract.check_motion(example("motion", kind))
+
+
+@pytest.mark.parametrize("kind", of("battery"))
+def test_battery(kind: str) -> None:
+    contract.check_battery(example("battery", kind))
+
+
 @pytest.mark.parametrize("kind", of("clock"))
 def test_clock(kind: str) -> None:
     contract.check_clock(example("clock", kind))
@@ -225,6 +235,8 @@ def run_with(family: str, kind: str) -> Any:
         own["mobility"] = example("mobility", "trace")
     if family in ("link", "compute", "motion", "battery"):  # which nothing asks where nothing takes time
         own["clock"] = "seconds"
+    if family == "motion":  # which draws on one
+        own["battery"] = "battery"
     if family == "model":
         own.update(
             clients=3,

@@ -36,6 +36,8 @@ LISTS: dict[str, tuple[type, ...]] = {
     "radio": lists.RADIOS,
     "link": lists.LINKS,
     "compute": lists.COMPUTES,
+    "motion": lists.MOTIONS,
+    "battery": lists.BATTERIES,
     "clock": lists.CLOCKS,
 }
 

@@ -32,6 +32,7 @@ from fedroam.components import FAMILIES, Part, build, unit_of
 from fedroam.contacts import graph_of, pairs_of
 from fedroam.cost import DistanceDistribution
 from fedroam.data import Dataset
+from fedroam.devices import Use
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
 from fedroam.federation import AddsColumns, Meeting, Round, Traffic
@@ -797,6 +798,47 @@ def check_clock(part: Any) -> None:
     assert part.minimum >= 1
 
 
+def check_motion(part: Any) -> None:
+    """Finite watts, not below 0, each by its own speed."""
+    speed = np.array([0.0, 0.1, 1.0, 5.0, 15.0, 40.0, 300.0])
+    watts = part.power(speed)
+    assert watts.shape == speed.shape
+    assert np.isfinite(watts).all()
+    assert (watts >= 0).all()
+    np.testing.assert_array_equal(part.power(speed[::-1])[::-1], watts, err_msg="depends on others")
+
+
+def check_battery(part: Any) -> None:
+    """Plain arrays [clients] that stay within their limits, are not changed in place, and follow from the seed."""
+    clients, draws = 6, stream(3, "battery use")
+    state, again = part.start(5, clients), part.start(5, clients)
+    for name, array in state.items():
+        np.testing.assert_array_equal(again[name], array, err_msg="not deterministic")
+    for t in range(50):
+        use = Use(
+            600.0 * t,
+            600.0,
+            draws.random(clients) < 0.8,
+            *draws.exponential(2000.0, (2, clients)),
+            *draws.random((2, clients)),
+        )
+        held = {name: array.copy() for name, array in state.items()}
+        with GlobalDraws():
+            following = part.step(state, use)
+        for name, array in held.items():
+            np.testing.assert_array_equal(state[name], array, err_msg=f"{name} was changed in place")
+        assert following.keys() == state.keys()
+        for name, array in following.items():
+            assert array.shape == (clients,)
+            assert array.dtype == state[name].dtype
+        if state:
+            assert (following["charge"] >= 0).all()
+            assert (following["drawn"] >= state["drawn"]).all()
+            assert (following["drawn_motion"] <= following["drawn"] + 1e-9).all()
+            assert not (following["gone"] & np.isnan(following["died"])).any(), "gone, and never died"
+        state = following
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "mobility": check_mobility,
     "activity": check_activity,
@@ -813,5 +855,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "radio": check_radio,
     "link": check_link,
     "compute": check_compute,
+    "motion": check_motion,
+    "battery": check_battery,
     "clock": check_clock,
 }

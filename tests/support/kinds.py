@@ -15,7 +15,7 @@ from fedroam.contacts import Contacts, closest_approach, radius
 from fedroam.cost import Radio, lte_wifi
 from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
-from fedroam.devices import Compute, classes, compute
+from fedroam.devices import Battery, Compute, Motion, battery, classes, compute, motion
 from fedroam.federation import Federation, asynchronous, decentralized, hierarchical, methods, server
 from fedroam.learning import Engine, cpu, objective, reference, training
 from fedroam.learning.objective import Objective
@@ -153,4 +153,11 @@ COMPUTES: Final[tuple[type[Compute], ...]] = (
     classes.Table,
     compute.Instant,
 )
+MOTIONS: Final[tuple[type[Motion], ...]] = (
+    motion.FixedWing,
+    motion.RotaryWing,
+    motion.Vehicle,
+    motion.Walking,
+)
+BATTERIES: Final[tuple[type[Battery], ...]] = (battery.Limited, battery.Mains)
 CLOCKS: Final[tuple[type[Clock], ...]] = (clocks.Rounds, clocks.Seconds)

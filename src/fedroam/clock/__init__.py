@@ -1,6 +1,7 @@
 """The clock: rounds without a length, or seconds in which to train, meet and send."""
 
 from fedroam.clock import kinds
+from fedroam.clock.batteries import drained
 from fedroam.clock.kinds import Clock
 from fedroam.clock.schedule import check_fits, first_state, free, timetable
 from fedroam.clock.timetable import COLUMNS, TIME, TOTALS, Timetable, Timing
@@ -13,6 +14,7 @@ __all__ = [
     "Timetable",
     "Timing",
     "check_fits",
+    "drained",
     "first_state",
     "free",
     "kinds",

@@ -112,7 +112,7 @@ def following(
     low, high = np.minimum(sent.begun[tried], seconds), np.minimum(sent.stopped[tried], seconds)
     who = np.concatenate([plan.sender[tried], plan.receiver[tried], np.arange(clients)])
     low, high = (np.concatenate([side, side, own]) for side, own in ((low, begin), (high, end)))
-    busy = _union(who, low, np.maximum(high, low), clients)
+    busy = union(who, low, np.maximum(high, low), clients)
     sending = np.maximum(busy - trained, 0.0)
     rest = np.maximum(seconds - trained - sending, 0.0)
     spent = (trained, sending, np.where(present, rest, 0.0), np.where(present, 0.0, rest))
@@ -120,7 +120,7 @@ def following(
     return found | {name: state[name] + each for name, each in zip(TOTALS, spent, strict=True)}
 
 
-def _union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
+def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
     """How long any of the intervals low to high of each client lasts, float64 [clients]."""
     order = np.lexsort((low, who))
     order = order[who[order] < clients]
