@@ -29,8 +29,10 @@ def begin(scene: Scene) -> State:
 
 
 def _meeting(scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray]) -> Meeting:
-    """Who meets whom of those who are there and active."""
-    paths = replace(paths, present=paths.present & activity["active"].astype(bool))
+    """Who meets whom of those who are there, active and within reach of whoever asks them to learn."""
+    here = paths.present & activity["active"].astype(bool)
+    here[scene.learner.unreachable()] = False
+    paths = replace(paths, present=here)
     return Meeting(paths, scene.parts.contacts.meet(paths))
 
 
@@ -38,10 +40,11 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     """One round. Returns the next state, and what the round did."""
     parts, experiment, t = scene.parts, scene.experiment, state.round + 1
     round = Round(t, state.models, state.federation, scene.context, state.meeting, scene.learner)
+    scene.learner.begin_round(t)
     # learn
     given = parts.federation.distribute(round)
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, given.jobs)
-    losses = scene.learner.train(given.models, given.jobs)
+    losses, lost = scene.learner.train(given.models, given.jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     # move
     mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
@@ -49,7 +52,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # meet
     after = _meeting(scene, paths, activity)
     # exchange
-    handed = replace(round, models=given.models, state=given.state, withheld=withheld)
+    handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
     done = parts.federation.exchange(handed, after)
     # account
     traffic = Traffic.joined([given.traffic, done.traffic])
@@ -63,7 +66,6 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
         stepped[k] = next(given.jobs[k].positions(scene.task), None) is not None
-    honest = ~np.isin(clients, scene.attackers)
-    return following, RoundResult(
-        done.meeting, np.unique(clients), losses[honest], stepped[honest], done.facts
-    )
+    told = ~np.isin(clients, np.append(scene.attackers, lost))
+    learnt_here = np.setdiff1d(clients, lost)
+    return following, RoundResult(done.meeting, learnt_here, losses[told], stepped[told], done.facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +39,16 @@ class Meeting:
         """Nobody is present, and nobody meets anybody."""
         paths = Paths.still(np.zeros((clients, 2)), np.zeros(clients, dtype=bool))
         return cls(paths, sparse.csr_array((clients, clients), dtype=bool))
+
+    def without(self, clients: np.ndarray) -> Meeting:
+        """The same as if these clients (int64) were away."""
+        if not len(clients):
+            return self
+        here = ~np.isin(np.arange(len(self.paths.present)), clients)
+        i, j = self.graph.nonzero()
+        met = here[i] & here[j]
+        graph = sparse.csr_array((np.ones(met.sum(), dtype=bool), (i[met], j[met])), shape=self.graph.shape)
+        return Meeting(replace(self.paths, present=self.paths.present & here), graph)
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,9 @@ class Round:
 
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
-    exchange, the true models of attackers, in whose rows stands what they send.
+    exchange, the true models of attackers, in whose rows stands what they send. lost: in an exchange, the clients
+    (int64) whose work of this round did not arrive, as happens on a network: it counts for nothing, and their rows are
+    as they were handed out.
     """
 
     number: int
@@ -151,6 +163,7 @@ class Round:
     before: Meeting
     learner: Learner
     withheld: Withheld | None = None
+    lost: np.ndarray = field(default_factory=lambda: NOBODY)
 
 
 @dataclass(frozen=True)
