@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-narrow attack lint types check docs site lock bench clean
+.PHONY: demo test test-narrow attack lint types check docs results site lock bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
@@ -45,6 +45,9 @@ check: lint types test
 
 docs: $(VENV)/.dev  ## rewrite the pages that are generated from the code
 	$(BIN)/python docs/generate.py
+
+results: $(VENV)/.dev  ## judge the kept records anew: files and figures beside them, and their pages
+	$(BIN)/python docs/results.py
 
 site: $(VENV)/.dev  ## the documentation as web pages, in site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

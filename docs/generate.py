@@ -1,14 +1,17 @@
 """Rewrite the pages that are made from the code: `make docs`.
 
 `commands.md` is the command line's own reference. `experiment-file.md` is written by hand up to a marker; below it
-stands every part with its settings, and every named experiment.
+stands every part with its settings, and every named experiment. The pages of results are made from their records (see
+`results.py`).
 """
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 from pydantic import BaseModel
 
@@ -17,7 +20,6 @@ from fedroam.cli.describe import details, fields_of, summary
 from fedroam.components import FAMILIES, changes_results, kinds
 from fedroam.experiment import Experiment
 from fedroam.planning import named_experiments, plan
-from fedroam.writing import write_aside
 
 DOCS = Path(__file__).parent
 MARKER = "<!-- Everything below is made by `make docs` from the code. -->"
@@ -37,7 +39,22 @@ def experiment_file(page: str) -> str:
     return "\n".join([head.rstrip(), "", MARKER, *_settings()]).rstrip() + "\n"
 
 
-GENERATED: dict[str, Callable[[str], str]] = {"commands.md": commands, "experiment-file.md": experiment_file}
+def _beside(name: str) -> ModuleType:
+    """Another of these scripts."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where its dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
+RESULTS = _beside("results")
+GENERATED: dict[str, Callable[[str], str]] = {
+    "commands.md": commands,
+    "experiment-file.md": experiment_file,
+    **RESULTS.pages(),
+}
 
 
 def _settings() -> Iterator[str]:
@@ -85,14 +102,8 @@ def _text(text: str) -> str:
 
 
 def main() -> int:
-    """Rewrite what is out of date, and say so."""
-    for name, make in GENERATED.items():
-        path = DOCS / name
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        new = make(old)
-        if new != old:
-            write_aside(path, lambda aside, text=new: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
-        print(f"docs/{name}: {'rewritten' if new != old else 'up to date'}")
+    """Rewrite what is out of date."""
+    RESULTS.write_pages(GENERATED)
     return 0
 
 

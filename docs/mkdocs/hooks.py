@@ -1,4 +1,4 @@
-"""What the site needs beside the pages as they stand: README and its kin as pages, formulas as MathML, the notebook.
+"""What the site needs beside the pages as they stand: README and its kin, records, formulas as MathML, the notebook.
 
 The pages themselves stay plain Markdown that any viewer of the repository shows.
 """
@@ -22,6 +22,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 BESIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 NOTEBOOK = "first-steps.ipynb"
+RESULTS = "results"  # records, to which the pages below docs/results/ lead
 CODE = re.compile(r"(^[ \t]*```.*?^[ \t]*```[ \t]*$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^\s$](?:[^$\n]*[^\s$])?)\$", re.DOTALL)
 LINK = re.compile(r"(\]\(|src=\"|href=\")([^)\"#\s]+)")
@@ -34,6 +35,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(
             File.generated(config, target, content=_from_root((ROOT / name).read_text(encoding="utf-8")))
         )
+    for path in sorted((ROOT / RESULTS).rglob("*")):
+        if path.is_file():
+            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     notebook = json.loads((ROOT / "docs" / NOTEBOOK).read_text(encoding="utf-8"))
     files.append(File.generated(config, "notebook.md", content=_notebook(notebook, files, config)))
     return files
@@ -57,6 +61,8 @@ def _from_root(text: str) -> str:
 
 
 def _inward(found: re.Match[str]) -> str:
+    if found[2].startswith(f"../../{RESULTS}/"):  # beside the pages of results in the site
+        return found[1] + found[2].removeprefix(f"../../{RESULTS}/")
     return found[1] + BESIDE.get(found[2].removeprefix("../"), found[2])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.contacts import degrees
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
 from fedroam.learning import Held, Scores, consensus_distance
@@ -98,6 +99,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             **state.account.totals(),
             "train_loss": np.nanmean(losses) if len(losses) else np.nan,
             "seconds": seconds,
+            **_time(state, result),
         }
         places = meeting.paths.end
         clients = {
@@ -114,6 +116,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "x": places[:, 0],
             "y": places[:, 1],
             **state.account.arrays(),
+            **{name: state.clock[name] for name in TOTALS if name in state.clock},
         }
         for name, other in others:
             clients[f"accuracy_{name}"] = own = _scores(scene, other, tested).accuracy
@@ -129,6 +132,14 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     judged = np.concatenate([asked, losses[result.stepped]])
     diverged = not bool(np.all(judged < limit))
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
+
+
+def _time(state: State, result: RoundResult) -> dict[str, float]:
+    """The clock's columns of a round: the time, totals of all clients, and its own; none where nothing takes time."""
+    if TIME not in state.clock:
+        return {}
+    totals = {name: float(state.clock[name].sum()) for name in TOTALS}
+    return {TIME: float(state.clock[TIME][0])} | totals | {k: result.facts.get(k, np.nan) for k in COLUMNS}
 
 
 def _only_honest(models: EvaluationModels, honest: np.ndarray) -> EvaluationModels:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from fedroam.clock import first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting
@@ -19,7 +20,10 @@ from fedroam.scene import Scene
 
 @dataclass
 class State:
-    """Everything that changes from round to round; what a checkpoint holds."""
+    """Everything that changes from round to round; what a checkpoint holds.
+
+    clock: what the clock keeps; nothing where nothing takes time.
+    """
 
     round: int
     models: Models
@@ -29,6 +33,7 @@ class State:
     meeting: Meeting
     bytes_sent: int
     account: Account
+    clock: dict[str, np.ndarray]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As named plain arrays, for a checkpoint."""
@@ -50,6 +55,7 @@ class State:
         arrays.update({f"activity.{name}": array for name, array in self.activity.items()})
         arrays.update({f"federation.{name}": array for name, array in self.federation.items()})
         arrays.update({f"account.{name}": array for name, array in self.account.arrays().items()})
+        arrays.update({f"clock.{name}": array for name, array in self.clock.items()})
         return arrays
 
     @classmethod
@@ -82,6 +88,9 @@ class State:
         account = Account.new(clients).arrays()
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
+        clock = {} if scene.timing is None else first_state(clients)
+        for name, array in clock.items():
+            found.get(f"clock.{name}", array.dtype.str[1:], len(array))
         starts = {
             "mobility": scene.parts.mobility.start(scene.world),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
@@ -106,6 +115,7 @@ class State:
             Meeting(paths, scene.graph(indptr, indices)),
             int(found.get("bytes_sent", "i8", 1)[0]),
             Account.of(under("account.")),
+            under("clock."),
         )
 
 

@@ -51,6 +51,8 @@ from fedroam.runner import run
 from fedroam.scene import describe, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
+from fedroam.study.kept import FILE as FILE_OF_RECORDS
+from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
 from fedroam.sweep import messages, open_sweep, run_sweep
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
 from fedroam.traces.log import read_log
@@ -318,6 +320,16 @@ def _places(folder: Path, data: bytes) -> None:
     points = part.places(build("mobility", {"kind": "random", "grid": 4}), 0)  # type: ignore[attr-defined]
     if not np.isfinite(points).all():
         raise Silent("places that are no finite numbers were accepted")
+
+
+@target(
+    "speeds of devices", _texts("client,seconds\n0,0.5\n1,0.25\n2,1\n", "share,seconds\n3,0.5\n1,2\n"), TEXT
+)
+def _speeds(folder: Path, data: bytes) -> None:
+    part = build("compute", {"kind": "table", "path": str(_put(folder, "case.csv", data))})
+    seconds = part.seconds(0, np.arange(3), np.full(3, 10), 1e6)  # type: ignore[attr-defined]
+    if not (np.isfinite(seconds).all() and (seconds >= 0).all()):
+        raise Silent("seconds that are no finite numbers were accepted")
 
 
 # Traces
@@ -714,6 +726,29 @@ def _without_sums() -> list[bytes]:
 def _sweep_folder(folder: Path, data: bytes) -> None:
     found = open_sweep(laid({**swept(), "sweep.json": data}, folder / "sweep"))
     _ = found.name, found.varied, found.failed, found.done, found.table, found.rounds
+
+
+def _kept_runs() -> list[bytes]:
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    numbers = {"final accuracy": (61.5, 61.5), "rounds to 58 %": (20.0, math.inf)}
+    curves = {"accuracy": pd.Series([0.1, 0.25, math.nan], [0, 10, 20])}
+    runs = [RunRecord(v, s, f"{v}{s}" * 8, None, 3.5, numbers, curves) for v in ("a", "b") for s in (0, 1)]
+    records = merged(
+        Records("made", "quick"), runs, {"command": "fedroam reproduce", "runs": 4, "hours": 0.1}
+    )
+    return [write_records(home, records.judged_by(4, (4, 6))).read_bytes()]
+
+
+@target("kept runs of a study", _kept_runs, TEXT)
+def _kept(folder: Path, data: bytes) -> None:
+    found = read_records(_put(folder, FILE_OF_RECORDS, data).parent, "made", "quick")
+    _ = found.hours
+    write_records(folder / "again", found)
+    again = read_records(folder / "again", "made", "quick")
+    write_records(folder / "third", again)
+    same = [(folder / place / FILE_OF_RECORDS).read_bytes() for place in ("again", "third")]
+    if same[0] != same[1] or len(again.runs) != len(found.runs):
+        raise Silent("what is kept of runs is another when it is written and read again")
 
 
 def _said() -> list[bytes]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
+import threading
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from fedroam import Interrupted
-from support.commands import Commands
+from fedroam.analysis.statistics import looks, verdicts
+from fedroam.cli.commands import reproduce
+from fedroam.cli.study_runs import StudyRuns
+from support.commands import Commands, contents
+from support.waiting import HANGS
 
 STUDY = """
 from fedroam.components import field, register
@@ -246,3 +252,125 @@ def test_compare_by_needs_a_sweep_and_a_varied_setting(call: Commands) -> None:
     assert "no sweep here" in call("compare", f"{sweep}/runs", "--by", "variant").err
     assert "unknown statistic" in call("compare", sweep, "--by", "variant", "--statistic", "finl").err
     assert "values are numbers" in call("compare", sweep, "--by", "variant", "--reach", "50").err
+
+
+def head_of(folder: Path) -> dict[str, object]:
+    """The first line of what is kept."""
+    found = json.loads((folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert isinstance(found, dict)
+    return found
+
+
+def test_what_is_kept_is_judged_again_from_itself_alone(call: Commands) -> None:
+    """Records hold all that a page says: without any run folder the same files are made, byte for byte."""
+    first = call("reproduce", "mine.py", "--workers", "1", "--quiet", "--records", "rec")
+    assert first.code == 0, first.err
+    assert "kept: rec/runs.jsonl" in first.out
+    records = call.folder / "rec"
+    before = contents(records)
+    assert set(before) == {
+        "runs.jsonl",
+        "claims.json",
+        "cells.json",
+        "study.json",
+        "figures",
+        "figures/dose.svg",
+    }
+    everything = b"".join(text for text in before.values() if text)
+    assert str(call.folder).encode() not in everything
+    assert platform.node().encode() not in everything or len(platform.node()) < 4
+    (sitting,) = head_of(records)["sittings"]  # type: ignore[misc]
+    assert sitting["command"] == "fedroam reproduce mine.py --scale quick --records rec"
+    assert sitting["runs"] == 6
+
+    shutil.rmtree(call.folder / "studies")
+    for name in ("claims.json", "cells.json", "study.json", "figures"):
+        path = records / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    again = call("reproduce", "mine.py", "--judge-only", "--records", "rec")
+    assert again.code == 0, again.err
+    assert contents(records) == before
+    claims = json.loads((records / "claims.json").read_text(encoding="utf-8"))
+    by_hand = {}
+    for line in (records / "runs.jsonl").read_text(encoding="utf-8").splitlines()[1:]:
+        run = json.loads(line)
+        by_hand[run["variant"], run["seed"]] = run["numbers"]["final accuracy"][0]
+    gains = [by_hand["two", seed] - by_hand["frozen", seed] for seed in (0, 1)]
+    assert claims[0]["estimate"] == pytest.approx(sum(gains) / 2, rel=1e-5)
+    page = (call.folder / "studies/mine/quick/study.html").read_text(encoding="utf-8")
+    assert "4 of 4 runs that the claims need are there (6 of 6 of all tables and figures)." in page
+
+
+def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An hour by a clock of its own; a look takes an hour and ten minutes. Nothing can be decided at such a level."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    now = [1000.0]
+    monkeypatch.setattr(reproduce, "monotonic", lambda: now[0])
+    compute = reproduce.Wave.compute
+
+    def slow(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
+        compute(wave, work, missing)
+        now[0] += 4200
+
+    monkeypatch.setattr(reproduce.Wave, "compute", slow)
+    asked = (
+        "reproduce",
+        "mine.py",
+        "claims",
+        "--until-decided",
+        "--hours",
+        "1",
+        "--records",
+        "rec",
+        "--workers",
+        "1",
+    )
+    first = call(*asked, "--quiet")
+    assert first.code == 0, first.err
+    assert "look at 2 seeds: 0 of 1 claims are decided or hopeless" in first.out
+    assert "look at 3 seeds" not in first.out
+    assert len(finished(call)) == 4
+    assert (head_of(call.folder / "rec")["seeds"], head_of(call.folder / "rec")["looks"]) == (2, [2, 3])
+    assert "Looks are planned after 2, 3 seeds, each at 1/2 of the level" in " ".join(first.out.split())
+
+    second = call(*asked, "--quiet")
+    assert second.code == 0, second.err
+    assert "look at 2 seeds: 0 of 1" in second.out
+    assert "look at 3 seeds: 0 of 1" in second.out
+    assert len(finished(call)) == 6
+    assert head_of(call.folder / "rec")["seeds"] == 3
+
+    judged = call("reproduce", "mine.py", "claims", "--judge-only", "--seeds", "3", "--records", "rec")
+    assert "Looks are planned after 2, 3 seeds" in " ".join(judged.out.split())  # once planned, they stay
+
+
+def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The alarm is a Ctrl-C of the command's own: no failure, wherever it comes."""
+
+    def rung(*_: object, **__: object) -> None:
+        threading.Event().wait(HANGS)  # until the alarm rings
+
+    monkeypatch.setattr("fedroam.sweep.run_sweep", rung)
+    times = iter([1000.0])  # when it begins; ever after, the time is over
+    monkeypatch.setattr(reproduce, "monotonic", lambda: next(times, 9999.0))
+    answer = call("reproduce", "mine.py", "claims", "--hours", "1", "--workers", "1", "--quiet")
+    assert answer.code == 0, answer.err
+    assert "the time is over; the same command goes on: fedroam reproduce mine.py claims" in answer.out
+    assert "UNDECIDED" in answer.out
+    assert finished(call) == {}
+
+
+def test_the_alarm_is_off_where_the_work_ended_before() -> None:
+    rang = threading.Event()
+    with reproduce.alarm(threading.TIMEOUT_MAX, rang):
+        pass
+    assert not rang.is_set()
+    with pytest.raises(KeyboardInterrupt), reproduce.alarm(0.0, rang):
+        threading.Event().wait(HANGS)
+    assert rang.is_set()

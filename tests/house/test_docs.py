@@ -201,8 +201,14 @@ def test_links_and_pictures_resolve(page: str) -> None:
 
 
 def test_every_page_is_linked_from_the_readme() -> None:
+    """Those of a folder from its index."""
     for name in PAGES:
-        assert name == "README.md" or f"({name})" in PAGES["README.md"], f"README.md does not link {name}"
+        folder, _, file = name.rpartition("/")
+        index = f"{folder}/index.md"
+        if index in PAGES and name != index:
+            assert f"({file})" in PAGES[index], f"{index} does not link {name}"
+        else:
+            assert name == "README.md" or f"({name})" in PAGES["README.md"], f"README.md does not link {name}"
 
 
 def test_every_public_name_is_documented() -> None:

@@ -34,6 +34,9 @@ LISTS: dict[str, tuple[type, ...]] = {
     "attack": lists.ATTACKS,
     "federation": lists.FEDERATIONS,
     "radio": lists.RADIOS,
+    "link": lists.LINKS,
+    "compute": lists.COMPUTES,
+    "clock": lists.CLOCKS,
 }
 
 

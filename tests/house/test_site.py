@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 # What has formulas of its own; sources of data, networks, engines and places have none.
 FAMILIES = (
     "mobility", "activity", "contacts", "mixing", "aggregation", "attack", "federation", "partition", "radio",
-    "training", "objective"
+    "link", "compute", "clock", "training", "objective"
 )  # fmt: skip
 
 
@@ -41,14 +41,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_in_it_and_in_its_contents(site: Path) -> None:
     contents = (site / "index.html").read_text(encoding="utf-8")
     for page in PAGES:
-        name = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}.get(page, Path(page).name)
+        beside = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
+        name = beside.get(page, page.removeprefix("docs/"))
         built = name.replace(".md", ".html")
         assert (site / built).exists(), f"{page} is not built"
         assert f'href="{built}"' in contents or built == "index.html", f"{page} is not in nav of mkdocs.yml"
 
 
 def test_nothing_is_loaded_from_outside(site: Path) -> None:
-    for page in site.glob("*.html"):
+    for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         loaded = re.findall(r'<(?:script|img|link|iframe)\b[^>]*(?:src|href)="(https?:[^"]*)"', text)
         assert not [each for each in loaded if "canonical" not in each], page.name
@@ -60,9 +61,9 @@ def test_formulas_are_maths_and_pictures_are_there(site: Path) -> None:
     rules = (site / "rules.html").read_text(encoding="utf-8")
     assert rules.count("<math") > 100
     assert "$" not in re.sub(r"<(script|code)\b.*?</\1>", "", rules, flags=re.DOTALL)
-    for page in site.glob("*.html"):
+    for page in site.rglob("*.html"):
         for picture in re.findall(r'<img[^>]*src="([^"]+)"', page.read_text(encoding="utf-8")):
-            assert (site / picture).exists(), f"{page.name}: {picture}"
+            assert (page.parent / picture).exists(), f"{page.name}: {picture}"
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:

@@ -27,7 +27,15 @@ from fedroam.study import (
     rounds_to,
     table,
 )
-from fedroam.study.kept import FILE, Records, RunRecord, merged, read_records, write_records
+from fedroam.study.kept import (
+    FILE,
+    Records,
+    RunRecord,
+    merged,
+    read_records,
+    without_machine,
+    write_records,
+)
 from fedroam.study.measures import energy as joules
 from fedroam.study.page import write_study
 from fedroam.study.values import Find, Reader
@@ -138,17 +146,37 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda lines: lines[1:], r"runs.jsonl: damaged: format is missing"),
-        (lambda lines: [lines[0], lines[1][:40]], "damaged: "),
-        (lambda lines: [*lines, lines[1]], r"line 8: run a, seed 0 is there twice"),
+        (lambda lines: lines[1:], r"runs.jsonl, line 1: damaged: format is missing"),
+        (lambda lines: [lines[0], lines[1][:40]], "line 2: damaged: no JSON: .* at character 38"),
+        (lambda lines: [*lines, lines[1]], r"line 8: run 'a', seed 0, is there twice"),
         (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')], "line 2: damaged: seed"),
-        (lambda lines: [lines[0], lines[1].replace("[50.0", '["x"')], "line 2: damaged: could not convert"),
+        (
+            lambda lines: [lines[0], lines[1].replace("[50.0", '["x"')],
+            r"line 2: damaged: numbers.final accuracy.0.*'x'",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace("[20.0, ", "[-20.0, 2, ")],
+            "found 3, allowed are one or two",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('[20.0, "inf"]', '["inf", 20.0]')],
+            "the least is above the most",
+        ),
+        (lambda lines: [lines[0], lines[1].replace('"rounds": [0, ', '"rounds": [')], "3 values of 2 rounds"),
+        (
+            lambda lines: [lines[0], lines[1].replace("[50.0", "[1e999")],
+            "line 2: damaged: 1e999 is no number",
+        ),
+        (
+            lambda lines: [lines[0].replace('"looks": []', '"looks": [6, 4]')],
+            r"line 1: damaged: looks = \(6, 4\)",
+        ),
         (
             lambda lines: [lines[0].replace('"full"', '"quick"')],
-            "scale quick; wanted are format 1, study made, scale full",
+            "scale 'quick'; wanted are format 1, study made, scale full",
         ),
-        (lambda lines: ["[]"], "every line must be a JSON object"),
-        (lambda lines: [], "every line must be a JSON object"),
+        (lambda lines: ["[]"], "line 1: damaged: found list, expected a JSON object"),
+        (lambda lines: [], "line 1: damaged: no JSON"),
     ],
 )
 def test_damaged_and_foreign_records_are_told(
@@ -161,6 +189,43 @@ def test_damaged_and_foreign_records_are_told(
     with pytest.raises(InputError, match=words) as error:
         read_records(tmp_path, "made", "full")
     assert "\n" not in str(error.value)
+
+
+def test_how_it_is_judged_is_kept(tmp_path: Path) -> None:
+    """Looks that were planned stay, and seeds that were looked at are not forgotten."""
+    records = Records("made", "full").judged_by(4)
+    write_records(tmp_path, records)
+    found = read_records(tmp_path, "made", "full")
+    assert (found.seeds, found.looks) == (4, ())
+    found = found.judged_by(6, (4, 6, 9)).judged_by(4)
+    assert (found.seeds, found.looks) == (6, (4, 6, 9))
+    write_records(tmp_path, found)
+    assert read_records(tmp_path, "made", "full") == found
+    old = '{"format": 1, "study": "made", "scale": "full", "sittings": []}\n'  # of before that was kept
+    (tmp_path / FILE).write_text(old, encoding="utf-8")
+    assert read_records(tmp_path, "made", "full") == Records("made", "full")
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept_as"),
+    [
+        (
+            "fedroam reproduce reza claims --records results/reza",
+            "fedroam reproduce reza claims --records results/reza",
+        ),
+        (
+            "fedroam reproduce reza --out /home/me/x --records /home/me/r",
+            "fedroam reproduce reza --records r",
+        ),
+        (
+            "fedroam reproduce '/home/me/my study.py' --workers 4 --hours 2",
+            "fedroam reproduce 'my study.py' --hours 2",
+        ),
+        ("fedroam reproduce reza --ray 10.0.0.7:6379", "fedroam reproduce reza"),
+    ],
+)
+def test_a_kept_command_tells_nothing_of_the_machine(typed: str, kept_as: str) -> None:
+    assert without_machine(typed) == kept_as
 
 
 def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:

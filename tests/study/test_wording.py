@@ -131,9 +131,14 @@ def test_a_family_is_corrected_apart(find: Find) -> None:
 def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_path: Path) -> None:
     result = evaluate_study(study(), "full", range(2), find)
     page = write_study(result, tmp_path / "out", dict.fromkeys(study().items, "")).read_text(encoding="utf-8")
-    assert page.count("<details><summary>All ") == 1
+    assert page.count("<p>All ") == 1
     assert "All 4 comparisons" in page
-    assert "e − a: −4.0 ± 1.0 points (n = 2)" in page
+    assert page.count("<details><summary>Tested: ") == len(result.verdicts)
+    assert (
+        "Here: <strong>−4.0 ± 1.0 points, 95 % interval −16.7 to +8.7, n = 2 seeds</strong>, the weakest of 4"
+        in page
+    )
+    assert "<p>The weakest: e − a.</p>" in page
     assert "<h3>What is &lt;above&gt;</h3>" in page
     assert "<li>b (+10.0 ± 1.0 points)</li>" in page
     assert "alpha is &lt;lost&gt;" in page

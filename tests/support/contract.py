@@ -739,6 +739,64 @@ def check_radio(part: Any) -> None:
     np.testing.assert_allclose(part.training(clients, 2 * samples), 2 * joules, err_msg="not by samples")
 
 
+# --- time -------------------------------------------------------------------------------------------------------
+
+
+def check_link(part: Any) -> None:
+    """A positive rate for each transfer, whatever else is sent, at any distance and where there is none."""
+    assert part.setup >= 0
+    assert 0 <= part.loss < 1
+    assert part.simultaneous is None or part.simultaneous >= 1
+    assert part.broken in ("lost", "resumed", "partial")
+    assert isinstance(part.shared, bool)
+    draws, n = stream(3, "link"), 200
+    pair = draws.integers(-4, 9, (n, 2))
+    distance = np.where(draws.random(n) < 0.3, np.nan, draws.exponential(100.0, n))
+    distance[0] = 0.0
+    with GlobalDraws():
+        rate, again = part.rate(distance, 5, pair), part.rate(distance, 5, pair)
+    assert rate.shape == (n,)
+    assert rate.dtype == np.float64
+    assert (rate >= 0).all(), "a rate is no number, or below 0"
+    np.testing.assert_array_equal(rate, again, err_msg="not deterministic")
+    order = draws.permutation(n)[: n // 2]
+    np.testing.assert_array_equal(
+        part.rate(distance[order], 5, pair[order]), rate[order], err_msg="depends on others"
+    )
+    direct = (pair >= 0).all(axis=1)
+    back = part.rate(distance, 5, pair[:, ::-1])
+    np.testing.assert_array_equal(back[direct], rate[direct], err_msg="not the same both ways")
+    assert part.rate(np.zeros(0), 5, np.zeros((0, 2), np.int64)).shape == (0,)
+
+
+def check_compute(part: Any) -> None:
+    """Seconds that are finite, none for nothing, twice as many for twice the work; nobody's depends on others."""
+    draws, n = stream(3, "compute"), 60
+    clients, passes = draws.integers(0, 9, n), draws.integers(0, 500, n)
+    with GlobalDraws():
+        seconds = part.seconds(5, clients, passes, 1e6)
+    assert seconds.shape == (n,)
+    assert seconds.dtype == np.float64
+    assert np.isfinite(seconds).all()
+    assert (seconds >= 0).all()
+    assert not seconds[passes == 0].any(), "training on nothing takes time"
+    np.testing.assert_array_equal(part.seconds(5, clients, passes, 1e6), seconds, err_msg="not deterministic")
+    np.testing.assert_array_equal(
+        part.seconds(5, clients[::-1], passes[::-1], 1e6), seconds[::-1], err_msg="depends on others"
+    )
+    np.testing.assert_allclose(
+        part.seconds(5, clients, 2 * passes, 1e6), 2 * seconds, err_msg="not by passes"
+    )
+
+
+def check_clock(part: Any) -> None:
+    """A length above 0, or none."""
+    assert part.length is None or 0 < part.length < math.inf
+    assert part.wait in ("all", "deadline", "minimum")
+    assert part.late in ("dropped", "carried")
+    assert part.minimum >= 1
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "mobility": check_mobility,
     "activity": check_activity,
@@ -753,4 +811,7 @@ CHECKS: dict[str, Callable[..., None]] = {
     "objective": check_objective,
     "engine": check_engine,
     "radio": check_radio,
+    "link": check_link,
+    "compute": check_compute,
+    "clock": check_clock,
 }

@@ -19,6 +19,7 @@ from fedroam.cli import options
 from fedroam.cli.commands import (
     bench,
     catalogue,
+    clock,
     connectivity,
     data,
     figure,
@@ -86,6 +87,7 @@ app.command("verify")(verify.verify)
 app.command("export")(handover.export)
 app.command("predict")(handover.predict)
 app.command("connectivity")(connectivity.connectivity)
+app.command("clock")(clock.clock)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
 app.command("node")(network.node)

@@ -13,7 +13,7 @@ from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
 from fedroam.recording import Run, damage, environment, open_run, read_json, unchanged_files
-from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
+from fedroam.study.kept import Records, RunRecord, merged, read_records, without_machine, write_records
 from fedroam.study.values import Reader
 
 if TYPE_CHECKING:
@@ -70,6 +70,14 @@ class StudyRuns:
                     f"{run.digest[:12]}) than the study now ({now[:12]}); delete its line to compute it anew"
                 )
 
+    @classmethod
+    def of_records(cls, study: Study, scale: str, records: Path) -> StudyRuns:
+        """What is kept in `records` alone, with as many seeds as it was judged by, or has."""
+        there = read_records(records, study.name, scale)
+        most = max((run.seed + 1 for run in there.runs.values()), default=0)
+        seeds = there.seeds or max(most, study.scale(scale).seeds)
+        return cls(study, scale, seeds, str(records), (), str(records))
+
     @cached_property
     def plan(self) -> SweepPlan:
         """All runs of the study at this scale."""
@@ -81,22 +89,26 @@ class StudyRuns:
         digest = self.digests.get((variant, seed))
         return None if digest is None else self._opened(digest) or self.kept.runs.get(digest)
 
-    def keep(self, found: Iterable[RunRecord], command: str) -> Path | None:
+    def keep(self, found: Iterable[RunRecord], command: str, looks: tuple[int, ...] = ()) -> Path | None:
         """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept."""
         if self.records is None:
             return None
-        took = self._took()
-        runs = [replace(run, seconds=took.get(run.digest)) for run in found]
+        runs = self.timed(found)
         new = [run.digest for run in runs if run.digest not in self.kept.runs]
         sitting = {
-            "command": command,
+            "command": without_machine(command),
             "runs": len(new),
-            "hours": round(sum(took.get(digest, 0.0) for digest in new) / 3600, 3),
+            "hours": round(sum(run.seconds or 0.0 for run in runs if run.digest in new) / 3600, 3),
             # Records are published: the build of this machine's kernel is of no use to anybody.
             "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
-        self.kept = merged(self.kept, runs, sitting if new else None)
+        self.kept = merged(self.kept, runs, sitting if new else None).judged_by(self.seeds, looks)
         return write_records(self.records, self.kept)
+
+    def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
+        """What was read of runs, with the core-seconds that each took, where that is known."""
+        took = self._took() | {d: run.seconds for d, run in self.kept.runs.items() if run.seconds is not None}
+        return [replace(run, seconds=took.get(run.digest)) for run in found]
 
     def _took(self) -> dict[str, float]:
         """Core-seconds of finished runs, by digest."""

@@ -104,6 +104,10 @@ def check_fits(experiment: Experiment) -> None:
     """Refuse what cannot be done where each sees its own samples alone. Raises InputError."""
     if experiment.device != "cpu":
         raise InputError(f"device = {experiment.device!r}: on a network, allowed is 'cpu'")
+    if experiment.clock.kind != "rounds":
+        raise InputError(
+            f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds'"
+        )
     if experiment.evaluate_on == "own" and experiment.evaluate_share < 1:
         raise InputError(
             f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "

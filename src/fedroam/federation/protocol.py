@@ -151,9 +151,10 @@ class Round:
 
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
-    exchange, the true models of attackers, in whose rows stands what they send. lost: in an exchange, the clients
-    (int64) whose work of this round did not arrive, as happens on a network: it counts for nothing, and their rows are
-    as they were handed out.
+    exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
+    (int64, ascending) whose work arrived in time; None: everybody's who worked. lost: in an exchange, the clients
+    (int64) that did not answer, as happens on a network: their work of this round counts for nothing, and their rows
+    are as they were handed out.
     """
 
     number: int
@@ -163,6 +164,7 @@ class Round:
     before: Meeting
     learner: Learner
     withheld: Withheld | None = None
+    arrived: np.ndarray | None = None
     lost: np.ndarray = field(default_factory=lambda: NOBODY)
 
 
@@ -288,6 +290,29 @@ class RecordsMatrices(Protocol):
     @property
     def recorded(self) -> tuple[str, ...]:
         """Names of the state arrays [i, j] that go into the table `matrices` at evaluated rounds."""
+
+
+@runtime_checkable
+class SendsToNeighbours(Protocol):
+    """A federation whose clients send their models to those they meet; it can be timed."""
+
+    def meeting_of(self, round: Round, after: Meeting) -> Meeting:
+        """The meeting in which models are exchanged: the ways that everybody takes meanwhile, and who meets whom."""
+
+
+@runtime_checkable
+class SendsToServers(Protocol):
+    """A federation whose clients send what they trained to a server or access points; it can be timed."""
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether work that has not arrived is kept for later rounds, or lost, by a rule of its own."""
+
+    def uploads(self, round: Round, after: Meeting) -> Traffic:
+        """What an exchange with `after` would be sent by clients, if everybody's work arrived; nothing is changed.
+
+        The round is as `distribute` left it.
+        """
 
 
 @runtime_checkable

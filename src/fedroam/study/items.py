@@ -21,7 +21,9 @@ from fedroam.study.values import Item, Kind, Quotient, Reader, Value, needed
 
 
 class Figure(Item, Protocol):
-    """A figure, and how it is drawn from the runs it needs."""
+    """A figure, and how it is drawn from the runs it needs. marks: what stands for the seeds, where it can be told."""
+
+    marks: ClassVar[str]
 
     @property
     def caption(self) -> str:
@@ -148,6 +150,8 @@ def _bounding(*bounds: Value | float | None) -> list[Value]:
     return [bound for bound in bounds if isinstance(bound, Value)]
 
 
+BANDS = "Lines: means over seeds; shaded: mean ± one standard error"
+
 # A number by round: the name of a column of `rounds`, or any function of a run.
 ByRound = str | Callable[[Run], pd.Series]
 
@@ -163,6 +167,7 @@ class Curves:
 
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
+    marks: ClassVar[str] = BANDS
     name: str
     title: str
     panels: Mapping[str, Mapping[str, str | tuple[str, ByRound]]]
@@ -207,6 +212,7 @@ class Doses:
 
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
+    marks: ClassVar[str] = "Points: means over seeds; bars: mean ± one standard error"
     name: str
     title: str
     lines: Mapping[str, Mapping[Any, Value | Quotient]]
@@ -241,6 +247,7 @@ class Heat:
 
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = True
+    marks: ClassVar[str] = "Colours: means over seeds; numbers: mean ± one standard error"
     name: str
     title: str
     cells: Mapping[tuple[Any, Any], Value]
@@ -267,6 +274,7 @@ class OwnFigure:
 
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
+    marks: ClassVar[str] = ""
     name: str
     title: str
     variants: tuple[str, ...]

@@ -1,45 +1,69 @@
 """What a project keeps of a study's runs: every number and curve that its items asked for, without the run folders.
 
 `runs.jsonl` has a line for each run: variant, seed, digest of its settings, numbers by the names of measures, curves,
-seconds; before them a line on the study and on every sitting in which runs were computed. A study goes on from there: a
-run that is kept is not computed again, so that days of computing may be gathered over many sittings.
+seconds; before them a line on the study, on how it is judged (so many seeds, planned looks) and on every sitting in
+which runs were computed. A study goes on from there: a run that is kept is not computed again, so that days of
+computing may be gathered over many sittings. What the runs come to stands beside them (see `kept_files`).
 """
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import ConfigDict, Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts
+from fedroam.facts import Facts, checked_facts, json_object
 from fedroam.recording import write_text
 
 FORMAT = 1
 FILE = "runs.jsonl"
 
 
-class _Head(Facts):
+MOST_SEEDS = 10_000
+MOST_SECONDS = 1e12
+
+
+class _Facts(Facts):
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class _Sitting(_Facts):
+    command: str = ""
+    runs: int = Field(default=0, ge=0)
+    hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
+    environment: dict[str, Any] = {}
+
+
+class _Head(_Facts):
     format: int
     study: str
     scale: str
-    sittings: list[dict[str, Any]]
+    sittings: list[_Sitting]
+    seeds: int = Field(default=0, ge=0, le=MOST_SEEDS)
+    looks: list[int] = []
 
 
-class _Line(Facts):
+class _Curve(_Facts):
+    rounds: list[int]
+    values: list[float | Literal["nan", "inf", "-inf"]]
+
+
+class _Line(_Facts):
     variant: str
-    seed: int
+    seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str
     diverged_at: int | None
-    seconds: float | None
-    numbers: dict[str, list[float | str]]
-    curves: dict[str, dict[str, list[float | int | str]]]
+    seconds: float | None = Field(ge=0, le=MOST_SECONDS)
+    numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
+    curves: dict[str, _Curve]
 
 
 @dataclass(frozen=True)
@@ -67,12 +91,27 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Records:
-    """The runs that are kept of a study at a scale, by digest, and the sittings in which they were computed."""
+    """The runs that are kept of a study at a scale, by digest, and the sittings in which they were computed.
+
+    seeds: how many of each variant the study was judged by, 0 where it has not been; looks: the planned ones where it
+    was judged while it grew (see `analysis.statistics.looks`): once planned, they stay.
+    """
 
     study: str
     scale: str
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
     sittings: tuple[Mapping[str, Any], ...] = ()
+    seeds: int = 0
+    looks: tuple[int, ...] = ()
+
+    @property
+    def hours(self) -> float:
+        """Core hours that the kept runs took, as far as that is known."""
+        return sum(run.seconds or 0.0 for run in self.runs.values()) / 3600
+
+    def judged_by(self, seeds: int, looks: tuple[int, ...] = ()) -> Records:
+        """The same, judged by so many seeds, or by more where it was."""
+        return replace(self, seeds=max(seeds, self.seeds), looks=looks or self.looks)
 
 
 def read_records(folder: Path, study: str, scale: str) -> Records:
@@ -84,46 +123,65 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
     if not path.exists():
         return Records(study, scale)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        values = [json.loads(line, parse_constant=_refused) for line in lines]
-    except (OSError, ValueError, RecursionError) as error:
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
-    if not values or not all(isinstance(value, dict) for value in values):
-        raise InputError(f"{path}: damaged: every line must be a JSON object, the first one on the study")
-    head, rest = values[0], values[1:]
-    checked_facts(head, _Head, path)
+    head = _read(lines[0], _Head, path, 1)
     if (head["format"], head["study"], head["scale"]) != (FORMAT, study, scale):
         raise InputError(
-            f"{path}: records of format {head['format']}, study {head['study']}, scale {head['scale']}; "
+            f"{path}: records of format {head['format']}, study {head['study']!r:.60}, scale {head['scale']!r:.60}; "
             f"wanted are format {FORMAT}, study {study}, scale {scale}"
         )
+    looks = tuple(head.get("looks", ()))
+    if list(looks) != sorted({look for look in looks if look > 1}):
+        raise InputError(f"{path}, line 1: damaged: looks = {looks!r:.60}: allowed are rising numbers from 2")
     runs: dict[str, RunRecord] = {}
-    for number, value in enumerate(rest, start=2):
-        checked_facts(value, _Line, Path(f"{path}, line {number}"))
+    for number, line in enumerate(lines[1:], start=2):
+        value = _read(line, _Line, path, number)
         try:
             run = _record(value)
-        except (KeyError, ValueError, TypeError, ValidationError) as error:
+        except ValueError as error:
             raise InputError(f"{path}, line {number}: damaged: {error}") from None
         if run.digest in runs:
-            raise InputError(f"{path}, line {number}: run {run.variant}, seed {run.seed} is there twice")
+            raise InputError(
+                f"{path}, line {number}: run {run.variant!r:.60}, seed {run.seed}, is there twice"
+            )
         runs[run.digest] = run
-    return Records(study, scale, runs, tuple(head["sittings"]))
+    return Records(study, scale, runs, tuple(head["sittings"]), head.get("seeds", 0), looks)
 
 
-def _refused(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+def _read(line: str, schema: type[Facts], path: Path, number: int) -> dict[str, Any]:
+    """A line of the file. Raises InputError that names it."""
+    where = Path(f"{path}, line {number}")
+    try:
+        value = json_object(line)
+        if "\\ud" in line.lower():  # half a character by its number could not be written again
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: damaged: no JSON: {error.msg} at character {error.pos}") from None
+    except ValueError as error:
+        raise InputError(f"{where}: damaged: {error}") from None
+    checked_facts(value, schema, where)
+    return value
 
 
 def _record(value: Mapping[str, Any]) -> RunRecord:
     numbers = {}
     for name, found in value["numbers"].items():
         if not 1 <= len(found) <= 2:
-            raise ValueError(f"numbers of {name!r} = {found}: allowed are one or two")
+            raise ValueError(f"numbers of {name!r:.60}: found {len(found)}, allowed are one or two")
         least, most = float(found[0]), float(found[-1])
+        if least > most:
+            raise ValueError(f"numbers of {name!r:.60} = {found}: the least is above the most")
         numbers[name] = (least, most)
     curves = {}
     for name, curve in value["curves"].items():
-        curves[name] = pd.Series([float(one) for one in curve["values"]], index=curve["rounds"])
+        if len(curve["values"]) != len(curve["rounds"]):
+            raise ValueError(
+                f"curve {name!r:.60}: {len(curve['values'])} values of {len(curve['rounds'])} rounds"
+            )
+        values = [float(one) for one in curve["values"]]
+        curves[name] = pd.Series(values, index=curve["rounds"], dtype=float)
     return RunRecord(
         value["variant"],
         value["seed"],
@@ -141,6 +199,8 @@ def write_records(folder: Path, records: Records) -> Path:
         "format": FORMAT,
         "study": records.study,
         "scale": records.scale,
+        "seeds": records.seeds,
+        "looks": list(records.looks),
         "sittings": [dict(sitting) for sitting in records.sittings],
     }
     runs = sorted(records.runs.values(), key=lambda run: (run.variant, run.seed))
@@ -193,4 +253,19 @@ def merged(old: Records, found: Iterable[RunRecord], sitting: Mapping[str, Any] 
             run.variant, run.seed, run.digest, run.diverged_at, seconds, numbers, curves
         )
     sittings = old.sittings if sitting is None else (*old.sittings, sitting)
-    return Records(old.study, old.scale, runs, sittings)
+    return replace(old, runs=runs, sittings=sittings)
+
+
+# Options that say where and how fast something is computed, not what.
+_ABOUT_THE_MACHINE = ("--out", "--ray", "--workers")
+
+
+def without_machine(command: str) -> str:
+    """A command line without what is this machine's alone: folders and addresses; of a path the last part stays."""
+    words, kept, skip = shlex.split(command), [], False
+    for word in words:
+        if skip or word in _ABOUT_THE_MACHINE:
+            skip = not skip
+        else:
+            kept.append(Path(word).name if Path(word).is_absolute() else word)
+    return shlex.join(kept)

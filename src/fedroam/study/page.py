@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from importlib import resources
 from pathlib import Path
 from string import Template
 
 from fedroam.analysis.figures.drawing import figures_below, inline, save
-from fedroam.analysis.formatting import NONE
-from fedroam.analysis.report.page import bullets, figure, notes_box, table_html
-from fedroam.analysis.statistics.paired import Evidence
-from fedroam.analysis.variants import flat, plain_text
+from fedroam.analysis.report.page import bullets, figure, notes_box
 from fedroam.recording import write_csv, write_json, write_text
-from fedroam.study.claims import Claim
-from fedroam.study.evaluation import CellResult, StudyResult
-from fedroam.study.kept import RunRecord
+from fedroam.study.evaluation import StudyResult
+from fedroam.study.outlook import Outlook
 from fedroam.study.records import as_json, cells_table, claims_table
-from fedroam.study.values import Item
-from fedroam.study.wording import (
-    FEW,
-    MARKS,
-    NOT_HERE,
-    comparisons,
-    evidence_words,
-    in_short,
-    looks_words,
-    not_above,
-    ours,
-    papers,
-    search_words,
-    summary,
-    weakest,
+from fedroam.study.sections import (
+    claims_html,
+    figure_words,
+    findings_html,
+    limits,
+    readings_html,
+    settings_html,
+    summary_html,
+    tables_html,
+    undrawn_words,
 )
 
-_VERDICTS = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # class of a claim's box
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -63,17 +53,22 @@ _STYLE = """
 .claim p { margin: .2rem 0; max-width: 62rem; }
 .claim .said { font-size: 1.05rem; }
 .verdict { font-weight: 650; }
+.claim details { border: 0; background: none; margin: .2rem 0 0; padding: 0; }
+.claim summary { font-size: .875rem; color: var(--muted); padding: .1rem 0; }
+.claim:target, tr:has(:target) { outline: 2px solid var(--accent); }
 .claim.yes { border-left-color: var(--c2); } .claim.no { border-left-color: var(--c1); }
 #findings h3 { margin-top: 1.1rem; }
 .claim.open { border-left-color: var(--c4); }
 """
 
 
-def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) -> Path:
+def write_study(
+    result: StudyResult, folder: Path, states: Mapping[str, str], outlook: Outlook | None = None
+) -> Path:
     """Write everything there is of a study into `folder`; returns the path of the HTML page.
 
-    The page needs no other file and no network. states: what became of the runs of each item. Items whose runs are
-    missing stand there, marked so.
+    The page needs no other file and no network. states: what became of the runs of each item; outlook: what would
+    decide more, where that is known. Items whose runs are missing stand there, marked so.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "cells.csv", cells_table(result))
@@ -81,13 +76,14 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     write_json(folder / "study.json", as_json(result))
     study = result.study
     sections = {
-        "summary": ("In short", _summary(result)),
-        "claims": ("Claims", _claims(result)),
-        "findings": ("What the runs say", _findings(result)),
-        "tables": ("Tables", _tables(result, states)),
+        "summary": ("In short", summary_html(result, outlook)),
+        "claims": ("Claims", claims_html(result, outlook)),
+        "findings": ("What the runs say", findings_html(result)),
+        "tables": ("Tables", tables_html(result, states)),
         "figures": ("Figures", _figures(result, folder, states)),
-        "readings": ("How the paper was read", _readings(result)),
-        "settings": ("Settings", _settings(result)),
+        "readings": ("How the paper was read", readings_html(result)),
+        "settings": ("Settings", settings_html(result)),
+        "limits": ("What this cannot tell", f'<ul class="remarks">{bullets(limits(result))}</ul>'),
     }
     shown = {key: pair for key, pair in sections.items() if pair[1]}
     cut = [f"Cut at scale {result.scale}: {line}" for line in study.scale(result.scale).cut]
@@ -112,153 +108,18 @@ def write_study(result: StudyResult, folder: Path, states: Mapping[str, str]) ->
     return path
 
 
-def _summary(result: StudyResult) -> str:
-    """How many claims hold, and the primary ones by name."""
-    lines = summary(result)
-    return "".join(
-        f'<p class="{"headline" if not k else ""}">{escape(line)}</p>' for k, line in enumerate(lines)
-    )
-
-
-def _claims(result: StudyResult) -> str:
-    """Each claim with its verdict, what was tested in short, and each of many tests folded away."""
-    parts = []
-    for claim, verdict in result.claims():
-        source = "; ".join(filter(None, (claim.source, claim.family)))
-        source = f' <span class="small">({escape(source)})</span>' if source else ""
-        evidence = None if verdict is None else verdict.evidence
-        word, kind, lines = NOT_HERE, "", [f"Tested: {in_short(claim, evidence)}."]
-        if verdict is not None:
-            word, kind = f"{MARKS[verdict.word]} {verdict.word}", _VERDICTS[verdict.word]
-            word += f": {verdict.reason}"
-            which = weakest(claim, verdict.evidence)
-            lines.append(f"{which}: " * bool(which) + evidence_words(verdict.evidence, claim.test.unit))
-        tested = "".join(f'<p class="small">{escape(line)}</p>' for line in lines)
-        parts.append(
-            f'<div class="claim {kind}" id="claim-{escape(claim.name)}"><p class="said">{escape(claim.text)}{source}'
-            f'</p><p class="verdict">{escape(word)}</p>{tested}{_all_comparisons(claim, evidence)}</div>'
-        )
-    if not parts:
-        return ""
-    rule = (
-        f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
-        f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
-        "± standard error over seeds; intervals are for each claim alone."
-    )
-    return "".join(parts) + f'<p class="small">{escape(rule)}</p>'
-
-
-def _all_comparisons(claim: Claim, evidence: Evidence | None) -> str:
-    """Every one of many tests with its numbers, behind a line that unfolds them."""
-    parts = [] if evidence is None else comparisons(claim, evidence)
-    if len(parts) <= FEW:
-        return ""
-    lines = [f"{part.test.words}: {evidence_words(part.evidence, part.test.unit)}" for part in parts]
-    return f'<details><summary>All {len(parts)} comparisons</summary><ul class="small">{bullets(lines)}</ul></details>'
-
-
-def _findings(result: StudyResult) -> str:
-    parts = [
-        f'<h3>{escape(finding.title)}</h3><ul class="remarks">{bullets(finding.sentences)}</ul>'
-        for finding in result.findings
-    ]
-    rule = (
-        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
-        "it is not corrected for how many are looked at, so this describes and does not test."
-    )
-    return "".join(parts) + f'<p class="small">{escape(rule)}</p>' if parts else ""
-
-
-def _readings(result: StudyResult) -> str:
-    """A table of how the paper was read, and of where the study departs from it."""
-    readings = result.study.readings
-    if not readings:
-        return ""
-    rows = [
-        [
-            escape(each.about),
-            escape(each.paper or "silent")
-            + f'<div class="small">{escape(each.source)}</div>' * bool(each.source),
-            escape(each.here),
-            "deviation" if each.deviation else "reading",
-            escape(each.effect) or NONE,
-        ]
-        for each in sorted(readings, key=lambda each: not each.deviation)
-    ]
-    return table_html(["", "The paper", "Here", "", "What it changes"], rows)
-
-
-def _tables(result: StudyResult, states: Mapping[str, str]) -> str:
-    parts = []
-    for table in result.study.tables:
-        source = f", {table.source}" if table.source else ""
-        heads, rows = _matrix(result.tables[table.name], len(result.seeds))
-        parts.append(f"<h3>{escape(table.title)}</h3>{table_html(heads, rows)}")
-        told = f"{states[table.name]}{source}. Mean ± standard error over seeds; below it the paper's. {table.caption}"
-        parts.append(f'<p class="small">{escape(told)}</p>')
-        parts += [f"<p>{escape(line)}</p>" for line in not_above(table, result.tables[table.name])]
-    for name, found in result.searches.items():
-        parts.append(f"<h3>{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>")
-        told = (
-            f"{states[name]}. “Established” and “ruled out”: one-sided t tests over seeds, from the largest and from "
-            "the smallest value, each until the first that does not reject, at level 0.05."
-        )
-        parts.append(f'<p class="small">{escape(told)}</p>')
-    return "".join(parts)
-
-
-def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
-    heads = list(dict.fromkeys(each.cell.column for each in cells))
-    there = {(each.cell.row, each.cell.column): each for each in cells}
-    rows = []
-    for name in dict.fromkeys(each.cell.row for each in cells):
-        row = [escape(name)]
-        for head in heads:
-            each = there.get((name, head))
-            if each is None:
-                row.append("")
-                continue
-            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
-            told += [f"n = {each.n}"] if 0 < each.n < seeds else []
-            row.append(
-                escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
-            )
-        rows.append(row)
-    return ["", *heads], rows
-
-
 def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> str:
     parts = []
     for declared in result.study.figures:
         drawn = declared.draw(result.reader) if result.study.can(declared, result.scale) else None
         if drawn is None:
             parts.append(
-                f"<p>{escape(declared.title)}: {escape(states[declared.name])}{_undrawn(result, declared)}.</p>"
+                f'<p id="figure-{escape(declared.name)}">{escape(declared.title)}: '
+                f"{escape(states[declared.name])}{undrawn_words(result, declared)}.</p>"
             )
             continue
         _, svg = save(drawn, figures_below(folder), declared.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
-        caption = f"{declared.caption} {states[declared.name]}.".strip()
+        caption = figure_words(result, declared, states[declared.name])
         parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))
     return f'<div class="cards">{"".join(parts)}</div>' if parts else ""
-
-
-def _undrawn(result: StudyResult, declared: Item) -> str:
-    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
-    find = result.reader.find
-    kept = any(isinstance(find(v, s), RunRecord) for v in declared.variants for s in result.seeds)
-    return ", drawn only where their folders are" if kept else ""
-
-
-def _settings(result: StudyResult) -> str:
-    study, scale = result.study, result.scale
-    parts = []
-    for variant in study.needs(scale):
-        settings = flat(study.experiment(variant, scale).settings())
-        text = "\n".join(
-            f"{name} = {plain_text(value)}" for name, value in settings.items() if name != "seed"
-        )
-        parts.append(f"<details><summary>{escape(variant)}</summary><pre>{escape(text)}</pre></details>")
-    notes = study.notes(scale)
-    return "".join(parts) + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")

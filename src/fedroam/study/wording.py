@@ -103,8 +103,36 @@ def _sentence(gaps: dict[str, np.ndarray], baseline: str) -> str:
 
 def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
     """The numbers of a test: `+33.7 ± 3.1 points (n = 3), 95 % interval +20.2 to +47.2; one-sided t(2) = 10.8`."""
-    if evidence.n == 0 or math.isnan(evidence.estimate):
+    if _nothing(evidence):
         return f"n = {evidence.n}" + (f"; {evidence.note}" if evidence.note else "")
+    size, span = _size(evidence, unit, digits)
+    words = [f"{size} (n = {evidence.n}){span}", _tested(evidence), evidence.note]
+    return "; ".join(filter(None, words))
+
+
+def estimate_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
+    """What was found: `+33.7 ± 3.1 points, 95 % interval +20.2 to +47.2, n = 3 seeds`."""
+    seeds = f"n = {evidence.n} seed{'s' * (evidence.n != 1)}"
+    return seeds if _nothing(evidence) else f"{''.join(_size(evidence, unit, digits))}, {seeds}"
+
+
+def test_words(evidence: Evidence) -> str:
+    """How it was tested: `one-sided t, t(2) = 10.79, effect size d = 6.2`; a note where there is one.
+
+    d: the distance of the mean from its bound in standard deviations of a seed, on the scale of the test.
+    """
+    words = "" if _nothing(evidence) else _tested(evidence)
+    if math.isfinite(evidence.df) and evidence.n:
+        words += f", effect size d = {evidence.statistic / math.sqrt(evidence.n):.1f}".replace("-", "−")
+    return "; ".join(filter(None, (words, evidence.note)))
+
+
+def _nothing(evidence: Evidence) -> bool:
+    return evidence.n == 0 or math.isnan(evidence.estimate)
+
+
+def _size(evidence: Evidence, unit: str, digits: int) -> tuple[str, str]:
+    """The estimate with its error and unit, and its interval where it has one."""
     sign = "" if unit in ("%", "rounds", "times") else "+"
 
     def text(value: float) -> str:
@@ -113,13 +141,16 @@ def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
     words = text(evidence.estimate)
     ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
     words += f" ± {evidence.error:.{digits}f}" if math.isfinite(evidence.error) and not ratio else ""
-    words += f" {unit}".rstrip() + f" (n = {evidence.n})"
-    if math.isfinite(evidence.low):
-        words += f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
-    words += f"; {evidence.test}"
-    if math.isfinite(evidence.df):
-        words += f", t({evidence.df:.0f}) = {evidence.statistic:.2f}".replace("-", "−")
-    return words + (f"; {evidence.note}" if evidence.note else "")
+    words += f" {unit}".rstrip()
+    interval = f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
+    return words, interval if math.isfinite(evidence.low) else ""
+
+
+def _tested(evidence: Evidence) -> str:
+    known = math.isfinite(evidence.df)
+    return evidence.test + (
+        f", t({evidence.df:.0f}) = {evidence.statistic:.2f}".replace("-", "−") if known else ""
+    )
 
 
 @dataclass(frozen=True)
@@ -195,19 +226,25 @@ def summary(result: StudyResult) -> list[str]:
     words: list[str] = [verdict.word for verdict in result.verdicts.values()]
     if not words:
         return []
-    counts = [
-        f"{words.count(word)} {what}" for word, what in (("holds", "hold"), ("does not hold", "do not hold"))
+    told = [
+        _counted(words.count(word), *forms)
+        for word, forms in (
+            ("holds", ("holds", "hold")),
+            ("does not hold", ("does not hold", "do not hold")),
+            ("undecided", ("is undecided", "are undecided")),
+        )
     ]
-    lines = [
-        f"Of {len(words)} claims {', '.join(counts)} and {words.count('undecided')} are undecided at scale "
-        f"{result.scale}."
-    ]
+    lines = [f"Of {len(words)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}."]
     texts = {claim.name: claim.text for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
             word = result.verdicts[name].word
             lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
     return lines
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
 
 
 def looks_words(result: StudyResult) -> str:

@@ -6,8 +6,8 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -190,16 +190,29 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     """Write NAME.png (160 dots per inch) and NAME.svg; equal figures give equal files."""
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    points, lines = io.BytesIO(), io.StringIO()
-    with style(), matplotlib.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
-        # Names are the user's: what the font lacks is drawn as a box, and that is all there is to say of it.
-        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support", UserWarning)
+    points = io.BytesIO()
+    with _saving(name):
         figure.savefig(points, format="png", dpi=160, metadata={"Software": None})
-        figure.savefig(lines, format="svg", metadata=_NO_FACTS)
-    text = _NOT_IN_XML.sub("\ufffd", lines.getvalue())
+    text = svg_text(figure, name)
     write_aside(png, lambda aside: aside.write_bytes(points.getvalue()))
     write_aside(svg, lambda aside: aside.write_text(text, encoding="utf-8", newline="\n"))
     return png, svg
+
+
+def svg_text(figure: Figure, name: str) -> str:
+    """A figure as SVG; equal figures of one name give equal texts."""
+    lines = io.StringIO()
+    with _saving(name):
+        figure.savefig(lines, format="svg", metadata=_NO_FACTS)
+    return _NOT_IN_XML.sub("\ufffd", lines.getvalue())
+
+
+@contextmanager
+def _saving(name: str) -> Iterator[None]:
+    with style(), matplotlib.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
+        # Names are the user's: what the font lacks is drawn as a box, and that is all there is to say of it.
+        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support", UserWarning)
+        yield
 
 
 def inline(svg: str, label: str) -> str:

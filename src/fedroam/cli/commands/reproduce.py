@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,6 +28,7 @@ from fedroam.interrupts import Interrupted
 if TYPE_CHECKING:
     from fedroam.cli.study_runs import StudyRuns
     from fedroam.study import Item, Study
+    from fedroam.study.values import Reader
     from fedroam.sweep import Sweep
 
 
@@ -136,9 +139,8 @@ def reproduce(
     options_given |= {"--records": records, "--hours": hours, "--workers": workers or None, "--ray": ray}
     asked = [*([item] if item else []), *(["--until-decided"] if until_decided else [])]
     again = command("reproduce", paper, *asked, options=options_given)
-    ends = time.monotonic() + 3600 * hours if hours else math.inf
+    ends = monotonic() + 3600 * hours if hours else math.inf
     wave = Wave(workers, ray, retry_failed, quiet, again, ends)
-    plan = LOOKS if until_decided else ()
     if until_decided:
         stay = judge_only or dry_run
         seeds = LOOKS[-1] if stay else _grown(study, items, (scale, folder, use, records), wave)
@@ -157,7 +159,7 @@ def reproduce(
     if missing and not judge_only and not until_decided:
         wave.compute(work, missing)
     failed = wave.failed
-    _judge(work, items, plan, again)
+    _judge(work, items, LOOKS if until_decided else work.kept.looks, again)
     if failed:
         for line in by_reason(failed):
             tell(one_line(f"failed: {line}"))
@@ -191,34 +193,38 @@ class Wave:
     @property
     def over(self) -> bool:
         """Whether the time is over."""
-        return time.monotonic() >= self.ends
+        return monotonic() >= self.ends
 
     def compute(self, work: StudyRuns, missing: set[str]) -> None:
         """Compute the missing runs."""
         from fedroam.cli.study_runs import SWEEP
         from fedroam.sweep import open_sweep, run_sweep
 
-        following = sweep_progress(self.quiet)
-        with going_on(self.again), following, alarm(self.ends - time.monotonic()) as rang:
+        following, rang = sweep_progress(self.quiet), threading.Event()
+        sweep: Sweep | None = None
+        with going_on(self.again), following:
             try:
-                sweep: Sweep = run_sweep(
-                    work.plan,
-                    work.root / SWEEP,
-                    workers=self.workers,
-                    ray=self.ray,
-                    observer=following.follow,
-                    on_interrupt=following.interrupted,
-                    retry_failed=self.retry_failed,
-                    only=missing,
-                )
-            except Interrupted:
+                with alarm(self.ends - monotonic(), rang):
+                    sweep = run_sweep(
+                        work.plan,
+                        work.root / SWEEP,
+                        workers=self.workers,
+                        ray=self.ray,
+                        observer=following.follow,
+                        on_interrupt=following.interrupted,
+                        retry_failed=self.retry_failed,
+                        only=missing,
+                    )
+            except (Interrupted, KeyboardInterrupt):
                 if not rang.is_set():
                     raise
-                sweep = open_sweep(work.root / SWEEP)
+                if (work.root / SWEEP / "sweep.json").exists():
+                    sweep = open_sweep(work.root / SWEEP)
         work.forget()
         if self.over:
             say(f"the time is over; the same command goes on: {self.again}")
-        rows = {row.digest: row for row in sweep.failed if row.digest in missing}
+        failed = () if sweep is None else sweep.failed
+        rows = {row.digest: row for row in failed if row.digest in missing}
         self.failed += [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
 
 
@@ -263,25 +269,29 @@ def _grown(
 
 
 @contextmanager
-def alarm(seconds: float) -> Iterator[threading.Event]:
-    """Ctrl-C by itself after so many seconds; the event tells whether it came."""
-    rang = threading.Event()
+def alarm(seconds: float, rang: threading.Event) -> Iterator[None]:
+    """Ctrl-C by itself after so many seconds, for the thread that calls; `rang` tells whether it came."""
+    waiting = threading.get_ident()
 
     def ring() -> None:
         rang.set()
-        signal.raise_signal(signal.SIGINT)
+        if sys.platform == "win32":
+            signal.raise_signal(signal.SIGINT)
+        else:
+            signal.pthread_kill(waiting, signal.SIGINT)  # wakes it where it waits
 
     timer = threading.Timer(min(max(seconds, 0.0), threading.TIMEOUT_MAX), ring)
     timer.daemon = True
     timer.start()
     try:
-        yield rang
+        yield
     finally:
         timer.cancel()
 
 
 def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: str) -> None:
     from fedroam.study.evaluation import evaluate_study
+    from fedroam.study.outlook import outlook
     from fedroam.study.page import write_study
     from fedroam.study.terminal import print_result
 
@@ -289,11 +299,26 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
     result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
     print_result(result, out(), {each.name for each in items}, states)
+    ahead = outlook(result, work.timed(result.reader.kept()))
     with writing(work.root):
-        say(f"\nstudy: {write_study(result, work.root, states)}")
-        kept = work.keep(result.reader.kept(), command)
+        say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
+        kept = work.keep(result.reader.kept(), command, looks)
     if kept is not None:
+        with writing(kept.parent):
+            _write_kept_files(work, kept.parent, result.reader)
         say(f"kept: {kept}")
+
+
+def _write_kept_files(work: StudyRuns, folder: Path, read: Reader) -> None:
+    """Write what the records come to, from them alone; read: of the folders of runs, for figures that need them."""
+    from fedroam.study.evaluation import evaluate_study
+    from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
+    from fedroam.study.outlook import outlook
+
+    alone = type(work).of_records(work.study, work.scale, folder)
+    result = evaluate_study(work.study, work.scale, range(alone.seeds), alone.find, alone.kept.looks)
+    write_kept_files(folder, result, alone.kept, outlook(result, alone.kept.runs.values()))
+    keep_figures_of_folders(folder, result, read)
 
 
 def _list(work: StudyRuns) -> None:

@@ -59,8 +59,9 @@ class ServerRound:
 
     @classmethod
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
-        """With the clients that can train when the round begins, and after it those whose work has arrived."""
-        clients = np.setdiff1d(round.context.available(round.before), round.lost)
+        """With the clients that can train when the round begins, or in an exchange those whose work arrived."""
+        clients = round.context.available(round.before) if round.arrived is None else round.arrived
+        clients = np.setdiff1d(clients, round.lost)
         return cls(
             round.models, dict(round.state), round.context, clients, round.number, round.learner, meeting
         )
@@ -94,6 +95,7 @@ class ServerLoop:
     """
 
     uses: ClassVar[tuple[str, ...]] = ()
+    holds_work: ClassVar[bool] = False
 
     def shared(self, layout: Layout) -> slice:
         """The columns of a row that the server has its own copy of and averages; default: all of them."""
@@ -181,6 +183,11 @@ class ServerLoop:
         jobs = self.jobs(own)
         traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
         return Distributed(jobs, traffic, own.models, own.state, own.trained)
+
+    def uploads(self, round: Round, after: Meeting) -> Traffic:
+        """The upload of everybody who can train."""
+        own = ServerRound.of(round, after)
+        return transfers(own.clients, self.upload(own), down=False) if len(own.clients) else Traffic.nothing()
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """The upload and what the server makes of it."""

@@ -24,7 +24,7 @@ from fedroam.papers.mohawk.runs import (
     with_access_points,
 )
 from fedroam.papers.mohawk.tables import ACCESS_POINTS
-from fedroam.study.items import Curves, Doses, Figure, OwnFigure
+from fedroam.study.items import BANDS, Curves, Doses, Figure, OwnFigure
 from fedroam.study.values import Kind, Measure, Reader
 
 MONTH = {
@@ -109,6 +109,7 @@ class AgainstEnergy:
 
     kind: ClassVar[Kind] = "figure"
     partial: ClassVar[bool] = False
+    marks: ClassVar[str] = BANDS
     name: str
     title: str
     caption: str

@@ -1,0 +1,322 @@
+"""The pages of the papers' results, made from what is kept in `results/PAPER/SCALE`: a part of `make docs`.
+
+    make results      also writes claims.json, cells.json, study.json and figures/ of each record anew
+
+Whatever a page says of runs comes from `runs.jsonl`; the study declares the rest. Nothing is computed but means and
+tests.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+
+from fedroam.analysis.formatting import NONE
+from fedroam.analysis.report.page import bullets, table_html
+from fedroam.analysis.statistics.looks import LOOKS
+from fedroam.cli.study_runs import StudyRuns
+from fedroam.papers.library import find_study
+from fedroam.study import Study
+from fedroam.study.evaluation import StudyResult, evaluate_study
+from fedroam.study.kept import FILE, Records, read_records, write_records
+from fedroam.study.kept_files import write_kept_files
+from fedroam.study.outlook import Outlook, outlook
+from fedroam.study.sections import (
+    claims_html,
+    figure_words,
+    findings_html,
+    hours_words,
+    limits,
+    readings_html,
+    settings_html,
+    summary_html,
+    tables_html,
+)
+from fedroam.study.values import Item
+from fedroam.study.wording import MARKS
+from fedroam.writing import write_aside
+
+DOCS = Path(__file__).parent
+RECORDS = DOCS.parent / "results"
+# Studies in the order of the table, and what they are called there.
+PAPERS = {
+    "reza": "DAM and DCM (Reza et al.)",
+    "jahani": "Steered movement (Jahani et al.)",
+    "heredia": "Client mobility (de Heredia)",
+    "mohawk": "MOHAWK",
+    "mocfl": "MoCFL",
+    "quickstart": "fedroam's own README",
+}
+FILES = ("claims.json", "cells.json", "study.json")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a study at a scale, and what it comes to."""
+
+    study: Study
+    scale: str
+    folder: Path
+
+    @cached_property
+    def _runs(self) -> StudyRuns:
+        return StudyRuns.of_records(self.study, self.scale, self.folder)
+
+    @property
+    def records(self) -> Records:
+        """The runs and the sittings."""
+        return self._runs.kept
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The planned looks: what this project keeps grows over many sittings, and is judged by them from the first."""
+        return self.records.looks or LOOKS
+
+    @cached_property
+    def result(self) -> StudyResult:
+        """What they say."""
+        runs = self._runs
+        return evaluate_study(self.study, self.scale, range(runs.seeds), runs.find, self.looks)
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """What would decide more."""
+        return outlook(self.result, self.records.runs.values())
+
+    @cached_property
+    def states(self) -> dict[str, str]:
+        """What is kept of the runs of each item."""
+        return {item.name: self._state(item) for item in self.study.items.values()}
+
+    def _state(self, item: Item) -> str:
+        needed, whole = self._runs.needed([item]), self.study.can(item, self.scale)
+        if not whole and not (needed and item.partial):
+            return f"not at scale {self.scale}"
+        told = f"{len(needed & self.records.runs.keys())} of {len(needed)} runs kept"
+        return told if whole else f"in part at scale {self.scale}, {told}"
+
+    @property
+    def command(self) -> str:
+        """The command that goes on with the record, or makes it anew elsewhere."""
+        return (
+            f"fedroam reproduce {self.study.name} claims --scale {self.scale} --until-decided --hours 8 "
+            f"--records results/{self.study.name}/{self.scale}"
+        )
+
+    def written(self, name: str) -> bool:
+        """Whether a file is kept beside the runs."""
+        return (self.folder / name).is_file()
+
+
+def kept(name: str, root: Path = RECORDS) -> list[Kept]:
+    """What is kept of a study, the largest scale first; at the scale quick, without a run, where nothing is."""
+    study = find_study(name)[0]
+    scales = [scale for scale in study.scales if (root / name / scale / FILE).is_file()]
+    found = [Kept(study, scale, root / name / scale) for scale in reversed(scales or ["quick"])]
+    return [each for each in found if read_records(each.folder, name, each.scale).runs] or found[:1]
+
+
+def page(name: str, root: Path = RECORDS) -> str:
+    """The page of a study."""
+    first, *smaller = kept(name, root)
+    sections = {
+        "Claims": claims_html(first.result, first.outlook),
+        "What the runs say": findings_html(first.result),
+        "Tables": tables_html(first.result, first.states),
+        "Figures": "\n\n".join(_figures(first)),
+        "How the paper was read": readings_html(first.result),
+        "Settings": settings_html(first.result),
+        "What this cannot tell": f"<ul>{bullets(limits(first.result))}</ul>",
+    }
+    written = [
+        f"<!-- This page is made by `make docs` from results/{name}. -->",
+        f"# {first.study.title}",
+        f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
+        f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
+        *_cut(first),
+        *(_smaller(each) for each in smaller),
+        *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
+        "See also [how claims are judged](../how-claims-are-judged.md).",
+        "## The record",
+        *_record(first),
+    ]
+    return "\n\n".join(written) + "\n"
+
+
+def _plain(html: str) -> str:
+    """HTML in which nothing is taken for a formula or for code."""
+    return html.replace("$", "&#36;").replace("`", "&#96;")
+
+
+def _cut(kept: Kept) -> Iterator[str]:
+    lines = [*kept.study.scale(kept.scale).cut, *kept.result.diverged]
+    if lines:
+        yield f"<p>Scale {escape(kept.scale)} is not the paper's:</p>"
+        yield f"<ul>{_plain(bullets(lines))}</ul>"
+
+
+def _smaller(kept: Kept) -> str:
+    words = escape(" ".join(_verdicts(kept).values()))
+    return f"<p>Kept, too: scale {escape(kept.scale)}, {len(kept.result.seeds)} seeds: {words}.</p>"
+
+
+def _figures(kept: Kept) -> Iterator[str]:
+    """The figures that are kept, by links that lead out of docs/ to the record; then those that are not."""
+    without = []
+    for figure in kept.study.figures:
+        title, name, state = escape(figure.title), escape(figure.name), kept.states[figure.name]
+        if not kept.written(f"figures/{figure.name}.svg"):
+            without.append(f'<li id="figure-{name}">{title}: {escape(state)}</li>')
+            continue
+        source = f"../../results/{kept.study.name}/{kept.scale}/figures/{name}.svg"
+        words = escape(figure_words(kept.result, figure, state))
+        yield (
+            f'<figure id="figure-{name}"><img src="{source}" alt="{title}" loading="lazy">'
+            f"<figcaption><strong>{title}</strong> {words}</figcaption></figure>"
+        )
+    if without:
+        yield f"<p>No picture is kept of:</p><ul>{''.join(without)}</ul>"
+
+
+def _record(kept: Kept) -> Iterator[str]:
+    """Where the numbers are, the command that repeats them, and the sittings in which they were computed."""
+    if not kept.records.runs:
+        yield "Nothing is kept yet. This command computes what the claims need, eight hours at a time:"
+    else:
+        at = f"../../results/{kept.study.name}/{kept.scale}"
+        files = ", ".join(f"[{name}]({at}/{name})" for name in (FILE, *FILES) if kept.written(name))
+        yield (
+            f"Kept are {files} and the figures: {len(kept.records.runs)} runs, "
+            f"{hours_words(kept.records.hours).removeprefix('about ')}. Each run is a line of `{FILE}`, with the "
+            "digest of its settings. This command goes on until each claim is decided or hopeless, eight hours at a "
+            "time; in an empty folder it begins anew:"
+        )
+    yield f"<!-- test: skip hours of computing -->\n```bash\n{kept.command}\n```"
+    yield (
+        "`make docs` makes this page from the record again, without computing a run; `make results` also judges it "
+        "anew and draws its figures."
+    )
+    rows = [
+        [
+            f"<code>{escape(str(one.get('command', '')))}</code>",
+            str(one.get("runs", 0)),
+            f"{one.get('hours', 0.0):.2f}",
+            escape(_machine(one.get("environment", {}))),
+        ]
+        for one in kept.records.sittings
+    ]
+    if rows:
+        yield table_html(["Sitting", "Runs", "Core hours", "With"], rows, "texts")
+
+
+def _machine(environment: object) -> str:
+    """Versions and processor of a sitting."""
+    facts = environment if isinstance(environment, dict) else {}
+    packages = facts.get("packages", {}) if isinstance(facts.get("packages"), dict) else {}
+    told = [f"Python {facts['python']}"] if "python" in facts else []
+    told += [f"{name} {packages[name]}" for name in ("torch", "numpy", "scipy") if name in packages]
+    return ", ".join([*told, *(str(facts[key]) for key in ("processor",) if key in facts)]) or NONE
+
+
+def _verdicts(kept: Kept) -> dict[str, str]:
+    """How many claims have which verdict, in words by verdict."""
+    words = [verdict.word for verdict in kept.result.verdicts.values()]
+    return {word: f"{words.count(word)} {word}" for word in MARKS}  # type: ignore[arg-type]
+
+
+def index(root: Path = RECORDS) -> str:
+    """The table of all studies."""
+    rows, primaries = [], []
+    for name, label in PAPERS.items():
+        first = kept(name, root)[0]
+        words: list[str] = [verdict.word for verdict in first.result.verdicts.values()]
+        ahead = first.outlook
+        rows.append(
+            [
+                f"[{label}]({name}.md)",
+                f"{first.scale}, {len(first.result.seeds)} seeds" if first.records.runs else "none yet",
+                *(str(words.count(word)) for word in MARKS),
+                str(len(first.study.claims) - len(words)),
+                f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
+                f"{first.records.hours:.1f}",
+                hours_words(ahead.together.hours) if ahead.of_claim else NONE,
+            ]
+        )
+        for primary in first.study.primary:
+            verdict = first.result.verdicts.get(primary)
+            claim = next(claim for claim in first.study.claims if claim.name == primary)
+            said = "not at this scale" if verdict is None else f"{MARKS[verdict.word]} {verdict.word}"
+            primaries.append([f"[{label}]({name}.md)", _text(claim.text), said])
+    heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more"]
+    return "\n\n".join(
+        [
+            "<!-- This page is made by `make docs` from results/. -->",
+            "# Results",
+            "What five papers claim of learning among things that move, tested claim by claim on runs of fedroam. "
+            "[How claims are judged](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
+            "that: the runs that there are reject neither the claim nor its reverse.",
+            "✓ holds, ✗ does not hold, ? undecided, – not tested at this scale; runs: kept, of those that the claims "
+            "need.",
+            _table(heads, rows),
+            "The primary claims, tested in this order, each only if those before it hold:",
+            _table(["paper", "claim", "verdict"], primaries),
+            "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
+            "again. Core hours are of one processor core. No study's figures with ResNets on CIFAR-10 are run here: "
+            "they need a GPU.",
+        ]
+    ) + "\n"  # fmt: skip
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (heads, ["---"] * len(heads), *rows))
+
+
+def _text(text: str) -> str:
+    """Plain text in a cell of a Markdown table."""
+    for mark in "\\|*_<`$":
+        text = text.replace(mark, f"&#{ord(mark)};")
+    return text
+
+
+def pages(root: Path = RECORDS) -> dict[str, Callable[[str], str]]:
+    """What makes each page below docs/, by its name."""
+
+    def made(name: str) -> Callable[[str], str]:
+        return lambda _: page(name, root)
+
+    return {"results/index.md": lambda _: index(root)} | {f"results/{name}.md": made(name) for name in PAPERS}
+
+
+def write_pages(made: Mapping[str, Callable[[str], str]]) -> None:
+    """Rewrite those pages below docs/ that are out of date, and say so."""
+    for name, make in made.items():
+        path = DOCS / name
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = make(old)
+        if new != old:
+            path.parent.mkdir(exist_ok=True)
+            write_aside(path, lambda aside, text=new: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        print(f"docs/{name}: {'rewritten' if new != old else 'up to date'}")
+
+
+def main() -> int:
+    """Judge each record anew and write the files beside it, then the pages."""
+    for name in PAPERS:
+        for each in kept(name):
+            if each.records.runs:
+                write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
+                write_kept_files(each.folder, each.result, each.records, each.outlook)
+                print(
+                    f"{each.folder.relative_to(RECORDS.parent)}: {json.dumps(_verdicts(each), ensure_ascii=False)}"
+                )
+    write_pages(pages())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

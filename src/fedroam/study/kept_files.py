@@ -1,0 +1,129 @@
+"""What a study's kept runs come to, beside `runs.jsonl`: claims.json, cells.json, study.json and figures/.
+
+All of it is made of the records alone, so that whoever has them makes the same files again, byte for byte. Numbers
+have six digits: processors differ in the last ones. A figure that is drawn from places or matrices, which are not kept,
+is drawn where the folders of its runs are, and then stays.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from fedroam.analysis.figures.drawing import COLOURS, GRID, INK, MUTED, PAPER, figures_below, svg_text
+from fedroam.recording import write_text
+from fedroam.study.evaluation import StudyResult
+from fedroam.study.items import Figure
+from fedroam.study.kept import Records
+from fedroam.study.outlook import Outlook
+from fedroam.study.records import as_json
+from fedroam.study.values import Reader
+
+_DIGITS = 6
+# A page's dark theme, as in assets/report.css, for figures that a page shows as pictures.
+_DARK = dict(
+    zip(
+        (*COLOURS, INK, MUTED, GRID, PAPER),
+        ("#4aa3e0", "#f0803a", "#2cc295", "#dd97bd", "#efb43c", "#8ccdf2", "#e8ebef", "#9da7b3", "#343b45", "#1a1e24"),
+        strict=True,
+    )
+)  # fmt: skip
+
+
+def write_kept_files(folder: Path, result: StudyResult, records: Records, outlook: Outlook) -> None:
+    """Write into `folder` what a result says, which was made of these records."""
+    for name, text in kept_texts(result, records, outlook).items():
+        write_text(folder / name, text)
+    for figure in result.study.figures:
+        drawn = kept_figure(figure, result)
+        if drawn is not None:
+            _keep(folder, figure.name, drawn)
+
+
+def keep_figures_of_folders(folder: Path, result: StudyResult, read: Reader) -> None:
+    """Write into `folder` those figures that records alone do not give; read: of the runs whose folders are there."""
+    for figure in result.study.figures:
+        if result.study.can(figure, result.scale) and figure.draw(result.reader) is None:
+            drawn = figure.draw(read)
+            if drawn is not None:
+                _keep(folder, figure.name, _themed(svg_text(drawn, figure.name)))
+
+
+def _keep(folder: Path, name: str, drawn: str) -> None:
+    below = figures_below(folder)
+    below.mkdir(exist_ok=True)
+    write_text(below / f"{name}.svg", drawn)
+
+
+def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[str, str]:
+    """The contents of claims.json, cells.json and study.json."""
+    whole = as_json(result)
+    claims, cells = whole.pop("claims"), whole.pop("tables")
+    for key in ("runs", "readings", "missing_runs"):  # runs.jsonl and the study itself have them
+        whole.pop(key)
+    for claim in claims:
+        for key in ("asks", "name", "most", "seeds"):  # of the test's inner workings
+            claim.pop(key, None)
+        more = outlook.of_claim.get(claim["claim"])
+        claim["runs_needed"] = None if more is None else more.runs
+        claim["hours_needed"] = None if more is None or math.isnan(more.hours) else more.hours
+    facts = {
+        **whole,
+        "looks": list(result.looks),
+        "runs_kept": outlook.kept,
+        "runs_needed": outlook.needed,
+        "runs_of_claims_kept": outlook.kept_of_claims,
+        "runs_of_claims_needed": outlook.needed_of_claims,
+        "core_hours": records.hours,
+        "commands": list(dict.fromkeys(str(one.get("command", "")) for one in records.sittings)),
+    }
+    return {"claims.json": _text(claims), "cells.json": _text(cells), "study.json": _text(facts)}
+
+
+def kept_figure(figure: Figure, result: StudyResult) -> str | None:
+    """A figure as SVG, None where the records give none; in a dark page it has the page's dark colours."""
+    drawn = figure.draw(result.reader) if result.study.can(figure, result.scale) else None
+    return None if drawn is None else _themed(svg_text(drawn, figure.name))
+
+
+def _text(value: Any) -> str:
+    """JSON with a line for each entry of a list, and of the lists and objects of an object."""
+    return f"{_lines(_rounded(value))}\n"
+
+
+def _lines(value: Any, deep: int = 0) -> str:
+    if deep > 1 or not isinstance(value, dict | list) or not value:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    indent = " " * (deep + 1)
+    if isinstance(value, dict):
+        inner = [
+            f"{indent}{json.dumps(key, ensure_ascii=False)}: {_lines(one, deep + 1)}"
+            for key, one in value.items()
+        ]
+        return "{\n" + ",\n".join(inner) + f"\n{' ' * deep}}}"
+    inner = [f"{indent}{json.dumps(one, ensure_ascii=False, allow_nan=False)}" for one in value]
+    return "[\n" + ",\n".join(inner) + f"\n{' ' * deep}]"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(one) for key, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
+def _themed(svg: str) -> str:
+    """A drawing with rules for dark pages, which those who draw it elsewhere need not know."""
+    rules = "".join(_rule(light, dark) for light, dark in _DARK.items())
+    style = f"<style>@media (prefers-color-scheme: dark) {{ {rules} }}</style>"
+    return re.sub(r"(<svg [^>]*>)", lambda found: found[1] + style, svg, count=1)
+
+
+def _rule(light: str, dark: str) -> str:
+    return "".join(
+        f'[style*="{what}: {light}"] {{ {what}: {dark} !important }} ' for what in ("fill", "stroke")
+    )

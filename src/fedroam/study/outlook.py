@@ -1,0 +1,116 @@
+"""What is kept of the runs that a study needs, and what it would take to decide what is undecided."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from fedroam.analysis.statistics.looks import following
+from fedroam.study.evaluation import StudyResult
+from fedroam.study.kept import RunRecord
+from fedroam.study.values import Item
+
+
+@dataclass(frozen=True)
+class More:
+    """Runs that are still to be computed, and the core hours that they take (NaN: of some, nothing is known).
+
+    seeds: of each variant, in all; 0 where no number of seeds is known to be enough.
+    """
+
+    seeds: int
+    runs: int
+    hours: float
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Runs that are kept of those that the study needs at its scale, in all and for its claims; and what is to come.
+
+    missing: what the planned seeds of the claims lack; of_claim: what would decide each undecided claim, by name, where
+    a number of seeds is known; together: what would decide all of these.
+    """
+
+    kept: int
+    needed: int
+    kept_of_claims: int
+    needed_of_claims: int
+    missing: More
+    of_claim: Mapping[str, More] = field(default_factory=dict)
+    together: More = field(default=More(0, 0, 0.0))
+
+
+class _Costs:
+    """Runs by what they compute: variants whose settings are the same share theirs."""
+
+    def __init__(self, result: StudyResult, runs: Iterable[RunRecord]) -> None:
+        study, scale = result.study, result.scale
+        self.of = {variant: study.experiment(variant, scale).digest for variant in study.needs(scale)}
+        found = list(runs)
+        self.there: dict[str, set[int]] = {}
+        took: dict[str, list[float]] = {}
+        for run in found:
+            if run.variant in self.of:
+                alike = self.of[run.variant]
+                self.there.setdefault(alike, set()).add(run.seed)
+                if run.seconds is not None:
+                    took.setdefault(alike, []).append(run.seconds)
+        self.seconds = {alike: sum(times) / len(times) for alike, times in took.items()}
+
+    def alike(self, items: Iterable[Item]) -> set[str]:
+        """What the items need of this scale."""
+        return {self.of[variant] for item in items for variant in item.variants if variant in self.of}
+
+    def kept(self, alike: Iterable[str], seeds: int) -> int:
+        """How many of their first runs are kept."""
+        return sum(len(self.there.get(each, set()) & set(range(seeds))) for each in alike)
+
+    def more(self, wanted: Mapping[str, int]) -> More:
+        """The runs that so many seeds of each lack."""
+        lacking = {
+            each: len(set(range(seeds)) - self.there.get(each, set())) for each, seeds in wanted.items()
+        }
+        hours = math.fsum(
+            count * self.seconds.get(each, math.nan) / 3600 for each, count in lacking.items() if count
+        )
+        return More(max(wanted.values(), default=0), sum(lacking.values()), hours)
+
+
+def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
+    """What is kept and what is missing. runs: those that are kept; each other one takes as long as its like did."""
+    study, costs, seeds = result.study, _Costs(result, runs), len(result.seeds)
+    every = costs.alike(study.items.values())
+    claims = [claim for claim in study.claims if claim.name in result.verdicts]
+    of_claims = costs.alike(claims)
+    wanted: dict[str, dict[str, int]] = {}
+    for claim in claims:
+        enough = _enough(result, claim.name)
+        if enough:
+            wanted[claim.name] = dict.fromkeys(costs.alike([claim]), enough)
+    together: dict[str, int] = {}
+    for each in wanted.values():
+        for alike, enough in each.items():
+            together[alike] = max(enough, together.get(alike, 0))
+    return Outlook(
+        costs.kept(every, seeds),
+        len(every) * seeds,
+        costs.kept(of_claims, seeds),
+        len(of_claims) * seeds,
+        costs.more(dict.fromkeys(sorted(of_claims), seeds)),
+        {name: costs.more(each) for name, each in wanted.items()},
+        costs.more(together),
+    )
+
+
+def _enough(result: StudyResult, name: str) -> int:
+    """The seeds that would decide an undecided claim, at a planned look where looks are planned; 0 where unknown.
+
+    Where the seeds that have run had the chance already, nothing says how many more are enough.
+    """
+    verdict = result.verdicts[name]
+    if verdict.word != "undecided" or verdict.seeds is None or verdict.hopeless:
+        return 0
+    if verdict.seeds <= verdict.evidence.n:
+        return 0
+    return (following(verdict.seeds - 1, result.looks) or 0) if result.looks else verdict.seeds

@@ -1,0 +1,439 @@
+"""The sections of a study's pages as HTML: what was found, claim by claim, tables, readings, settings, the method.
+
+Everything that a study names is escaped here. Links lead within the page: `#claim-NAME`, `#table-NAME`,
+`#figure-NAME`, `#run-VARIANT`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+
+from fedroam.analysis.formatting import NONE
+from fedroam.analysis.report.page import bullets, folded, table_html
+from fedroam.analysis.statistics.paired import Evidence
+from fedroam.analysis.statistics.verdicts import Verdict, p_text
+from fedroam.analysis.variants import flat, plain_text
+from fedroam.study.claims import Claim
+from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.items import Figure
+from fedroam.study.kept import RunRecord
+from fedroam.study.outlook import More, Outlook
+from fedroam.study.values import Item
+from fedroam.study.wording import (
+    FEW,
+    MARKS,
+    NOT_HERE,
+    comparisons,
+    estimate_words,
+    evidence_words,
+    in_short,
+    looks_words,
+    not_above,
+    number,
+    ours,
+    papers,
+    search_words,
+    summary,
+    test_words,
+    weakest,
+)
+
+CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # of a claim's box
+_NAMED = 4  # variants of a claim that are named
+_HEAVY = "resnet"  # networks whose runs take days on a processor
+
+
+def summary_html(result: StudyResult, outlook: Outlook | None = None) -> str:
+    """How many claims hold, the primary ones by name, what has run, and what would decide more."""
+    lines = summary(result)
+    told = "".join(f'<p class="headline">{escape(line)}</p>' for line in lines[:1])
+    if lines[1:]:
+        told += (
+            f"<p>Its primary claims, in the order in which they are tested:</p><ul>{bullets(lines[1:])}</ul>"
+        )
+    return told + "".join(f"<p>{escape(line)}</p>" for line in outlook_words(result, outlook))
+
+
+def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
+    """What has run of what is needed, and what would decide what is undecided."""
+    if outlook is None:
+        return []
+    there = f"{outlook.kept_of_claims} of {outlook.needed_of_claims} runs that the claims need are there"
+    if outlook.needed > outlook.needed_of_claims:
+        there += f" ({outlook.kept} of {outlook.needed} of all tables and figures)"
+    lines = [f"{there}."]
+    if outlook.missing.runs:
+        lines[0] += f" The missing ones take {hours_words(outlook.missing.hours)}."
+    undecided = [name for name, verdict in result.verdicts.items() if verdict.word == "undecided"]
+    known = [name for name in undecided if name in outlook.of_claim]
+    if known:
+        of = (
+            f"the {len(undecided)}"
+            if len(known) == len(undecided)
+            else f"{len(known)} of the {len(undecided)}"
+        )
+        nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
+        text = next(claim.text for claim in result.study.claims if claim.name == nearest)
+        lines.append(
+            f"To decide {of} undecided claims, if effects and spreads are as observed: {_runs(outlook.together)}. "
+            f"The nearest takes {_runs(outlook.of_claim[nearest])}: {text}"
+        )
+    rest = len(undecided) - len(known)
+    if rest:
+        lines.append(f"Of {rest} undecided claims no number of seeds can be told; their cards say why.")
+    return lines
+
+
+def _runs(more: More) -> str:
+    return f"{more.runs} more runs, {hours_words(more.hours)}"
+
+
+def hours_words(hours: float) -> str:
+    """`about 3.2 core hours`; said so where nothing is known."""
+    if math.isnan(hours):
+        return "a time that is not measured yet"
+    if hours < 1 / 60:
+        return "less than a core minute"
+    return f"about {60 * hours:.0f} core minutes" if hours < 1 else f"about {hours:.3g} core hours"
+
+
+def claims_html(result: StudyResult, outlook: Outlook | None = None) -> str:
+    """Each claim with its verdict, what was found beside what the paper says, and the test of it folded away."""
+    cards = [_card(result, claim, verdict, outlook) for claim, verdict in result.claims()]
+    rule = (
+        f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
+        f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
+        "± standard error over seeds; intervals are for each claim alone."
+    )
+    return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
+
+
+def _card(result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None) -> str:
+    primary = result.study.primary
+    place = f"primary claim {primary.index(claim.name) + 1}" if claim.name in primary else ""
+    source = "; ".join(filter(None, (claim.source, claim.family, place)))
+    source = f' <span class="small">({escape(source)})</span>' * bool(source)
+    word, kind = NOT_HERE, ""
+    if verdict is not None:
+        word, kind = f"{MARKS[verdict.word]} {verdict.word}: {verdict.reason}", CLASSES[verdict.word]
+    lines = [
+        f'<p class="said">{escape(claim.text)}{source}</p>',
+        f'<p class="verdict">{escape(word)}</p>',
+        *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
+        *_to_decide(result, claim, verdict, outlook),
+        _where(result, claim),
+        _tested(claim, verdict),
+    ]
+    return f'<div class="claim {kind}" id="claim-{escape(claim.name)}">{"".join(lines)}</div>'
+
+
+def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
+    """What was found, and what the paper printed for the very same, as HTML."""
+    if verdict is not None:
+        parts = len(comparisons(claim, verdict.evidence))
+        which = f", the weakest of {parts} parts" if weakest(claim, verdict.evidence) else ""
+        yield f"Here: <strong>{escape(estimate_words(verdict.evidence, claim.test.unit))}</strong>{which}"
+    cells = [each for each in _cells_of(result, claim) if each.cell.paper is not None]
+    printed = list(dict.fromkeys(f"{papers(each)} {each.cell.value.unit}".strip() for each in cells))
+    if len(printed) == 1:
+        yield f"Paper: {escape(printed[0])}"
+    elif 1 < len(cells) <= _NAMED:
+        told = (
+            f"{papers(each)} {each.cell.value.unit} ({each.cell.row}; {each.cell.column})" for each in cells
+        )
+        yield f"Paper: {escape('; '.join(told))}"
+    elif cells:
+        yield f"Paper: {len(cells)} numbers, beside ours in the table"
+
+
+def _to_decide(
+    result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None
+) -> Iterator[str]:
+    """What it would take."""
+    if verdict is None:
+        scales = [name for name in result.study.scales if result.study.can(claim, name)]
+        heavy = any(_is_heavy(result, variant, scales[0]) for variant in claim.variants) if scales else False
+        told = f"Needs scale {' or '.join(scales)}" + ", and a GPU" * heavy if scales else ""
+        if told:
+            yield f'<p class="small">{escape(told)}.</p>'
+    elif outlook is not None and claim.name in outlook.of_claim:
+        yield f'<p class="small">To decide it: {escape(_runs(outlook.of_claim[claim.name]))}.</p>'
+
+
+def _is_heavy(result: StudyResult, variant: str, scale: str) -> bool:
+    model = result.study.experiment(variant, scale).settings().get("model", {})
+    return str(model.get("kind", "")).startswith(_HEAVY)
+
+
+def _where(result: StudyResult, claim: Claim) -> str:
+    """Links to tables and figures that show it, and to the settings of its runs."""
+    shown = [
+        f'<a href="#{item.kind}-{escape(item.name)}">{escape(item.title)}</a>'
+        for item in shown_in(result, claim)
+    ]
+    here = set(result.study.needs(result.scale))
+    variants = [variant for variant in claim.variants if variant in here]
+    if 0 < len(variants) <= _NAMED:
+        runs = ", ".join(f'<a href="#run-{escape(v)}">{escape(v)}</a>' for v in variants)
+    else:
+        runs = f'<a href="#runs">{len(variants)} variants</a>' if variants else ""
+    told = [f"Shown in: {'; '.join(shown)}." * bool(shown), f"Runs: {runs}." * bool(runs)]
+    return f'<p class="small">{" ".join(filter(None, told))}</p>' if any(told) else ""
+
+
+def _cells_of(result: StudyResult, claim: Claim) -> list[CellResult]:
+    """The cells whose value is one that the claim compares."""
+    compared = {value.words for value in claim.test.compared}
+    return [
+        each
+        for cells in result.tables.values()
+        for each in cells
+        if each.possible and each.cell.value.words in compared
+    ]
+
+
+def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
+    """Tables and figures of this scale that show what a claim speaks of.
+
+    Those whose cells are its values, and those that its source names; else the first figure of all its variants.
+    """
+    study = result.study
+    cells = {id(each.cell) for each in _cells_of(result, claim)}
+    named = _named_in(claim.source)
+    found: list[Item] = [table for table in study.tables if any(id(cell) in cells for cell in table.cells)]
+    every: tuple[Item, ...] = (*study.tables, *study.searches, *study.figures)
+    for item in every:
+        label = getattr(item, "source", "")
+        by_name = any(re.fullmatch(rf"{name}(?![0-9]).*", item.name) for name in named)
+        if (by_name or _within(label, claim.source) or _within(claim.source, label)) and item not in found:
+            found.append(item)
+    here = set(study.needs(result.scale))
+    found = [
+        item
+        for item in found
+        if here & set(item.variants) and (item.partial or study.can(item, result.scale))
+    ]
+    if not found and study.can(claim, result.scale):
+        wanted = set(claim.variants)
+        found = [
+            each for each in study.figures if wanted <= set(each.variants) and study.can(each, result.scale)
+        ]
+    return found[:_NAMED]
+
+
+def _within(place: str, places: str) -> bool:
+    """Whether a place in a paper, such as `Sec. V-B`, is named among others; `Sec. V-B5` is another one."""
+    return bool(place) and re.search(rf"(?<!\w){re.escape(place)}(?!\w)", places) is not None
+
+
+def _named_in(source: str) -> list[str]:
+    """The names of items that a place in a paper names: `Figs. 3 and 4, Table 2` are figure-3, figure-4, table-2."""
+    found = []
+    for word, numbers in re.findall(r"(Fig|Table)s?\.? (\d+[a-z]?(?:(?:, | and )\d+[a-z]?)*)", source):
+        kind = "figure" if word == "Fig" else "table"
+        found += [f"{kind}-{one}" for one in re.findall(r"\d+[a-z]?", numbers)]
+    return found
+
+
+def _tested(claim: Claim, verdict: Verdict | None) -> str:
+    """The test, folded away: what was compared, its numbers, the number of each seed, and each of several tests."""
+    if verdict is None:
+        return folded("Tested", f'<p class="small">{escape(in_short(claim, None))}.</p>')
+    evidence = verdict.evidence
+    which = weakest(claim, evidence)
+    lines = [f"{in_short(claim, evidence)}.", *([f"The weakest: {which}."] if which else [])]
+    if words := test_words(evidence):
+        lines.append(f"{words}.")
+    if evidence.n:
+        false, true = p_text(verdict.p_holds), p_text(verdict.p_fails)
+        lines.append(f"Corrected: of the hypothesis that it is false {false}, that it is true {true}.")
+    if evidence.n and not any(map(math.isnan, evidence.values)):
+        lines.append(f"By seed: {_by_seed(evidence)}.")
+    parts = comparisons(claim, evidence)
+    each = [f"{part.test.words}: {evidence_words(part.evidence, part.test.unit)}" for part in parts]
+    listed = f"<p>All {len(parts)} comparisons</p><ul>{bullets(each)}</ul>" if len(parts) > FEW else ""
+    name = evidence.test if evidence.n > 1 else "not yet"
+    told = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return folded(f"Tested: {name}", f'<div class="small">{told}{listed}</div>')
+
+
+def _by_seed(evidence: Evidence) -> str:
+    """The number of each seed, of a ratio the ratio; where it was never reached, from what on or up to what."""
+    ratio = evidence.asks == "ratio above"
+    words = []
+    for least, most in zip(evidence.values, evidence.most or evidence.values, strict=True):
+        low, high = (math.exp(end) if ratio else end for end in (least, most))
+        text, other = (number(end, math.nan, 1).replace("never", "∞") for end in (low, high))
+        words.append(text if low == high else f"{text} to {other}")
+    return ", ".join(words)
+
+
+def findings_html(result: StudyResult) -> str:
+    """What the runs say beyond the claims."""
+    parts = [
+        f'<h3>{escape(finding.title)}</h3><ul class="remarks">{bullets(finding.sentences)}</ul>'
+        for finding in result.findings
+    ]
+    rule = (
+        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
+        "it is not corrected for how many are looked at, so this describes and does not test."
+    )
+    return "".join(parts) + f'<p class="small">{escape(rule)}</p>' if parts else ""
+
+
+def tables_html(result: StudyResult, states: Mapping[str, str]) -> str:
+    """Ours beside the paper's, and the searches. states: what became of the runs of each item."""
+    parts = []
+    for table in result.study.tables:
+        source = f", {table.source}" if table.source else ""
+        heads, rows = _matrix(result.tables[table.name], len(result.seeds))
+        title = f'<h3 id="table-{escape(table.name)}">{escape(table.title)}</h3>'
+        if any(each.n for each in result.tables[table.name]):
+            parts.append(f"{title}{table_html(heads, rows)}")
+            told = (
+                f"{_sentence(states[table.name] + source)} Mean ± standard error over seeds; below it the paper's. "
+                f"{table.caption}"
+            )
+        else:
+            told = f"{_sentence(states[table.name] + source + ': no number yet')} {table.caption}"
+            parts.append(title)
+        parts.append(f'<p class="small">{escape(told.strip())}</p>')
+        parts += [f"<p>{escape(line)}</p>" for line in not_above(table, result.tables[table.name])]
+    for name, found in result.searches.items():
+        parts.append(
+            f'<h3 id="search-{escape(name)}">{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>'
+        )
+        told = (
+            f"{_sentence(states[name])} “Established” and “ruled out”: one-sided t tests over seeds, from the "
+            "largest and from the smallest value, each until the first that does not reject, at level 0.05."
+        )
+        parts.append(f'<p class="small">{escape(told)}</p>')
+    return "".join(parts)
+
+
+def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
+    heads = list(dict.fromkeys(each.cell.column for each in cells))
+    there = {(each.cell.row, each.cell.column): each for each in cells}
+    rows = []
+    for name in dict.fromkeys(each.cell.row for each in cells):
+        row = [escape(name)]
+        for head in heads:
+            each = there.get((name, head))
+            if each is None:
+                row.append("")
+                continue
+            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
+            told += [f"n = {each.n}"] if 0 < each.n < seeds else []
+            row.append(
+                escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
+            )
+        rows.append(row)
+    return ["", *heads], rows
+
+
+def figure_words(result: StudyResult, figure: Figure, state: str) -> str:
+    """A figure's caption: what it shows, what stands for the seeds, and what has run of it."""
+    find, here = result.reader.find, set(result.study.needs(result.scale))
+    counts = [sum(find(v, s) is not None for s in result.seeds) for v in figure.variants if v in here]
+    there = sorted({count for count in counts if count})
+    marks = ""
+    if figure.marks and there:
+        many = f"{there[0]}" + (f" to {there[-1]}" if len(there) > 1 else "")
+        marks = f"{figure.marks} over {many} seed{'s' * (there[-1] > 1)}."
+    return " ".join(filter(None, (figure.caption, marks, _sentence(state))))
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
+def undrawn_words(result: StudyResult, item: Item) -> str:
+    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
+    find = result.reader.find
+    kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
+    return ", drawn only where their folders are" if kept else ""
+
+
+def readings_html(result: StudyResult) -> str:
+    """A table of how the paper was read, and of where the study departs from it."""
+    readings = result.study.readings
+    if not readings:
+        return ""
+    rows = [
+        [
+            escape(each.about),
+            escape(each.paper or "silent")
+            + f'<div class="small">{escape(each.source)}</div>' * bool(each.source),
+            escape(each.here),
+            "deviation" if each.deviation else "reading",
+            escape(each.effect) or NONE,
+        ]
+        for each in sorted(readings, key=lambda each: not each.deviation)
+    ]
+    return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts")
+
+
+def settings_html(result: StudyResult) -> str:
+    """The settings that most variants share, and for each variant what it has else, with the seeds that have run."""
+    study, scale, find = result.study, result.scale, result.reader.find
+    every = {variant: _settings(result, variant) for variant in study.needs(scale)}
+    values: dict[str, Counter[str]] = {}
+    for settings in every.values():
+        for name, value in settings.items():
+            values.setdefault(name, Counter())[value] += 1
+    usual = {name: counts.most_common(1)[0][0] for name, counts in values.items()}
+    common = {name: value for name, value in usual.items() if sum(values[name].values()) > len(every) / 2}
+    rows = []
+    for variant, settings in every.items():
+        own = [f"{name} = {value}" for name, value in settings.items() if common.get(name) != value]
+        seeds = [str(seed) for seed in result.seeds if find(variant, seed) is not None]
+        rows.append(
+            [
+                f'<span id="run-{escape(variant)}">{escape(variant)}</span>',
+                escape("; ".join(own)) or NONE,
+                escape(_seeds(seeds)),
+            ]
+        )
+    shared = table_html(["Setting", "Value"], [[escape(k), escape(v)] for k, v in common.items()], "texts")
+    notes = study.notes(scale)
+    return (
+        folded(f"Settings that most of the {len(every)} variants share", shared)
+        + f'<div id="runs">{table_html(["Variant", "What it has else", "Seeds"], rows, "texts")}</div>'
+        + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
+    )
+
+
+def _settings(result: StudyResult, variant: str) -> dict[str, str]:
+    """Every setting of a variant as text, but name and seed."""
+    settings = flat(result.study.experiment(variant, result.scale).settings())
+    return {name: plain_text(value) for name, value in settings.items() if name not in ("name", "seed")}
+
+
+def _seeds(seeds: Sequence[str]) -> str:
+    return (
+        f"{seeds[0]} to {seeds[-1]}"
+        if len(seeds) > 2 and len(seeds) == int(seeds[-1]) + 1
+        else ", ".join(seeds) or "none"
+    )
+
+
+def limits(result: StudyResult) -> Iterable[str]:
+    """What the method cannot tell, one sentence each."""
+    yield (
+        f"Verdicts are of scale {result.scale}, with its cuts and with these data: “holds” says that the claim is "
+        "established there, not that the paper's own numbers were met."
+    )
+    yield (
+        "Variances of claims that are not primary are moderated by those of all others: the error over the claims of a "
+        "study is held, not that of a single claim whose spread is unlike all others'."
+    )
+    yield (
+        "Tests are over seeds: a seed has its own data split, places and start models. What all seeds share, such as "
+        "the data set and the code, no number of seeds can tell."
+    )
+    yield "Intervals and effect sizes are of each claim alone, at 95 %, and not corrected for how many there are."

@@ -1,0 +1,215 @@
+"""The pages of results say what is kept in results/, no more and no less, and what is kept can be computed again."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import platform
+import re
+import statistics
+import sys
+from html import unescape
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import fedroam
+from fedroam.papers.library import find_study
+from fedroam.study.kept import FILE, read_records
+from fedroam.study.kept_files import kept_figure, kept_texts
+from fedroam.study.values import Ends, Quotient, Term, Value
+from fedroam.study.wording import number
+from support.pages import PAGES, ROOT
+
+RESULTS = ROOT / "results"
+KEPT = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.glob(f"*/*/{FILE}"))
+MEGABYTES = 6  # of all that is kept
+
+
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_results", ROOT / "docs" / "results.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results() -> ModuleType:
+    return script()
+
+
+def lines(record: str) -> list[dict[str, Any]]:
+    """The kept runs, read in the plainest way."""
+    text = (RESULTS / record / FILE).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[1:]]
+
+
+def test_there_is_a_page_of_every_paper_and_something_is_kept(results: ModuleType) -> None:
+    assert {f"docs/results/{name}.md" for name in results.PAPERS} | {"docs/results/index.md"} == {
+        page for page in PAGES if page.startswith("docs/results/")
+    }
+    assert {record.split("/")[0] for record in KEPT} <= set(results.PAPERS)
+    assert "quickstart/quick" in KEPT
+
+
+def test_what_is_kept_is_small_and_tells_nothing_of_a_machine() -> None:
+    files = [path for path in RESULTS.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < MEGABYTES * 2**20
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        told = re.findall(r"(?<![\w.:/])/(?:home|root|tmp|work|usr|var|Users|mnt|data)/\S*", text)
+        assert told == [], f"{path}: {told[:3]}"
+        assert len(platform.node()) < 6 or platform.node() not in text, path
+
+
+@pytest.mark.parametrize("record", KEPT)
+def test_files_beside_the_runs_are_made_of_them(record: str, results: ModuleType) -> None:
+    """Regenerating gives the committed bytes: of all numbers, and of the first figure."""
+    name, scale = record.split("/")
+    kept = results.Kept(find_study(name)[0], scale, RESULTS / record)
+    for file, text in kept_texts(kept.result, kept.records, kept.outlook).items():
+        assert (RESULTS / record / file).read_text(encoding="utf-8") == text, (
+            f"{record}/{file}: run `make results`"
+        )
+    there = [one for one in kept.study.figures if (RESULTS / record / f"figures/{one.name}.svg").is_file()]
+    drawn = next(
+        (text for text in (kept_figure(one, kept.result) for one in there) if text is not None), None
+    )
+    assert drawn is None or drawn in {
+        path.read_text(encoding="utf-8") for path in (RESULTS / record / "figures").glob("*.svg")
+    }, f"{record}/figures: run `make results`"
+
+
+@pytest.mark.parametrize("record", KEPT)
+def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, results: ModuleType) -> None:
+    """Every number of every table, by a slow and plain reckoning that shares nothing with the study's reader."""
+    name, scale = record.split("/")
+    kept = results.kept(name)[0]
+    if kept.scale != scale:
+        pytest.skip("the page is of a larger scale")
+    digests = {
+        (variant, seed): kept.study.experiment(variant, scale, seed).digest
+        for variant in kept.study.needs(scale)
+        for seed in range(len(kept.result.seeds))
+    }
+    numbers = {line["digest"]: line["numbers"] for line in lines(record)}
+
+    def of(term: Term, seed: int) -> float | None:
+        found = numbers.get(digests.get((term.variant, seed), ""), {}).get(term.measure.name)
+        return None if found is None else float(found[-1])
+
+    def by_hand(value: Value | Quotient, seed: int) -> float | None:
+        if isinstance(value, Quotient):
+            first, second = by_hand(value.first, seed), by_hand(value.second, seed)
+            if first is None or second is None:
+                return None
+            return first / second if second and math.isfinite(second) else math.nan
+        found = [(term.weight, of(term, seed)) for term in value.terms]
+        if any(one is None for _, one in found):
+            return None
+        return sum(weight * one for weight, one in found if one is not None)
+
+    page, checked = unescape(PAGES[f"docs/results/{name}.md"]), 0
+    for table in kept.study.tables:
+        html = re.search(rf'<h3 id="table-{table.name}">.*?(?=<h3|\n)', page)
+        assert html is not None, table.name
+        for cell in table.cells:
+            found = [by_hand(cell.value, seed) for seed in range(len(kept.result.seeds))]
+            values = [one for one in found if one is not None]
+            if not values or not all(map(math.isfinite, values)):
+                continue
+            error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+            told = number(statistics.fmean(values), error, cell.value.digits, cell.value.unit == "points")
+            zero = (
+                told.replace("+0", "−0"),
+                told.replace("−0", "+0"),
+            )  # of a rounded nothing the sign is chance
+            assert told in html[0] or any(one in html[0] for one in zero), (
+                table.name,
+                cell.row,
+                cell.column,
+                told,
+            )
+            checked += 1
+    assert checked > 0
+
+
+@pytest.mark.parametrize("record", KEPT)
+def test_estimates_of_the_cards_are_those_of_the_lines(record: str, results: ModuleType) -> None:
+    """The mean of each claim of one value, and its interval's middle."""
+    name, scale = record.split("/")
+    kept = results.kept(name)[0]
+    if kept.scale != scale:
+        pytest.skip("the page is of a larger scale")
+    page = unescape(PAGES[f"docs/results/{name}.md"])
+    for claim, verdict in kept.result.claims():
+        card = re.search(rf'id="claim-{claim.name}">.*?</details>', page)
+        assert card is not None, claim.name
+        assert claim.text in card[0]
+        if verdict is None:
+            assert "not at this scale" in card[0]
+            continue
+        assert f"{verdict.word}: {verdict.reason}" in card[0]
+        evidence = verdict.evidence
+        if math.isfinite(evidence.estimate) and evidence.values and evidence.asks != "ratio above":
+            middle = statistics.fmean(evidence.values)
+            shown = re.search(r"Here: <strong>([+−]?\d+\.\d)", card[0])
+            assert shown is not None, claim.name
+            if not evidence.most:
+                assert float(shown[1].replace("−", "-")) == pytest.approx(middle, abs=0.051)
+
+
+def test_links_within_a_page_lead_somewhere(results: ModuleType) -> None:
+    for name in results.PAPERS:
+        page = PAGES[f"docs/results/{name}.md"]
+        headings = {
+            re.sub(r"[^\w\- ]", "", one).lower().replace(" ", "-")
+            for one in re.findall(r"^#+ (.+)$", page, re.M)
+        }
+        for anchor in set(re.findall(r'href="#([^"]+)"', page)):
+            assert f'id="{anchor}"' in page or anchor in headings, f"{name}: #{anchor}"
+
+
+def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> None:
+    page = results.page("reza", tmp_path)
+    assert "0 of 116 runs that the claims need are there" in page
+    assert "Nothing is kept yet." in page
+    assert "±" not in page.split("## Claims")[1].split('<p class="small">Holds:')[0].replace("within ±", "")
+    assert "| none yet |" in results.index(tmp_path)
+
+
+def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "quickstart" / "quick"
+    folder.mkdir(parents=True)
+    text = (RESULTS / "quickstart/quick" / FILE).read_text(encoding="utf-8")
+    (folder / FILE).write_text(text, encoding="utf-8")
+    whole = results.page("quickstart", tmp_path)
+    first = lines("quickstart/quick")[0]["numbers"]["final accuracy"][0]
+    (folder / FILE).write_text(text.replace(str(first), str(first - 40), 1), encoding="utf-8")
+    assert results.page("quickstart", tmp_path) != whole
+
+
+def test_a_kept_run_computed_again_gives_what_is_kept(tmp_path: Path) -> None:
+    """Two runs of the quickstart and their difference, within what other processors round differently."""
+    study = find_study("quickstart")[0]
+    kept = read_records(RESULTS / "quickstart/quick", "quickstart", "quick")
+    gains: list[Ends] = []
+    for variant in ("static", "random"):
+        experiment = study.experiment(variant, "quick", 0)
+        run = fedroam.run(experiment, tmp_path / variant)
+        line = kept.runs[experiment.digest]
+        number = 100 * float(run.rounds["accuracy"].iloc[-1])
+        assert number == pytest.approx(line.numbers["final accuracy"][0], abs=1.5)
+        gains.append((number, line.numbers["final accuracy"][0]))
+    claim = next(
+        one
+        for one in json.loads((RESULTS / "quickstart/quick/claims.json").read_text())
+        if one["claim"] == "movement-helps"
+    )
+    spread = claim["spread"] * 3
+    assert abs((gains[1][0] - gains[0][0]) - claim["estimate"]) < spread

@@ -1,0 +1,237 @@
+"""What kept runs come to: files made of the records alone, what is missing, and pages whose every number is theirs."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedroam.study import (
+    Claim,
+    Curves,
+    Doses,
+    OwnFigure,
+    Scale,
+    Study,
+    evaluate_study,
+    final,
+    order,
+    over,
+    table,
+)
+from fedroam.study.evaluation import StudyResult
+from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
+from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
+from fedroam.study.outlook import outlook
+from fedroam.study.page import write_study
+from fedroam.study.sections import claims_html, figure_words, settings_html, shown_in
+from support.made_runs import made_run
+
+# Final accuracies (%) by seed; b is ahead of a by 10.5, 10 and 10.5, c is beside it.
+ENDS = {"a": (50.0, 60.0, 55.0), "b": (60.5, 70.0, 65.5), "c": (50.1, 59.5, 55.3)}
+SECONDS = {"a": 360.0, "b": 720.0, "c": 36.0}
+
+
+def study(**changes: Any) -> Study:
+    whole: dict[str, Any] = {
+        "name": "made",
+        "title": "Made",
+        "paper": "Nobody.",
+        "about": "Nothing.",
+        "base": {"clients": 4, "rounds": 3, "mobility": {"kind": "random", "mobile": 2}},
+        "variants": {"a": {"mobility": "static"}, "b": {}, "c": {"rounds": 4}, "large": {"rounds": 9}},
+        "scales": {"quick": Scale(3, without=("large",)), "full": Scale(5)},
+        "tables": (
+            table("gain", "Gain", {"b": "b", "c": "c"}, {"gain": final}, lambda v, of: of.of(v) - of.of("a"),
+                  ((8.0,), (None,)), source="Table 2"),
+        ),
+        "figures": (
+            Curves("figure-1", "Curves <1>", {"p": {v: v for v in ENDS}}),
+            Doses("dose", "Dose", {"": {0: final.of("a"), 2: final.of("b")}}, "x", "y"),
+            OwnFigure("own", "Own", ("a",), lambda runs: None),
+        ),
+        "claims": (
+            Claim("helps", "b is better.", order(final.of("b"), final.of("a")), "Sec. 5"),
+            Claim("beside", "c is better.", order(final.of("c"), final.of("a")), "Fig. 1"),
+            Claim("large", "The large one is good.", over(final.of("large"), 50), "Sec. 6"),
+        ),
+        "primary": ("helps",),
+    }  # fmt: skip
+    return Study(**{**whole, **changes})
+
+
+def records(made: Study, without: tuple[tuple[str, int], ...] = ()) -> Records:
+    """What is kept of the runs."""
+    runs = [
+        RunRecord(
+            variant,
+            seed,
+            made.experiment(variant, "quick", seed).digest,
+            None,
+            SECONDS[variant],
+            {"final accuracy": (end, end)},
+            {"accuracy": pd.Series([0.1, end / 100], [0, 3])},
+        )
+        for variant, ends in ENDS.items()
+        for seed, end in enumerate(ends)
+        if (variant, seed) not in without
+    ]
+    return merged(
+        Records("made", "quick"), runs, {"command": "fedroam reproduce made", "runs": len(runs)}
+    ).judged_by(3)
+
+
+def judged(made: Study, there: Records, seeds: int = 3) -> StudyResult:
+    runs = {(run.variant, run.seed): run for run in there.runs.values()}
+    return evaluate_study(made, "quick", range(seeds), lambda variant, seed: runs.get((variant, seed)))
+
+
+def test_files_are_made_of_records_alone_and_are_the_same_each_time(tmp_path: Path) -> None:
+    made, texts = study(), []
+    for place in ("one", "two"):
+        folder = tmp_path / place
+        write_records(folder, records(made))
+        there = read_records(folder, "made", "quick")
+        result = judged(made, there)
+        write_kept_files(folder, result, there, outlook(result, there.runs.values()))
+        texts.append({path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()})
+    assert texts[0] == texts[1]
+    assert set(texts[0]) == {
+        "runs.jsonl",
+        "claims.json",
+        "cells.json",
+        "study.json",
+        "figure-1.svg",
+        "dose.svg",
+    }
+    assert b"prefers-color-scheme: dark" in texts[0]["dose.svg"]
+    helps = json.loads(texts[0]["claims.json"])[0]
+    assert helps["estimate"] == pytest.approx((10.5 + 10 + 10.5) / 3, rel=1e-5)
+    assert helps["error"] == pytest.approx(0.166667)
+    cells = json.loads(texts[0]["cells.json"])["gain"]
+    assert (cells[0]["paper"], cells[1]["paper"]) == (8.0, None)
+    assert cells[1]["mean"] == pytest.approx((0.1 - 0.5 + 0.3) / 3, rel=1e-4)
+    facts = json.loads(texts[0]["study.json"])
+    assert (facts["runs_kept"], facts["runs_needed"]) == (9, 9)
+    assert facts["core_hours"] == pytest.approx(3 * (360 + 720 + 36) / 3600)
+    assert facts["commands"] == ["fedroam reproduce made"]
+
+
+def test_a_figure_of_places_is_kept_where_folders_are_and_stays(tmp_path: Path) -> None:
+    from fedroam.analysis.figures.lines import Line, lines_figure
+
+    def own(runs: Any) -> Any:
+        return lines_figure([("", [Line("a", tuple(run.rounds["accuracy"] for run in runs["a"]))])], "y")
+
+    made = study(figures=(OwnFigure("own", "Own", ("a",), own),))
+    run = made_run(tmp_path / "runs", "a", 0, [0.1, 0.5])
+    with_folders = evaluate_study(made, "quick", range(1), lambda v, s: run if (v, s) == ("a", 0) else None)
+    result = judged(made, records(made))
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    keep_figures_of_folders(folder, result, with_folders.reader)
+    first = (folder / "figures/own.svg").read_bytes()
+    write_kept_files(folder, result, records(made), outlook(result, records(made).runs.values()))
+    assert (folder / "figures/own.svg").read_bytes() == first
+
+
+def test_what_is_missing_and_what_would_decide_by_hand() -> None:
+    made = study()
+    there = records(made, without=(("b", 2), ("c", 1)))
+    result = judged(made, there)
+    found = outlook(result, there.runs.values())
+    assert (found.kept, found.needed) == (7, 9)
+    assert (found.missing.runs, found.missing.hours) == (2, pytest.approx((720 + 36) / 3600))
+    seeds = result.verdicts["beside"].seeds
+    if seeds is None or seeds <= 2:
+        assert "beside" not in found.of_claim
+    else:  # a has three of them, c two
+        assert found.of_claim["beside"].runs == (seeds - 3) + (seeds - 2)
+        hours = ((seeds - 3) * 360 + (seeds - 2) * 36) / 3600
+        assert found.of_claim["beside"].hours == pytest.approx(hours)
+    unknown = outlook(result, [run for run in there.runs.values() if run.variant != "b"])
+    assert math.isnan(unknown.missing.hours)  # nothing is known of b
+    whole = outlook(judged(made, records(made)), records(made).runs.values())
+    assert whole.missing.runs == 0
+
+
+def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
+    """c - a = 1, 3, 5: mean 3, deviation 2: some more seeds decide, and both variants need them."""
+    made = study(primary=())
+    there = records(made)
+    runs = [
+        RunRecord(v, s, f"{v}{s}", None, SECONDS[v], {"final accuracy": (end, end)}, {})
+        for v, ends in {"a": (50.0, 60.0, 55.0), "b": (50.0, 60.0, 55.0), "c": (51.0, 63.0, 60.0)}.items()
+        for s, end in enumerate(ends)
+    ]
+    result = judged(made, Records("made", "quick", {run.digest: run for run in runs}))
+    seeds = result.verdicts["beside"].seeds
+    assert result.verdicts["beside"].word == "undecided"
+    assert seeds is not None and seeds > 3  # noqa: PT018
+    more = outlook(result, runs).of_claim["beside"]
+    assert more.runs == 2 * (seeds - 3)
+    assert more.hours == pytest.approx((seeds - 3) * (360 + 36) / 3600)
+    assert there.hours == pytest.approx(3 * 1116 / 3600)
+
+
+def test_cards_say_what_was_found_beside_the_paper_and_lead_to_it(tmp_path: Path) -> None:
+    made = study()
+    there = records(made)
+    result = judged(made, there)
+    ahead = outlook(result, there.runs.values())
+    states = dict.fromkeys(made.items, "9 of 9 runs done")
+    page = write_study(result, tmp_path, states, ahead).read_text(encoding="utf-8")
+    assert page.index("Of 2 claims 1 holds") < page.index("b is better.")
+    assert "9 of 9 runs that the claims need are there." in page
+    card = re.search(r'<div class="claim yes" id="claim-helps">.*?</details></div>', page)
+    assert card is not None
+    text = unescape(re.sub(r"<[^>]+>", " ", card[0]))
+    assert "primary claim 1" in text
+    assert "Here: +10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, n = 3 seeds" in " ".join(text.split())
+    assert "Paper: +8.0 points" in text
+    assert "effect size d = 35.8" in text  # 10.333 / 0.28868
+    assert "By seed: 10.5, 10.0, 10.5." in text
+    assert '<a href="#table-gain">Gain</a>' in card[0]
+    assert '<a href="#run-b">b</a>' in card[0]
+    large = page[page.index('id="claim-large"') :]
+    assert "Needs scale full." in large[: large.index("</details>")]
+    for anchor in re.findall(r'href="#([^"]+)"', page):
+        assert f'id="{anchor}"' in page, anchor
+    assert [item.name for item in shown_in(result, made.claims[1])] == ["gain", "figure-1"]
+    assert "Curves <1>" not in page
+
+
+def test_nothing_kept_is_told_as_nothing() -> None:
+    made = study()
+    result = judged(made, Records("made", "quick"))
+    told = claims_html(result, outlook(result, []))
+    assert told.count("no seed has run") >= 2
+    assert "±" not in told.split('<p class="small">Holds:')[0]
+
+
+def test_shading_is_named_with_its_seeds() -> None:
+    made = study()
+    result = judged(made, records(made, without=(("c", 2),)))
+    words = figure_words(result, made.figures[0], "8 of 9 runs done")
+    assert (
+        words
+        == "Lines: means over seeds; shaded: mean ± one standard error over 2 to 3 seeds. 8 of 9 runs done."
+    )
+    assert figure_words(result, made.figures[2], "1 of 3 runs done") == "1 of 3 runs done."
+
+
+def test_settings_are_told_once_and_what_differs_by_variant() -> None:
+    told = settings_html(judged(study(), records(study(), without=(("c", 1),))))
+    rows = dict(re.findall(r'<span id="run-(\w+)">\w+</span></td><td[^>]*>([^<]*)</td>', told))
+    assert rows["a"].startswith("mobility.kind = static")
+    assert rows["b"] == "–"  # the usual ones
+    assert rows["c"] == "rounds = 4"
+    assert "large" not in rows
+    assert re.findall(r'data-head="Seeds">([^<]*)<', told) == ["0 to 2", "0 to 2", "0, 2"]
+    assert told.count("mobility.mobile") == 1
