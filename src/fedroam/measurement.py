@@ -15,7 +15,7 @@ from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
-from fedroam.learning import Scores, consensus_distance
+from fedroam.learning import Held, Scores, consensus_distance
 from fedroam.scene import Scene
 from fedroam.state import State
 
@@ -159,10 +159,14 @@ def _scores(scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray]
     tested: as `Scene.test_parts` gives it.
     """
     clients = np.flatnonzero(models.row >= 0)
-    own = None if tested is None else [tested[int(i) if len(tested) > 1 else 0] for i in clients]
-    found = scene.learner.evaluate(
-        models.models, [int(row) for row in models.row[clients]], scene.test_x, scene.test_y, own
-    )
+    rows = models.row[clients].tolist()
+    if scene.experiment.evaluate_on == "own" and tested is not None:
+        found = scene.learner.judge(
+            models.models, rows, [Held(i, "test", tested[i]) for i in clients.tolist()]
+        )
+    else:
+        shared = None if tested is None else [tested[0]] * len(rows)
+        found = scene.learner.evaluate(models.models, rows, scene.test_x, scene.test_y, shared)
     if len(clients) == len(models.row):
         return found
     return found.only(clients, len(models.row))
@@ -174,6 +178,9 @@ def _mean_model(
     """Accuracy and loss of the model that stands for all, on everybody's test samples."""
     if models.mean is None:
         return math.nan, math.nan
-    everything = None if tested is None else [np.concatenate(tested)]
-    found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, everything)
+    if scene.experiment.evaluate_on == "own" and tested is not None:
+        held = [Held(i, "test", samples) for i, samples in enumerate(tested)]
+        found = scene.learner.judge_together(models.mean, 0, held)
+    else:
+        found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, tested)
     return float(found.accuracy[0]), float(found.loss[0])

@@ -36,9 +36,10 @@ def begin(scene: Scene) -> State:
 def _meeting(
     scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray], battery: Mapping[str, np.ndarray]
 ) -> Meeting:
-    """Who meets whom of those who are there and active and have energy."""
-    present = paths.present & activity["active"].astype(bool)
-    paths = replace(paths, present=present & ~battery["gone"] if battery else present)
+    """Who meets whom of those who are there, active, have energy, and are within reach of whoever asks them to learn."""
+    here = paths.present & activity["active"].astype(bool)
+    here[scene.learner.unreachable()] = False
+    paths = replace(paths, present=here & ~battery["gone"] if battery else here)
     return Meeting(paths, scene.parts.contacts.meet(paths))
 
 
@@ -46,6 +47,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     """One round. Returns the next state, and what the round did."""
     parts, experiment, t = scene.parts, scene.experiment, state.round + 1
     round = Round(t, state.models, state.federation, scene.context, state.meeting, scene.learner)
+    scene.learner.begin_round(t)
     # move
     mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
@@ -56,10 +58,10 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     time = _time(scene, round, given, after, state)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
-    losses = scene.learner.train(given.models, jobs)
+    losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     # exchange
-    handed = replace(round, models=given.models, state=given.state, withheld=withheld)
+    handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
     done = parts.federation.exchange(*_in_time(handed, after, time))
     # account
     account, traffic = _accounted(scene, state, given, done, time)
@@ -75,9 +77,10 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
         stepped[k] = next(jobs[k].positions(scene.task), None) is not None
-    honest = ~np.isin(clients, scene.attackers)
+    told = ~np.isin(clients, np.append(scene.attackers, lost))
     facts = done.facts if time is None else {**done.facts, **time.facts}
-    return following, RoundResult(done.meeting, np.unique(clients), losses[honest], stepped[honest], facts)
+    learners = np.setdiff1d(clients, lost)
+    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts)
 
 
 def _begun(scene: Scene, round: Round, state: State) -> Round:

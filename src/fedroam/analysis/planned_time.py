@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from typing_extensions import override
 
 from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.errors import InputError
@@ -19,17 +20,17 @@ from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 
 
-@dataclass
-class Idle:
+class Idle(Learner):
     """An engine at work that learns nothing: models stay as they are handed out. It evaluates as another does."""
 
-    learner: Learner
-    notes: tuple[str, ...] = ("learns nothing",)
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.task, self.notes = learner, learner.task, ("learns nothing",)
 
+    @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
-        """Nothing; losses of 0."""
         return np.zeros(len(jobs))
 
+    @override
     def evaluate(
         self,
         models: Models,
@@ -38,17 +39,16 @@ class Idle:
         y: torch.Tensor,
         parts: Sequence[np.ndarray] | None = None,
     ) -> Scores:
-        """As the other."""
         return self.learner.evaluate(models, rows, x, y, parts)
 
+    @override
     def features(
         self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
     ) -> list[torch.Tensor]:
-        """As the other."""
         return self.learner.features(models, rows, parts)
 
+    @override
     def close(self) -> None:
-        """The other."""
         self.learner.close()
 
 

@@ -25,6 +25,7 @@ from fedroam.cli.commands import (
     figure,
     handover,
     live,
+    network,
     reproduce,
     results,
     run,
@@ -89,6 +90,10 @@ app.command("connectivity")(connectivity.connectivity)
 app.command("clock")(clock.clock)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
+app.command("node")(network.node)
+app.command("deploy")(network.deploy)
+app.command("emulate")(network.emulate)
+app.add_typer(network.app, name="site")
 app.add_typer(data.app, name="data")
 app.add_typer(trace.app, name="trace")
 

@@ -72,7 +72,7 @@ class Decentralized(Part):
         Each client sends its model to each neighbour; its training counts as aggregated once a neighbour has it.
         """
         context, models = round.context, round.models
-        meeting = after if self.order == "move_then_mix" else round.before
+        meeting = (after if self.order == "move_then_mix" else round.before).without(round.lost)
         weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
         self._combine(round, meeting, weights)
         degree, places = degrees(meeting.graph), meeting.paths.end

@@ -200,6 +200,7 @@ class Hierarchical(Part):
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """Edge aggregation, and after every k2 rounds the global one."""
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        hierarchy.drop(round.lost)
         self._arrive(hierarchy, context, after, round.number)
         waiting = hierarchy.waiting()
         served = self._served(hierarchy, context, after)
@@ -222,6 +223,7 @@ class Hierarchical(Part):
         elif self.carry_over:
             discarded = discarded[:0]
         hierarchy.drop(discarded)
+        discarded = np.append(discarded, round.lost)
         hierarchy.compact()
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}

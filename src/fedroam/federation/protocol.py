@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +39,16 @@ class Meeting:
         """Nobody is present, and nobody meets anybody."""
         paths = Paths.still(np.zeros((clients, 2)), np.zeros(clients, dtype=bool))
         return cls(paths, sparse.csr_array((clients, clients), dtype=bool))
+
+    def without(self, clients: np.ndarray) -> Meeting:
+        """The same as if these clients (int64) were away."""
+        if not len(clients):
+            return self
+        here = ~np.isin(np.arange(len(self.paths.present)), clients)
+        i, j = self.graph.nonzero()
+        met = here[i] & here[j]
+        graph = sparse.csr_array((np.ones(met.sum(), dtype=bool), (i[met], j[met])), shape=self.graph.shape)
+        return Meeting(replace(self.paths, present=self.paths.present & here), graph)
 
 
 @dataclass(frozen=True)
@@ -143,7 +153,8 @@ class Round:
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
     exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
     (int64, ascending) whose work arrived in time; None: everybody's who worked. finished: float64 [clients], when it
-    did, seconds of the round; None: all at once.
+    did, seconds of the round; None: all at once. lost: in an exchange, the clients (int64) that did not answer, as
+    happens on a network: their work of this round counts for nothing, and their rows are as they were handed out.
     """
 
     number: int
@@ -155,6 +166,7 @@ class Round:
     withheld: Withheld | None = None
     arrived: np.ndarray | None = None
     finished: np.ndarray | None = None
+    lost: np.ndarray = field(default_factory=lambda: NOBODY)
 
 
 @dataclass(frozen=True)

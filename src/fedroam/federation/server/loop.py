@@ -28,7 +28,7 @@ from fedroam.federation.protocol import (
     one_model,
     own_models,
 )
-from fedroam.learning import Job, Layout, Learner, Models
+from fedroam.learning import Held, Job, Layout, Learner, Models
 
 GLOBAL, GLOBAL_BUFFERS = "global", "global_buffers"
 
@@ -63,6 +63,7 @@ class ServerRound:
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
         """With the clients that can train when the round begins, or in an exchange those whose work arrived."""
         clients = round.context.available(round.before) if round.arrived is None else round.arrived
+        clients = np.setdiff1d(clients, round.lost)
         return cls(
             round.models,
             dict(round.state),
@@ -80,9 +81,9 @@ class ServerRound:
         return self.models.layout
 
     @property
-    def samples(self) -> list[np.ndarray]:
-        """Training samples of each active client (indices into the task's), in the order of `clients`."""
-        return [self.context.train[i] for i in self.clients]
+    def held(self) -> list[Held]:
+        """The training samples of each active client, in the order of `clients`."""
+        return [Held(i, "train", self.context.train[i]) for i in self.clients.tolist()]
 
     def by_arrival(self) -> np.ndarray:
         """The active clients in the order in which their work arrived, of equals the lowest first; int64."""
@@ -214,7 +215,7 @@ class ServerLoop:
             traffic = Traffic.joined([transfers(own.clients, self.upload(own), down=False), *own.more])
         columns = self.columns if isinstance(self, AddsColumns) else ()
         facts = {name: own.facts.get(name, np.nan) for name in columns}
-        return Exchanged(after, traffic, own.models, own.state, aggregated=own.clients, facts=facts)
+        return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
 
     def evaluation_models(
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
