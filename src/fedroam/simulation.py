@@ -36,7 +36,7 @@ def begin(scene: Scene) -> State:
 def _meeting(
     scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray], battery: Mapping[str, np.ndarray]
 ) -> Meeting:
-    """Who meets whom of those who are there, active, have energy, and are within reach of whoever asks them to learn."""
+    """Who meets whom of those who are there and active, have energy, and are within reach of who asks them to learn."""
     here = paths.present & activity["active"].astype(bool)
     here[scene.learner.unreachable()] = False
     paths = replace(paths, present=here & ~battery["gone"] if battery else here)
