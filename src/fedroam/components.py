@@ -71,6 +71,18 @@ FAMILIES: dict[str, Family] = {
         ("init", "distribute", "exchange", "evaluation_models"),
     ),
     "radio": Family("what sending, receiving and training cost", "lte_wifi", ("spread", "cost", "training")),
+    "link": Family("how fast a model gets from one to another", "instant", ("rate",), later=True),
+    "compute": Family("how long local work takes", "instant", ("seconds",), later=True),
+    "motion": Family("what moving costs the battery", "none", ("power",), later=True),
+    "battery": Family(
+        "how much energy devices have, what they draw and when they charge",
+        "none",
+        ("start", "step"),
+        later=True,
+    ),
+    "clock": Family(
+        "whether things take time: rounds, or seconds, and who waits for whom", "rounds", (), later=True
+    ),
 }
 
 # The rooms that register parts when they are imported. Named, not imported: this module knows none of them.
@@ -81,11 +93,14 @@ ROOMS = (
     "fedroam.traces",
     "fedroam.access_points",
     "fedroam.contacts",
+    "fedroam.links",
     "fedroam.mixing",
     "fedroam.learning",
+    "fedroam.devices",
     "fedroam.attacks",
     "fedroam.federation",
     "fedroam.cost",
+    "fedroam.clock",
 )
 
 USED = "fedroam_use_"  # before the stem of a file: the name of the module that `use` makes of it

@@ -108,6 +108,11 @@ class Experiment(BaseModel):
     attack: Part = field("none", FAMILIES["attack"].about)
     federation: Part = field("decentralized", FAMILIES["federation"].about)
     radio: Part = field("lte_wifi", FAMILIES["radio"].about)
+    link: Part = field("instant", FAMILIES["link"].about)
+    compute: Part = field("instant", FAMILIES["compute"].about)
+    motion: Part = field("none", FAMILIES["motion"].about)
+    battery: Part = field("none", FAMILIES["battery"].about)
+    clock: Part = field("rounds", FAMILIES["clock"].about)
 
     def __init__(self, **settings: Any) -> None:
         try:

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 import torch
 
+from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.contacts import degrees
+from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
-from fedroam.learning import Scores, consensus_distance
+from fedroam.learning import Held, Scores, consensus_distance
 from fedroam.scene import Scene
 from fedroam.state import State
 
@@ -98,6 +100,8 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             **state.account.totals(),
             "train_loss": np.nanmean(losses) if len(losses) else np.nan,
             "seconds": seconds,
+            **_time(state, result),
+            **{f"battery_{name}": state.battery[name].sum() for name in SUMMED if name in state.battery},
         }
         places = meeting.paths.end
         clients = {
@@ -114,6 +118,8 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "x": places[:, 0],
             "y": places[:, 1],
             **state.account.arrays(),
+            **{name: state.clock[name] for name in TOTALS if name in state.clock},
+            **{f"battery_{name}": array for name, array in state.battery.items()},
         }
         for name, other in others:
             clients[f"accuracy_{name}"] = own = _scores(scene, other, tested).accuracy
@@ -131,6 +137,14 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
 
 
+def _time(state: State, result: RoundResult) -> dict[str, float]:
+    """The clock's columns of a round: the time, totals of all clients, and its own; none where nothing takes time."""
+    if TIME not in state.clock:
+        return {}
+    totals = {name: float(state.clock[name].sum()) for name in TOTALS}
+    return {TIME: float(state.clock[TIME][0])} | totals | {k: result.facts.get(k, np.nan) for k in COLUMNS}
+
+
 def _only_honest(models: EvaluationModels, honest: np.ndarray) -> EvaluationModels:
     """The models of honest clients (bool [clients]), where each client has its own; else what all share."""
     if len(models.models) != len(honest) or not np.array_equal(models.row, np.arange(len(honest))):
@@ -145,10 +159,14 @@ def _scores(scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray]
     tested: as `Scene.test_parts` gives it.
     """
     clients = np.flatnonzero(models.row >= 0)
-    own = None if tested is None else [tested[int(i) if len(tested) > 1 else 0] for i in clients]
-    found = scene.learner.evaluate(
-        models.models, [int(row) for row in models.row[clients]], scene.test_x, scene.test_y, own
-    )
+    rows = models.row[clients].tolist()
+    if scene.experiment.evaluate_on == "own" and tested is not None:
+        found = scene.learner.judge(
+            models.models, rows, [Held(i, "test", tested[i]) for i in clients.tolist()]
+        )
+    else:
+        shared = None if tested is None else [tested[0]] * len(rows)
+        found = scene.learner.evaluate(models.models, rows, scene.test_x, scene.test_y, shared)
     if len(clients) == len(models.row):
         return found
     return found.only(clients, len(models.row))
@@ -160,6 +178,9 @@ def _mean_model(
     """Accuracy and loss of the model that stands for all, on everybody's test samples."""
     if models.mean is None:
         return math.nan, math.nan
-    everything = None if tested is None else [np.concatenate(tested)]
-    found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, everything)
+    if scene.experiment.evaluate_on == "own" and tested is not None:
+        held = [Held(i, "test", samples) for i, samples in enumerate(tested)]
+        found = scene.learner.judge_together(models.mean, 0, held)
+    else:
+        found = scene.learner.evaluate(models.mean, [0], scene.test_x, scene.test_y, tested)
     return float(found.accuracy[0]), float(found.loss[0])

@@ -13,16 +13,19 @@ from typing_extensions import get_protocol_members
 
 from fedroam.access_points import AccessPoints
 from fedroam.attacks import Attack
+from fedroam.clock import Clock
 from fedroam.components import Part, build
 from fedroam.contacts import Contacts
 from fedroam.cost import Radio
 from fedroam.data import DataSource, Partition
+from fedroam.devices import Battery, Compute, Motion
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Federation
 from fedroam.learning import Engine
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
+from fedroam.links import Link
 from fedroam.mixing import Aggregation, Mixing
 from fedroam.mobility import Activity, Mobility
 from fedroam.models import ModelBuilder
@@ -50,6 +53,11 @@ class Parts:
     attack: Attack
     federation: Federation
     radio: Radio
+    link: Link
+    compute: Compute
+    motion: Motion
+    battery: Battery
+    clock: Clock
 
     @classmethod
     def of(cls, experiment: Experiment) -> Parts:
@@ -70,6 +78,11 @@ class Parts:
             attack=_as(Attack, experiment.attack),
             federation=_as(Federation, experiment.federation),
             radio=_as(Radio, experiment.radio),
+            link=_as(Link, experiment.link),
+            compute=_as(Compute, experiment.compute),
+            motion=_as(Motion, experiment.motion),
+            battery=_as(Battery, experiment.battery),
+            clock=_as(Clock, experiment.clock),
         )
 
     def of_devices(self, names: tuple[str, ...] | None) -> Parts:

@@ -71,6 +71,7 @@ def run(
     facts: Mapping[str, Any] | None = None,
     checkpoint_pause: float = 0.0,
     trackers: Sequence[Tracker] = (),
+    stage: Callable[[Experiment], Scene] = prepare,
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
@@ -79,7 +80,8 @@ def run(
     after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
     checkpoints, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
-    on the way is left out with a warning, one that cannot begin stops the run. Raises InputError for wrong input,
+    on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the scene; on a network,
+    with a learner that asks others. Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
@@ -102,7 +104,7 @@ def run(
         held.callback(recorder.close)
         scene = None
         if there is None or not there.done:  # refuse bad input before writing
-            scene = _prepared(experiment, held)
+            scene = _prepared(experiment, stage, held)
         if there is not None and scene is not None:
             unchanged_data(there, scene.dataset.fingerprint)
         tracking = _Tracking()
@@ -112,7 +114,7 @@ def run(
         recorder.open(experiment.toml(), existing)
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
-            scene = scene or _prepared(experiment, held)
+            scene = scene or _prepared(experiment, stage, held)
             followers: list[RunEvents] = [_Recording(scene, recorder), tracking]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
@@ -128,9 +130,11 @@ def run(
     return open_run(folder)
 
 
-def _prepared(experiment: Experiment, held: contextlib.ExitStack) -> Scene:
+def _prepared(
+    experiment: Experiment, stage: Callable[[Experiment], Scene], held: contextlib.ExitStack
+) -> Scene:
     """The scene of an experiment; its learner is given back with what is held."""
-    scene = prepare(experiment)
+    scene = stage(experiment)
     held.callback(scene.learner.close)
     return scene
 

@@ -16,11 +16,13 @@ from torch import nn
 
 from fedroam.access_points import ranges_of
 from fedroam.attacks import Attack
+from fedroam.clock import Timing, check_fits
 from fedroam.components import FAMILIES
 from fedroam.contacts import pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
+from fedroam.devices import training_flops
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import (
@@ -48,7 +50,8 @@ class Scene:
     """Everything of a run that does not change from round to round.
 
     test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
-    attackers: who attacks, int64. matching: how clients were matched with devices.
+    attackers: who attacks, int64. matching: how clients were matched with devices. timing: what takes how long; None
+    where nothing takes time.
     """
 
     experiment: Experiment
@@ -66,6 +69,7 @@ class Scene:
     tariff: Tariff
     attackers: np.ndarray
     matching: Matching
+    timing: Timing | None
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -207,6 +211,7 @@ def prepare(experiment: Experiment) -> Scene:
         next(iter(federation.link_distances(seed, world.clients, access_points, ())), None)
     distances = parts.radio.spread() or link_distances(experiment, world, access_points, ranges)
     tariff = Tariff(parts.radio, distances, SamplePasses(task.training))
+    timing = _timing(experiment, parts, context, tariff.passes, dataset)
     learner = parts.engine.build(task)
     return Scene(
         experiment,
@@ -224,6 +229,7 @@ def prepare(experiment: Experiment) -> Scene:
         tariff,
         attackers,
         matching,
+        timing,
     )
 
 
@@ -315,6 +321,53 @@ def link_distances(
     further = () if ranges is None else (ranges,)
     told = federation.link_distances(world.seed, world.clients, access_points, paths, *further)
     return DistanceDistribution.of(told)
+
+
+def _timing(
+    experiment: Experiment,
+    parts: Parts,
+    context: FederationContext,
+    passes: SamplePasses,
+    dataset: Dataset,
+) -> Timing | None:
+    """What takes how long; None under a clock without seconds. Raises InputError where that does not fit."""
+    if parts.clock.length is None:
+        for family in ("link", "compute", "motion", "battery"):
+            kind, instant = experiment.parts[family].kind, FAMILIES[family].default
+            if kind != instant:
+                raise InputError(
+                    f"{family}.kind = {kind!r}: nothing takes time under clock kind {experiment.clock.kind!r}; set "
+                    f"clock.kind = 'seconds', or leave {family!r} out ({instant!r})"
+                )
+        return None
+    if parts.clock.late == "carried" and len(parts.attack.attackers(experiment.seed, experiment.clients)):
+        raise InputError(
+            "clock.late = 'carried': what attackers send is made in the round in which they train; with attackers "
+            "allowed is 'dropped'"
+        )
+    if experiment.battery.kind == "none" and experiment.motion.kind != "none":
+        raise InputError(
+            f"motion.kind = {experiment.motion.kind!r}: nothing draws on a battery that is none; set battery.kind = "
+            "'battery', or leave 'motion' out"
+        )
+    if parts.battery.charge_radius is not None and not len(context.access_points):
+        raise InputError(
+            "battery.charge_radius: there are no access points to charge at; set [access_points]"
+        )
+    timing = Timing(
+        parts.clock,
+        parts.clock.length,
+        parts.link,
+        parts.compute,
+        passes,
+        training_flops(make_network(_network(parts, dataset), experiment.seed), dataset.input_shape),
+        parts.contacts.reach(),
+        context.access_points,
+        context.ranges,
+        experiment.seed,
+    )
+    check_fits(timing, parts.federation, experiment.federation.kind)
+    return timing
 
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:

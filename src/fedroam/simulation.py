@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from fedroam.attacks import Trial
+from fedroam.clock import TIME, Timetable, drained, first_state, free, timetable
 from fedroam.cost import Account
-from fedroam.federation import Meeting, Round, Traffic
+from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene
@@ -23,14 +24,22 @@ def begin(scene: Scene) -> State:
     present = mobility.get("present")
     activity = parts.activity.start(scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
-    meeting = _meeting(scene, paths, activity)
+    battery = parts.battery.start(scene.experiment.seed, clients)
+    meeting = _meeting(scene, paths, activity, battery)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
-    return State(0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients))
+    clock = {} if scene.timing is None else first_state(clients)
+    return State(
+        0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock, battery
+    )
 
 
-def _meeting(scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray]) -> Meeting:
-    """Who meets whom of those who are there and active."""
-    paths = replace(paths, present=paths.present & activity["active"].astype(bool))
+def _meeting(
+    scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray], battery: Mapping[str, np.ndarray]
+) -> Meeting:
+    """Who meets whom of those who are there and active, have energy, and are within reach of who asks them to learn."""
+    here = paths.present & activity["active"].astype(bool)
+    here[scene.learner.unreachable()] = False
+    paths = replace(paths, present=here & ~battery["gone"] if battery else here)
     return Meeting(paths, scene.parts.contacts.meet(paths))
 
 
@@ -38,32 +47,92 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     """One round. Returns the next state, and what the round did."""
     parts, experiment, t = scene.parts, scene.experiment, state.round + 1
     round = Round(t, state.models, state.federation, scene.context, state.meeting, scene.learner)
-    # learn
-    given = parts.federation.distribute(round)
-    trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, given.jobs)
-    losses = scene.learner.train(given.models, given.jobs)
-    withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
+    scene.learner.begin_round(t)
     # move
     mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
-    after = _meeting(scene, paths, activity)
+    after = _meeting(scene, paths, activity, state.battery)
+    # learn
+    given = parts.federation.distribute(_begun(scene, round, state))
+    time = _time(scene, round, given, after, state)
+    jobs = given.jobs if time is None else time.jobs
+    trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
+    losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
+    withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     # exchange
-    handed = replace(round, models=given.models, state=given.state, withheld=withheld)
-    done = parts.federation.exchange(handed, after)
+    handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
+    done = parts.federation.exchange(*_in_time(handed, after, time))
     # account
-    traffic = Traffic.joined([given.traffic, done.traffic])
-    learnt = [*given.jobs, *given.trained]
-    account = scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded)
+    account, traffic = _accounted(scene, state, given, done, time)
     sent = state.bytes_sent + traffic.total
     mobility = checked(mobility, scene.world)
-    following = State(t, done.models, mobility, done.state, activity, after, sent, account)
-    clients = np.array([job.client for job in given.jobs], dtype=np.int64)
+    clock = {} if time is None else time.state
+    battery = _drained(scene, state, paths, time, account)
+    if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
+        after = _meeting(scene, paths, activity, battery)
+    following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
+    clients = np.array([job.client for job in jobs], dtype=np.int64)
     stepped = ~np.isnan(losses)
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
-        stepped[k] = next(given.jobs[k].positions(scene.task), None) is not None
-    honest = ~np.isin(clients, scene.attackers)
-    return following, RoundResult(
-        done.meeting, np.unique(clients), losses[honest], stepped[honest], done.facts
+        stepped[k] = next(jobs[k].positions(scene.task), None) is not None
+    told = ~np.isin(clients, np.append(scene.attackers, lost))
+    facts = done.facts if time is None else {**done.facts, **time.facts}
+    learners = np.setdiff1d(clients, lost)
+    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts)
+
+
+def _begun(scene: Scene, round: Round, state: State) -> Round:
+    """The round as it begins for those who are free to begin something."""
+    if scene.timing is None:
+        return round
+    return replace(round, before=free(round.before, scene.parts.federation, state.clock))
+
+
+def _time(scene: Scene, round: Round, given: Distributed, after: Meeting, state: State) -> Timetable | None:
+    """The timetable of the round; None where nothing takes time."""
+    if scene.timing is None:
+        return None
+    return timetable(scene.timing, scene.parts.federation, round, given, after, state.clock)
+
+
+def _drained(
+    scene: Scene, state: State, paths: Paths, time: Timetable | None, account: Account
+) -> dict[str, np.ndarray]:
+    """The batteries after the round; nothing where nothing takes time, or nobody runs out."""
+    if scene.timing is None or time is None:
+        return {}
+    return drained(
+        scene.parts.battery,
+        scene.parts.motion,
+        state.battery,
+        paths,
+        (float(state.clock[TIME][0]), time.seconds, scene.timing.length),
+        time.state["time_training"] - state.clock["time_training"],
+        account.energy - state.account.energy,
+        scene.context.access_points,
     )
+
+
+def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Round, Meeting]:
+    """What an exchange is handed: of meetings and work, what got through in time."""
+    if time is None:
+        return round, after
+    round = replace(round, arrived=time.arrived, finished=time.done)
+    if time.graph is None:
+        return round, after
+    return replace(round, before=Meeting(round.before.paths, time.graph)), Meeting(after.paths, time.graph)
+
+
+def _accounted(
+    scene: Scene, state: State, given: Distributed, done: Exchanged, time: Timetable | None
+) -> tuple[Account, Traffic]:
+    """The account after the round, and all that was sent in it."""
+    learnt = [*(given.jobs if time is None else time.jobs), *given.trained]
+    traffic = Traffic.joined([given.traffic if time is None else time.traffic, done.traffic])
+    if time is None:
+        return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
+    lost = np.union1d(done.discarded, time.dropped)
+    broken_off = (time.broken_off, time.shares)
+    return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, lost, broken_off), traffic

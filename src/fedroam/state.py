@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from fedroam.clock import first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting
@@ -19,7 +20,11 @@ from fedroam.scene import Scene
 
 @dataclass
 class State:
-    """Everything that changes from round to round; what a checkpoint holds."""
+    """Everything that changes from round to round; what a checkpoint holds.
+
+    clock: what the clock keeps; nothing where nothing takes time. battery: what is left in the batteries; nothing where
+    nobody runs out.
+    """
 
     round: int
     models: Models
@@ -29,6 +34,8 @@ class State:
     meeting: Meeting
     bytes_sent: int
     account: Account
+    clock: dict[str, np.ndarray]
+    battery: dict[str, np.ndarray]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """As named plain arrays, for a checkpoint."""
@@ -50,6 +57,8 @@ class State:
         arrays.update({f"activity.{name}": array for name, array in self.activity.items()})
         arrays.update({f"federation.{name}": array for name, array in self.federation.items()})
         arrays.update({f"account.{name}": array for name, array in self.account.arrays().items()})
+        arrays.update({f"clock.{name}": array for name, array in self.clock.items()})
+        arrays.update({f"battery.{name}": array for name, array in self.battery.items()})
         return arrays
 
     @classmethod
@@ -82,13 +91,21 @@ class State:
         account = Account.new(clients).arrays()
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
+        clock = {} if scene.timing is None else first_state(clients)
+        for name, array in clock.items():
+            found.get(f"clock.{name}", array.dtype.str[1:], len(array))
         starts = {
             "mobility": scene.parts.mobility.start(scene.world),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
+            "battery": scene.parts.battery.start(scene.experiment.seed, clients),
         }
         for family, start in starts.items():
             for name, array in start.items():
-                fixed = name in ("position", "present", "active")  # one row a client; other arrays may grow
+                fixed = family == "battery" or name in (
+                    "position",
+                    "present",
+                    "active",
+                )  # one row a client; other arrays may grow
                 shape = array.shape if fixed else [None] * array.ndim
                 found.get(f"{family}.{name}", array.dtype.str[1:], *shape)
 
@@ -106,6 +123,8 @@ class State:
             Meeting(paths, scene.graph(indptr, indices)),
             int(found.get("bytes_sent", "i8", 1)[0]),
             Account.of(under("account.")),
+            under("clock."),
+            under("battery."),
         )
 
 

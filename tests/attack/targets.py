@@ -33,6 +33,8 @@ from fedroam.analysis import compare_runs
 from fedroam.components import FAMILIES, build, kinds
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
+from fedroam.deploy import messages as network
+from fedroam.deploy.site import read_site
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.handover import export_model, final_model, predict
@@ -320,6 +322,16 @@ def _places(folder: Path, data: bytes) -> None:
         raise Silent("places that are no finite numbers were accepted")
 
 
+@target(
+    "speeds of devices", _texts("client,seconds\n0,0.5\n1,0.25\n2,1\n", "share,seconds\n3,0.5\n1,2\n"), TEXT
+)
+def _speeds(folder: Path, data: bytes) -> None:
+    part = build("compute", {"kind": "table", "path": str(_put(folder, "case.csv", data))})
+    seconds = part.seconds(0, np.arange(3), np.full(3, 10), 1e6)  # type: ignore[attr-defined]
+    if not (np.isfinite(seconds).all() and (seconds >= 0).all()):
+        raise Silent("seconds that are no finite numbers were accepted")
+
+
 # Traces
 
 
@@ -564,6 +576,60 @@ def _rows() -> Sequence[bytes]:
 @target("handed over, samples as .npy", _rows)
 def _samples_as_npy(folder: Path, data: bytes) -> None:
     array_in(_put(folder, "rows.npy", data))
+
+
+# What comes over a network
+
+SITE = """format = 1
+name = "lab"
+digest = "{digest}"
+address = "[::1]:50061"
+
+[limits]
+chunk = 262144
+answer = 600.0
+
+[[nodes]]
+name = "server"
+role = "server"
+serial = "7f00"
+
+[[nodes]]
+name = "client-00"
+role = "client"
+client = 0
+serial = "7f01"
+revoked = true
+""".format(digest="a1" * 32)
+
+
+@target("site.toml", _texts(SITE), TEXT)
+def _site(folder: Path, data: bytes) -> None:
+    site = read_site(_put(folder, "site.toml", data))
+    site.write(folder)
+    if read_site(folder / "site.toml") != site:
+        raise Silent("a site written down and read again is another site")
+
+
+ANSWER: network.Expected = {"loss": ("float64", (1,)), "0.parameters": ("float32", (3, 2))}
+
+
+def _answer() -> Sequence[bytes]:
+    arrays = {name: np.ones(shape, kind) for name, (kind, shape) in ANSWER.items()}
+    body = network.packed(arrays)
+    put = network.Put(order="0" * 16 + "-1", size=len(body), sha256=network.sum_of(body))
+    return [network.encode(put, body)]
+
+
+@target("message of a node", _answer)
+def _message_of_a_node(folder: Path, data: bytes) -> None:
+    try:
+        put, body = network.decode(data, network.Put)
+        arrays = network.unpacked(bytes(body), ANSWER)
+    except network.Refused as error:
+        raise InputError(str(error)) from None
+    if put.offset < 0 or {name: (a.dtype.name, a.shape) for name, a in arrays.items()} != ANSWER:
+        raise Silent("an answer that is not what was asked for")
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedroam.randomness import key, stream, torch_default_stream, torch_stream
+from fedroam.randomness import key, pair_normals, stream, torch_default_stream, torch_stream
 
 # Runs are promised to repeat. Changing any of these changes every result ever recorded.
 GOLDEN_KEYS = {
@@ -95,3 +95,17 @@ def test_the_lent_default_generator_is_given_back() -> None:
     with pytest.raises(RuntimeError), torch_default_stream(1, "x"):
         torch.rand(-1)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_numbers_of_pairs_are_blocks_of_philox() -> None:
+    """The first word of numpy's own generator at the counter of each pair (which counts before it draws)."""
+    a = np.array([0, 1, 3, -5, 2**62, 12_345_678_901])
+    b = np.array([0, 2, 1, 7, -1, -(2**63)])
+    for seed, purpose in ((0, "pairs"), (9, "shadowing")):
+        expected = []
+        for i, j in zip(a.tolist(), b.tolist(), strict=True):
+            counter = ((i % 2**64) + ((j % 2**64) << 64) - 1) % 2**256
+            word = int(np.random.Philox(key=key(seed, purpose), counter=counter).random_raw())
+            expected.append(stats.norm.ppf(((word >> 12) + 0.5) * 2.0**-52))
+        np.testing.assert_allclose(pair_normals(seed, purpose, a, b), expected, rtol=1e-12)
+    assert pair_normals(0, "pairs", a[:0], b[:0]).shape == (0,)

@@ -111,6 +111,31 @@ def test_radio(kind: str) -> None:
     contract.check_radio(example("radio", kind))
 
 
+@pytest.mark.parametrize("kind", of("link"))
+def test_link(kind: str) -> None:
+    contract.check_link(example("link", kind))
+
+
+@pytest.mark.parametrize("kind", of("compute"))
+def test_compute(kind: str) -> None:
+    contract.check_compute(example("compute", kind))
+
+
+@pytest.mark.parametrize("kind", of("motion"))
+def test_motion(kind: str) -> None:
+    contract.check_motion(example("motion", kind))
+
+
+@pytest.mark.parametrize("kind", of("battery"))
+def test_battery(kind: str) -> None:
+    contract.check_battery(example("battery", kind))
+
+
+@pytest.mark.parametrize("kind", of("clock"))
+def test_clock(kind: str) -> None:
+    contract.check_clock(example("clock", kind))
+
+
 @pytest.mark.parametrize("kind", of("mixing"))
 def test_mixing(kind: str) -> None:
     contract.check_mixing(example("mixing", kind))
@@ -208,6 +233,10 @@ def run_with(family: str, kind: str) -> Any:
         own |= SPLIT
     if family == "access_points":  # some need a world with points of interest
         own["mobility"] = example("mobility", "trace")
+    if family in ("link", "compute", "motion", "battery"):  # which nothing asks where nothing takes time
+        own["clock"] = "seconds"
+    if family == "motion":  # which draws on one
+        own["battery"] = "battery"
     if family == "model":
         own.update(
             clients=3,

@@ -19,9 +19,10 @@ SOURCE = Path(fedroam.__file__).parent
 # A room or module knows those before it, never those after.
 ORDER = (
     "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
-    "mobility", "traces", "access_points", "contacts", "mixing", "learning", "attacks", "federation", "cost",
-    "recording", "parts", "scene", "state", "measurement", "simulation", "tracking", "runner", "handover", "bench",
-    "analysis", "study", "papers", "sweep", "live", "cli", "__main__",
+    "mobility", "traces", "access_points", "contacts", "links", "mixing", "learning", "devices", "attacks",
+    "federation", "cost", "clock", "recording", "parts", "scene", "state", "measurement", "simulation",
+    "tracking", "runner", "handover", "bench", "analysis", "study", "papers", "sweep", "deploy", "live", "cli",
+    "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
 IDS = [str(path.relative_to(SOURCE)) for path in MODULES]

@@ -32,7 +32,7 @@ def test_messages_name_extras_that_there_are(path: Path) -> None:
     assert "pip install 'fedroam" not in text, "there is no package index that has it: the clone has"
 
 
-@pytest.mark.parametrize("extra", ["onnx", "ray"])
+@pytest.mark.parametrize("extra", ["onnx", "ray", "deploy"])
 def test_the_versions_of_extras_are_fixed(extra: str) -> None:
     fixed = names((ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()[1:])
     wanted = names(PROJECT["optional-dependencies"][extra])

@@ -34,6 +34,11 @@ LISTS: dict[str, tuple[type, ...]] = {
     "attack": lists.ATTACKS,
     "federation": lists.FEDERATIONS,
     "radio": lists.RADIOS,
+    "link": lists.LINKS,
+    "compute": lists.COMPUTES,
+    "motion": lists.MOTIONS,
+    "battery": lists.BATTERIES,
+    "clock": lists.CLOCKS,
 }
 
 

@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 # What has formulas of its own; sources of data, networks, engines and places have none.
 FAMILIES = (
     "mobility", "activity", "contacts", "mixing", "aggregation", "attack", "federation", "partition", "radio",
-    "training", "objective"
+    "link", "compute", "motion", "battery", "clock", "training", "objective"
 )  # fmt: skip
 
 

@@ -71,6 +71,9 @@ setting("name_with_a_slash", "name=a/b", "name = 'a/b'", "letters, digits")
 setting("zero_seeds_by_set", "seeds=0", "seeds = 0", "whole number from 1")
 setting("negative_width", "model={kind='mlp',hidden=[8,-8]}", "model.hidden.1 = -8", "greater than 0")
 setting("own_test_without_share", "evaluate_on=own", "evaluate_on", "test_share")
+setting("link_without_a_clock", "link.kind=fixed", "link.kind = 'fixed'", "clock.kind = 'seconds'")
+setting("clock_without_length", "clock={kind='seconds',length=0}", "clock.length = 0", "greater than 0")
+setting("minimum_without_meaning", "clock={kind='seconds',minimum=3}", "clock: minimum = 3", "leave it out")
 setting("too_many_clients", "clients=5000", "5000 client", "179 training samples")
 
 

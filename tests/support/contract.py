@@ -32,6 +32,7 @@ from fedroam.components import FAMILIES, Part, build, unit_of
 from fedroam.contacts import graph_of, pairs_of
 from fedroam.cost import DistanceDistribution
 from fedroam.data import Dataset
+from fedroam.devices import Use
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
 from fedroam.federation import AddsColumns, Meeting, Round, Traffic
@@ -739,6 +740,105 @@ def check_radio(part: Any) -> None:
     np.testing.assert_allclose(part.training(clients, 2 * samples), 2 * joules, err_msg="not by samples")
 
 
+# --- time -------------------------------------------------------------------------------------------------------
+
+
+def check_link(part: Any) -> None:
+    """A positive rate for each transfer, whatever else is sent, at any distance and where there is none."""
+    assert part.setup >= 0
+    assert 0 <= part.loss < 1
+    assert part.simultaneous is None or part.simultaneous >= 1
+    assert part.broken in ("lost", "resumed", "partial")
+    assert isinstance(part.shared, bool)
+    draws, n = stream(3, "link"), 200
+    pair = draws.integers(-4, 9, (n, 2))
+    distance = np.where(draws.random(n) < 0.3, np.nan, draws.exponential(100.0, n))
+    distance[0] = 0.0
+    with GlobalDraws():
+        rate, again = part.rate(distance, 5, pair), part.rate(distance, 5, pair)
+    assert rate.shape == (n,)
+    assert rate.dtype == np.float64
+    assert (rate >= 0).all(), "a rate is no number, or below 0"
+    np.testing.assert_array_equal(rate, again, err_msg="not deterministic")
+    order = draws.permutation(n)[: n // 2]
+    np.testing.assert_array_equal(
+        part.rate(distance[order], 5, pair[order]), rate[order], err_msg="depends on others"
+    )
+    direct = (pair >= 0).all(axis=1)
+    back = part.rate(distance, 5, pair[:, ::-1])
+    np.testing.assert_array_equal(back[direct], rate[direct], err_msg="not the same both ways")
+    assert part.rate(np.zeros(0), 5, np.zeros((0, 2), np.int64)).shape == (0,)
+
+
+def check_compute(part: Any) -> None:
+    """Seconds that are finite, none for nothing, twice as many for twice the work; nobody's depends on others."""
+    draws, n = stream(3, "compute"), 60
+    clients, passes = draws.integers(0, 9, n), draws.integers(0, 500, n)
+    with GlobalDraws():
+        seconds = part.seconds(5, clients, passes, 1e6)
+    assert seconds.shape == (n,)
+    assert seconds.dtype == np.float64
+    assert np.isfinite(seconds).all()
+    assert (seconds >= 0).all()
+    assert not seconds[passes == 0].any(), "training on nothing takes time"
+    np.testing.assert_array_equal(part.seconds(5, clients, passes, 1e6), seconds, err_msg="not deterministic")
+    np.testing.assert_array_equal(
+        part.seconds(5, clients[::-1], passes[::-1], 1e6), seconds[::-1], err_msg="depends on others"
+    )
+    np.testing.assert_allclose(
+        part.seconds(5, clients, 2 * passes, 1e6), 2 * seconds, err_msg="not by passes"
+    )
+
+
+def check_clock(part: Any) -> None:
+    """A length above 0, or none."""
+    assert part.length is None or 0 < part.length < math.inf
+    assert part.wait in ("all", "deadline", "minimum")
+    assert part.late in ("dropped", "carried")
+    assert part.minimum >= 1
+
+
+def check_motion(part: Any) -> None:
+    """Finite watts, not below 0, each by its own speed."""
+    speed = np.array([0.0, 0.1, 1.0, 5.0, 15.0, 40.0, 300.0])
+    watts = part.power(speed)
+    assert watts.shape == speed.shape
+    assert np.isfinite(watts).all()
+    assert (watts >= 0).all()
+    np.testing.assert_array_equal(part.power(speed[::-1])[::-1], watts, err_msg="depends on others")
+
+
+def check_battery(part: Any) -> None:
+    """Plain arrays [clients] that stay within their limits, are not changed in place, and follow from the seed."""
+    clients, draws = 6, stream(3, "battery use")
+    state, again = part.start(5, clients), part.start(5, clients)
+    for name, array in state.items():
+        np.testing.assert_array_equal(again[name], array, err_msg="not deterministic")
+    for t in range(50):
+        use = Use(
+            600.0 * t,
+            600.0,
+            draws.random(clients) < 0.8,
+            *draws.exponential(2000.0, (2, clients)),
+            *draws.random((2, clients)),
+        )
+        held = {name: array.copy() for name, array in state.items()}
+        with GlobalDraws():
+            following = part.step(state, use)
+        for name, array in held.items():
+            np.testing.assert_array_equal(state[name], array, err_msg=f"{name} was changed in place")
+        assert following.keys() == state.keys()
+        for name, array in following.items():
+            assert array.shape == (clients,)
+            assert array.dtype == state[name].dtype
+        if state:
+            assert (following["charge"] >= 0).all()
+            assert (following["drawn"] >= state["drawn"]).all()
+            assert (following["drawn_motion"] <= following["drawn"] + 1e-9).all()
+            assert not (following["gone"] & np.isnan(following["died"])).any(), "gone, and never died"
+        state = following
+
+
 CHECKS: dict[str, Callable[..., None]] = {
     "mobility": check_mobility,
     "activity": check_activity,
@@ -753,4 +853,9 @@ CHECKS: dict[str, Callable[..., None]] = {
     "objective": check_objective,
     "engine": check_engine,
     "radio": check_radio,
+    "link": check_link,
+    "compute": check_compute,
+    "motion": check_motion,
+    "battery": check_battery,
+    "clock": check_clock,
 }

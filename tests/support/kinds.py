@@ -9,14 +9,19 @@ from typing import Final
 
 from fedroam.access_points import AccessPoints, given, landmarks, synthetic
 from fedroam.attacks import Attack, attackers, model_poisoning
+from fedroam.clock import Clock
+from fedroam.clock import kinds as clocks
 from fedroam.contacts import Contacts, closest_approach, radius
 from fedroam.cost import Radio, lte_wifi
 from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
-from fedroam.federation import Federation, decentralized, hierarchical, methods, server
+from fedroam.devices import Battery, Compute, Motion, battery, classes, compute, motion
+from fedroam.federation import Federation, asynchronous, decentralized, hierarchical, methods, server
 from fedroam.learning import Engine, cpu, objective, reference, training
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
+from fedroam.links import Link, link, path_loss
+from fedroam.links import lte_wifi as phone_links
 from fedroam.mixing import (
     Aggregation,
     Mixing,
@@ -119,6 +124,8 @@ ATTACKS: Final[tuple[type[Attack], ...]] = (
     model_poisoning.SignFlip,
 )
 FEDERATIONS: Final[tuple[type[Federation], ...]] = (
+    asynchronous.fedasync.FedAsync,
+    asynchronous.fedbuff.FedBuff,
     decentralized.Decentralized,
     hierarchical.Hierarchical,
     methods.HierFAVG,
@@ -139,3 +146,18 @@ FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     server.scaffold.Scaffold,
 )
 RADIOS: Final[tuple[type[Radio], ...]] = (lte_wifi.LteWifi,)
+LINKS: Final[tuple[type[Link], ...]] = (link.Fixed, link.Instant, path_loss.PathLoss, phone_links.LteWifi)
+COMPUTES: Final[tuple[type[Compute], ...]] = (
+    classes.Board,
+    classes.Flops,
+    classes.Table,
+    compute.Instant,
+)
+MOTIONS: Final[tuple[type[Motion], ...]] = (
+    motion.FixedWing,
+    motion.RotaryWing,
+    motion.Vehicle,
+    motion.Walking,
+)
+BATTERIES: Final[tuple[type[Battery], ...]] = (battery.Limited, battery.Mains)
+CLOCKS: Final[tuple[type[Clock], ...]] = (clocks.Rounds, clocks.Seconds)

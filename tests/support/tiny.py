@@ -107,6 +107,7 @@ def _own_files() -> Path:
     table = pd.DataFrame(x, columns=list("abcd")).assign(label=y)
     table.to_csv(folder / "own.csv", index=False)
     (folder / "points.csv").write_text("x,y\n0.5,0.5\n3.5,0.5\n2.0,3.0\n")
+    (folder / "speeds.csv").write_text("share,seconds\n3,0.001\n1,0.02\n")
     return folder
 
 
@@ -149,6 +150,8 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     ("data", "memory"): lambda: own_data().settings(),
     ("data", "arrays"): lambda: {"path": str(_own_files() / "own.npz")},
     ("data", "csv"): lambda: {"path": str(_own_files() / "own.csv")},
+    ("link", "lte_wifi"): lambda: {"lte_near": 100.0, "lte_far": 400.0},
+    ("compute", "table"): lambda: {"path": str(_own_files() / "speeds.csv")},
     ("access_points", "file"): lambda: {"path": str(_own_files() / "points.csv")},
     ("mobility", "trace"): lambda: {"file": str(_own_trace())},
     ("activity", "trace"): lambda: {"file": str(_own_log())},

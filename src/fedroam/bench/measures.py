@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch.nn import functional
+from typing_extensions import override
 
 from fedroam.bench.workloads import WORKLOADS, Ours, Plain
 from fedroam.data import memory
@@ -174,11 +175,11 @@ def evaluation(repeats: int, workers: int) -> list[Result]:
     ]
 
 
-class _Clocked:
+class _Clocked(Learner):
     """A learner that notes the time spent in it."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.notes, self.close, self.seconds = learner, learner.notes, learner.close, 0.0
+        self.learner, self.task, self.notes, self.seconds = learner, learner.task, learner.notes, 0.0
 
     @contextlib.contextmanager
     def _clock(self) -> Iterator[None]:
@@ -186,14 +187,21 @@ class _Clocked:
         yield
         self.seconds += time.perf_counter() - begin
 
+    @override
+    def close(self) -> None:
+        self.learner.close()
+
+    @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         with self._clock():
             return self.learner.train(models, jobs)
 
+    @override
     def evaluate(self, *arguments: Any) -> Scores:
         with self._clock():
             return self.learner.evaluate(*arguments)
 
+    @override
     def features(self, *arguments: Any) -> list[torch.Tensor]:
         with self._clock():
             return self.learner.features(*arguments)

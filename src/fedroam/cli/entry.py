@@ -19,11 +19,13 @@ from fedroam.cli import options
 from fedroam.cli.commands import (
     bench,
     catalogue,
+    clock,
     connectivity,
     data,
     figure,
     handover,
     live,
+    network,
     reproduce,
     results,
     run,
@@ -85,8 +87,13 @@ app.command("verify")(verify.verify)
 app.command("export")(handover.export)
 app.command("predict")(handover.predict)
 app.command("connectivity")(connectivity.connectivity)
+app.command("clock")(clock.clock)
 app.command("reproduce")(reproduce.reproduce)
 app.command("bench")(bench.bench)
+app.command("node")(network.node)
+app.command("deploy")(network.deploy)
+app.command("emulate")(network.emulate)
+app.add_typer(network.app, name="site")
 app.add_typer(data.app, name="data")
 app.add_typer(trace.app, name="trace")
 

@@ -49,11 +49,11 @@ class Legs:
         met = np.zeros(len(i), dtype=bool)
         straight = (self.count[i] == 1) & (self.count[j] == 1)
         k = np.flatnonzero(straight)
-        met[k] = self._near(self.first[i[k]], self.first[j[k]], radius)
+        met[k] = self.near(self.first[i[k]], self.first[j[k]], radius)
         k = np.flatnonzero(~straight)
         if len(k):
             which, a, b = self.overlapping(i[k], j[k])
-            near = self._near(a, b, radius)
+            near = self.near(a, b, radius)
             met[k[which[near]]] = True
         return met
 
@@ -68,8 +68,8 @@ class Legs:
         leg, b = expand(first, last - first)
         return which[leg], a[leg], b
 
-    def _near(self, a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
-        """Whether two legs come within the radius while both last."""
+    def near(self, a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
+        """Whether legs a[k] and b[k] come within the radius (m) while both last; bool [legs]."""
         begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
         gap = self.at(a, begin) - self.at(b, begin)
         last = self.at(a, end) - self.at(b, end)
@@ -86,3 +86,9 @@ class Legs:
         span = end - begin
         share = np.divide(moment - begin, span, out=np.zeros(len(leg)), where=span > 0)
         return np.asarray(np.where((moment == end)[:, None], b, a + share[:, None] * (b - a)))
+
+    def place(self, client: np.ndarray, moment: np.ndarray) -> np.ndarray:
+        """Where clients (int64 [asked]) are at moments of the round (0 to 1), float64 [asked, 2]."""
+        first = self.first[client]
+        leg = np.searchsorted(self.begin_key, client + moment / 2, side="right") - 1
+        return self.at(np.clip(leg, first, first + self.count[client] - 1), moment)

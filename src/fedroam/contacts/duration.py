@@ -7,6 +7,7 @@ from scipy import sparse
 
 from fedroam.contacts.approach import LIMIT, Legs
 from fedroam.contacts.graph import pairs_of
+from fedroam.contacts.intervals import crossings
 from fedroam.contacts.ragged import chunks
 from fedroam.mobility import Paths
 
@@ -33,17 +34,10 @@ def contact_durations(paths: Paths, graph: sparse.csr_array, radius: float) -> s
 
 
 def _shares(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
-    """The share of time within the radius of each pair, float64 [pairs]."""
+    """The share of time within the radius of each pair, float64 [pairs]: all its intervals together."""
     which, a, b = legs.overlapping(i, j)
     begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
     gap = legs.at(a, begin) - legs.at(b, begin)
-    move = legs.at(a, end) - legs.at(b, end) - gap
-    square, along = (move * move).sum(1), (gap * move).sum(1)
-    inside = (gap * gap).sum(1) - radius**2
-    moving = square > 0
-    root = np.sqrt(np.maximum(along**2 - square * inside, 0.0))
-    safe = np.where(moving, square, 1.0)
-    first, last = ((np.clip((-along + side * root) / safe, 0.0, 1.0)) for side in (-1, 1))
-    within = np.where(moving, last - first, inside <= 0)
-    share = np.bincount(which, within * np.maximum(end - begin, 0.0), minlength=len(i))
+    first, last = crossings(gap, legs.at(a, end) - legs.at(b, end) - gap, radius)
+    share = np.bincount(which, (last - first) * np.maximum(end - begin, 0.0), minlength=len(i))
     return np.minimum(share, 1.0)  # the pieces add up to 1 but for rounding

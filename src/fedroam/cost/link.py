@@ -29,16 +29,6 @@ class RadioLink:
         return _transfer(self.alpha_down, self.beta, self.down, megabits, far)
 
 
-def between(distance: np.ndarray, near: float, far: float) -> np.ndarray:
-    """How far away, float64 [transfers]: 0 up to `near` metres, 1 from `far` on, linear between.
-
-    Half way where there is no distance, and where all distances are one and the same.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip((distance - near) / (far - near), 0.0, 1.0)
-    return np.where(np.isnan(share), 0.5, share)
-
-
 def _transfer(
     alpha: float, beta: float, rates: tuple[float, float], megabits: np.ndarray, far: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:

@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
-from fedroam.cost.link import RadioLink, between
+from fedroam.cost.link import RadioLink
 from fedroam.cost.radio import Cost, DistanceDistribution
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
+from fedroam.links import between
 
 ALPHA, POWER, RATE = "mW/Mbps", "mW", "Mbps"
 

@@ -32,8 +32,16 @@ class Tariff:
         traffic: Traffic,
         aggregated: np.ndarray,
         discarded: np.ndarray,
+        broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
     ) -> Account:
-        """The account after a round with this training and these transfers (see `charge`)."""
+        """The account after a round with this training and these transfers (see `charge`).
+
+        broken_off: work that was begun beside it, and which share of each piece (float64) was done.
+        """
         clients, samples = self.passes.of(jobs)
         cost, joules = self.radio.cost(traffic, self.distances), self.radio.training(clients, samples)
+        if len(broken_off[0]):
+            others, passed = self.passes.of(broken_off[0])
+            joules = np.append(joules, self.radio.training(others, passed) * broken_off[1])
+            clients = np.append(clients, others)
         return charge(account, traffic, cost, clients, joules, aggregated, discarded)

@@ -1,6 +1,6 @@
 """Federation: who trains, who aggregates with whom."""
 
-from fedroam.federation import decentralized, hierarchical, methods, server
+from fedroam.federation import asynchronous, decentralized, hierarchical, methods, server
 from fedroam.federation.network import network_of
 from fedroam.federation.protocol import (
     SERVER,
@@ -17,6 +17,8 @@ from fedroam.federation.protocol import (
     Meeting,
     RecordsMatrices,
     Round,
+    SendsToNeighbours,
+    SendsToServers,
     Start,
     TellsDistances,
     Traffic,
@@ -42,11 +44,14 @@ __all__ = [
     "Meeting",
     "RecordsMatrices",
     "Round",
+    "SendsToNeighbours",
+    "SendsToServers",
     "Start",
     "TellsDistances",
     "Traffic",
     "UsesLess",
     "access_point",
+    "asynchronous",
     "decentralized",
     "hierarchical",
     "methods",

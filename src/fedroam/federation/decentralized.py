@@ -25,6 +25,7 @@ from fedroam.federation.protocol import (
     own_models,
 )
 from fedroam.learning import Job, Learner, Models, mix
+from fedroam.mobility import Paths
 
 
 @register(
@@ -58,13 +59,20 @@ class Decentralized(Part):
         jobs = [Job(i, i, round.context.train[i], round.number) for i in clients]
         return Distributed(jobs, Traffic.nothing(), round.models, dict(round.state))
 
+    def meeting_of(self, round: Round, after: Meeting) -> Meeting:
+        """On the way of the round, or standing where it begins, as `order` says."""
+        if self.order == "move_then_mix":
+            return after
+        before = round.before
+        return Meeting(Paths.still(before.paths.end, before.paths.present), before.graph)
+
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """x_i(t) = sum_j w_ij x_j(t - 1/2) (Reza et al., consensus update).
 
         Each client sends its model to each neighbour; its training counts as aggregated once a neighbour has it.
         """
         context, models = round.context, round.models
-        meeting = after if self.order == "move_then_mix" else round.before
+        meeting = (after if self.order == "move_then_mix" else round.before).without(round.lost)
         weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
         self._combine(round, meeting, weights)
         degree, places = degrees(meeting.graph), meeting.paths.end

@@ -80,6 +80,7 @@ class Hierarchical(Part):
     """
 
     uses: ClassVar[tuple[str, ...]] = ("places",)
+    holds_work: ClassVar[bool] = True
 
     k2: int = field(5, "edge aggregations between two global ones", unit="rounds", ge=1)
     access: Access = field("nearest", ACCESS)
@@ -187,13 +188,25 @@ class Hierarchical(Part):
         traffic = Traffic.of(senders, devices, round.models.bytes_each, distance)
         return Distributed(jobs, traffic, hierarchy.models, hierarchy.arrays())
 
+    def uploads(self, round: Round, after: Meeting) -> Traffic:
+        """The updates that wait, from devices in service to the access points that they turn to."""
+        context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        self._arrive(hierarchy, context, after, round.number)
+        waiting = hierarchy.waiting()
+        devices = waiting[self._served(hierarchy, context, after)[waiting]]
+        distance = self._distance(hierarchy, context, after, devices)
+        return Traffic.of(devices, access_point(hierarchy.ap[devices]), round.models.bytes_each, distance)
+
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """Edge aggregation, and after every k2 rounds the global one."""
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        hierarchy.drop(round.lost)
         self._arrive(hierarchy, context, after, round.number)
         waiting = hierarchy.waiting()
         served = self._served(hierarchy, context, after)
         devices = waiting[served[waiting]]
+        if round.arrived is not None:
+            devices = np.intersect1d(devices, round.arrived)
         receivers = access_point(hierarchy.ap[devices])
         distance = self._distance(hierarchy, context, after, devices)
         traffic = [Traffic.of(devices, receivers, round.models.bytes_each, distance)]
@@ -210,6 +223,7 @@ class Hierarchical(Part):
         elif self.carry_over:
             discarded = discarded[:0]
         hierarchy.drop(discarded)
+        discarded = np.append(discarded, round.lost)
         hierarchy.compact()
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -39,6 +39,16 @@ class Meeting:
         """Nobody is present, and nobody meets anybody."""
         paths = Paths.still(np.zeros((clients, 2)), np.zeros(clients, dtype=bool))
         return cls(paths, sparse.csr_array((clients, clients), dtype=bool))
+
+    def without(self, clients: np.ndarray) -> Meeting:
+        """The same as if these clients (int64) were away."""
+        if not len(clients):
+            return self
+        here = ~np.isin(np.arange(len(self.paths.present)), clients)
+        i, j = self.graph.nonzero()
+        met = here[i] & here[j]
+        graph = sparse.csr_array((np.ones(met.sum(), dtype=bool), (i[met], j[met])), shape=self.graph.shape)
+        return Meeting(replace(self.paths, present=self.paths.present & here), graph)
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,10 @@ class Round:
 
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
-    exchange, the true models of attackers, in whose rows stands what they send.
+    exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
+    (int64, ascending) whose work arrived in time; None: everybody's who worked. finished: float64 [clients], when it
+    did, seconds of the round; None: all at once. lost: in an exchange, the clients (int64) that did not answer, as
+    happens on a network: their work of this round counts for nothing, and their rows are as they were handed out.
     """
 
     number: int
@@ -151,6 +164,9 @@ class Round:
     before: Meeting
     learner: Learner
     withheld: Withheld | None = None
+    arrived: np.ndarray | None = None
+    finished: np.ndarray | None = None
+    lost: np.ndarray = field(default_factory=lambda: NOBODY)
 
 
 @dataclass(frozen=True)
@@ -275,6 +291,29 @@ class RecordsMatrices(Protocol):
     @property
     def recorded(self) -> tuple[str, ...]:
         """Names of the state arrays [i, j] that go into the table `matrices` at evaluated rounds."""
+
+
+@runtime_checkable
+class SendsToNeighbours(Protocol):
+    """A federation whose clients send their models to those they meet; it can be timed."""
+
+    def meeting_of(self, round: Round, after: Meeting) -> Meeting:
+        """The meeting in which models are exchanged: the ways that everybody takes meanwhile, and who meets whom."""
+
+
+@runtime_checkable
+class SendsToServers(Protocol):
+    """A federation whose clients send what they trained to a server or access points; it can be timed."""
+
+    @property
+    def holds_work(self) -> bool:
+        """Whether work that has not arrived is kept for later rounds, or lost, by a rule of its own."""
+
+    def uploads(self, round: Round, after: Meeting) -> Traffic:
+        """What an exchange with `after` would be sent by clients, if everybody's work arrived; nothing is changed.
+
+        The round is as `distribute` left it.
+        """
 
 
 @runtime_checkable

@@ -14,12 +14,15 @@ from fedroam.learning.engine import (
     to_tensors,
 )
 from fedroam.learning.exchange import mix
+from fedroam.learning.held import ClassMeans, Held
 from fedroam.learning.matrix import Entry, Layout, Models, consensus_distance
 
 __all__ = [
     "Anchor",
+    "ClassMeans",
     "Engine",
     "Entry",
+    "Held",
     "Job",
     "Layout",
     "Learner",

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from fedroam.data import as_batch
+from fedroam.learning.held import ClassMeans, Held, class_means
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import DecaysLearningRate, Training
@@ -168,9 +169,15 @@ def tally(outputs: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 class Learner(Protocol):
     """An engine at work on one task. Results must not depend on the number of workers.
 
-    notes: which engine it is, and what is worth telling of how it computes (kept in the run folder).
+    What concerns samples that a client holds (`train`, `judge`, `judge_together`, `represent`, `class_means` and
+    `mean_features`) is asked of clients, which may be elsewhere: an engine, which has all samples at hand, computes
+    for all of them, by `evaluate` and `features`.
+
+    task: what it works on. notes: which engine it is, and what is worth telling of how it computes (kept in the run
+    folder).
     """
 
+    task: Task
     notes: tuple[str, ...]
 
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
@@ -196,6 +203,50 @@ class Learner(Protocol):
 
     def close(self) -> None:
         """Give back workers and memory."""
+
+    # --- asked of clients -------------------------------------------------------------------------------------
+
+    def begin_round(self, number: int) -> None:
+        """A round begins (1, 2, ...): whoever was lost is asked again."""
+        return
+
+    def unreachable(self) -> np.ndarray:
+        """Clients (int64, ascending) that nothing can be asked of now: none where all of them are computed here."""
+        return np.zeros(0, dtype=np.int64)
+
+    def lost(self) -> np.ndarray:
+        """Clients (int64, ascending) that were asked something in this round and did not answer: none where all of
+        them are computed here. Their rows are as they were handed out."""
+        return np.zeros(0, dtype=np.int64)
+
+    def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:
+        """Evaluate the k-th row on the samples held[k]; who is lost has no samples."""
+        task = self.task
+        return self.evaluate(models, rows, task.x, task.y, [own.samples for own in held])
+
+    def judge_together(self, models: Models, row: int, held: Sequence[Held]) -> Scores:
+        """Evaluate one row on the samples of all of these clients, taken together: the scores of one row."""
+        task = self.task
+        return self.evaluate(models, [row], task.x, task.y, [np.concatenate([own.samples for own in held])])
+
+    def represent(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> list[torch.Tensor]:
+        """Features of the samples held[k] by the k-th row, float32 [samples, features], for `Job.each` of this round.
+
+        Their values may stay with the clients: then these are tensors of the device `meta`.
+        """
+        return self.features(models, rows, [own.samples for own in held])
+
+    def class_means(
+        self, models: Models, rows: Sequence[int], held: Sequence[Held], classes: int
+    ) -> ClassMeans:
+        """Mean features of each class among the samples held[k] by the k-th row; who is lost holds no class."""
+        labels = self.task.y.cpu().numpy()
+        return class_means(self.represent(models, rows, held), [labels[own.samples] for own in held], classes)
+
+    def mean_features(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> np.ndarray:
+        """Mean features of the samples held[k] by the k-th row, float64 [k, features]; NaN for who is lost."""
+        found = self.represent(models, rows, held)
+        return np.stack([some.cpu().numpy().mean(0, dtype=np.float64) for some in found])
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from fedroam.errors import InputError
 from fedroam.facts import Facts, checked_facts, json_object
@@ -31,7 +31,12 @@ MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 
 
+_FINITE = ConfigDict(allow_inf_nan=False)
+
+
 class _Sitting(Facts):
+    model_config = _FINITE
+
     command: str = ""
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
@@ -39,6 +44,8 @@ class _Sitting(Facts):
 
 
 class _Head(Facts):
+    model_config = _FINITE
+
     format: int
     study: str
     scale: str
@@ -48,11 +55,15 @@ class _Head(Facts):
 
 
 class _Curve(Facts):
+    model_config = _FINITE
+
     rounds: list[int]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
 class _Line(Facts):
+    model_config = _FINITE
+
     variant: str
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str

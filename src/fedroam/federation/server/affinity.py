@@ -14,7 +14,7 @@ import torch
 from fedroam.errors import InputError
 from fedroam.federation.protocol import FederationContext
 from fedroam.federation.server.loop import ServerRound
-from fedroam.learning import Models
+from fedroam.learning import Held, Models
 
 # State: float64 [clients, clients], bool [clients], int64 [clients] (models received), float64 [clients].
 AFFINITY, UPLOADED, RECEIVED, LOSS_BEFORE = "affinity", "uploaded", "received", "loss_before"
@@ -71,9 +71,8 @@ def validation_losses(
     round: ServerRound, models: Models, rows: Sequence[int], clients: Sequence[int]
 ) -> np.ndarray:
     """Mean loss of the k-th row on the validation samples of the k-th client, float64; NaN where it holds none."""
-    task = round.context.task
-    parts = [round.context.validation[i] for i in clients]
-    return round.learner.evaluate(models, rows, task.x, task.y, parts).loss
+    held = [Held(i, "validation", round.context.validation[i]) for i in clients]
+    return round.learner.judge(models, rows, held).loss
 
 
 def first_order_weights(

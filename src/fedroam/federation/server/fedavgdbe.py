@@ -132,7 +132,8 @@ class FedAvgDBE(Part, ServerLoop):
 
     @override
     def job(self, round: ServerRound, client: int) -> Job:
-        return replace(ServerLoop.job(self, round, client), given={MEAN: round.tensor(MEAN)})
+        given = {MEAN: round.tensor(MEAN)} if MEAN in round.state else {}
+        return replace(ServerLoop.job(self, round, client), given=given)
 
     def _agree(self, round: ServerRound) -> None:
         """The start pass: sets state `mean`, float32 [features], and every client's running mean."""
@@ -146,9 +147,12 @@ class FedAvgDBE(Part, ServerLoop):
             first.learner.train(first.models, jobs)
             round.trained += jobs
         rows = [int(i) for i in everybody]
-        found = first.learner.features(first.models, rows, first.samples)
-        means = np.stack([some.cpu().numpy().mean(0, dtype=np.float64) for some in found])
-        mean = (first.shares()[:, None] * means).sum(0).astype(np.float32)
+        means = first.learner.mean_features(first.models, rows, first.held)
+        here = ~np.isin(everybody, first.learner.lost())  # the others begin with the consensus
+        if not here.any():
+            return
+        means, everybody = means[here], everybody[here]
+        mean = (replace(first, clients=everybody).shares()[:, None] * means).sum(0).astype(np.float32)
         round.state[MEAN] = mean
         columns, device = round.layout.buffer_columns(RUNNING), round.models.buffers.device
         round.models.buffers[:, columns] = torch.from_numpy(mean).to(device)

@@ -28,7 +28,7 @@ from fedroam.federation.protocol import (
     one_model,
     own_models,
 )
-from fedroam.learning import Job, Layout, Learner, Models
+from fedroam.learning import Held, Job, Layout, Learner, Models
 
 GLOBAL, GLOBAL_BUFFERS = "global", "global_buffers"
 
@@ -42,7 +42,8 @@ class ServerRound:
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
     memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active
-    clients' download and upload. trained: local work that `broadcast` has had done.
+    clients' download and upload. trained: local work that `broadcast` has had done. finished: when each client's work
+    arrived (float64 [clients]); None: all at once.
     """
 
     models: Models
@@ -56,13 +57,22 @@ class ServerRound:
     memo: dict[str, Any] = field(default_factory=dict)
     more: list[Traffic] = field(default_factory=list)
     trained: list[Job] = field(default_factory=list)
+    finished: np.ndarray | None = None
 
     @classmethod
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
-        """With the clients that can train when the round begins."""
-        clients = round.context.available(round.before)
+        """With the clients that can train when the round begins, or in an exchange those whose work arrived."""
+        clients = round.context.available(round.before) if round.arrived is None else round.arrived
+        clients = np.setdiff1d(clients, round.lost)
         return cls(
-            round.models, dict(round.state), round.context, clients, round.number, round.learner, meeting
+            round.models,
+            dict(round.state),
+            round.context,
+            clients,
+            round.number,
+            round.learner,
+            meeting,
+            finished=round.finished,
         )
 
     @property
@@ -71,9 +81,15 @@ class ServerRound:
         return self.models.layout
 
     @property
-    def samples(self) -> list[np.ndarray]:
-        """Training samples of each active client (indices into the task's), in the order of `clients`."""
-        return [self.context.train[i] for i in self.clients]
+    def held(self) -> list[Held]:
+        """The training samples of each active client, in the order of `clients`."""
+        return [Held(i, "train", self.context.train[i]) for i in self.clients.tolist()]
+
+    def by_arrival(self) -> np.ndarray:
+        """The active clients in the order in which their work arrived, of equals the lowest first; int64."""
+        if self.finished is None:
+            return self.clients
+        return self.clients[np.argsort(self.finished[self.clients], kind="stable")]
 
     def tensor(self, name: str) -> torch.Tensor:
         """A state array as a tensor that must not be written into."""
@@ -94,6 +110,7 @@ class ServerLoop:
     """
 
     uses: ClassVar[tuple[str, ...]] = ()
+    holds_work: ClassVar[bool] = False
 
     def shared(self, layout: Layout) -> slice:
         """The columns of a row that the server has its own copy of and averages; default: all of them."""
@@ -182,6 +199,11 @@ class ServerLoop:
         traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
         return Distributed(jobs, traffic, own.models, own.state, own.trained)
 
+    def uploads(self, round: Round, after: Meeting) -> Traffic:
+        """The upload of everybody who can train."""
+        own = ServerRound.of(round, after)
+        return transfers(own.clients, self.upload(own), down=False) if len(own.clients) else Traffic.nothing()
+
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """The upload and what the server makes of it."""
         own, traffic = ServerRound.of(round, after), Traffic.nothing()
@@ -193,7 +215,7 @@ class ServerLoop:
             traffic = Traffic.joined([transfers(own.clients, self.upload(own), down=False), *own.more])
         columns = self.columns if isinstance(self, AddsColumns) else ()
         facts = {name: own.facts.get(name, np.nan) for name in columns}
-        return Exchanged(after, traffic, own.models, own.state, aggregated=own.clients, facts=facts)
+        return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
 
     def evaluation_models(
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext

@@ -32,13 +32,12 @@ from fedroam.federation.server.affinity import (
 from fedroam.federation.server.fedgh import SERVER_BATCH, SERVER_EPOCHS, SERVER_LR
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
-    ClassMeans,
     class_means,
     means_bytes,
     train_head,
     widths,
 )
-from fedroam.learning import Layout, Models
+from fedroam.learning import ClassMeans, Layout, Models
 from fedroam.randomness import stream
 
 REPLACED, MEANS, SEEN = "replaced", "means", "seen"
@@ -203,7 +202,9 @@ class MoCFL(Part, ServerLoop):
         less = apart if self.history == "far_counts_less" else 1.0 - apart
         mean = (1.0 - less[:, :, None]) * new.mean + less[:, :, None] * old
         means, known = round.state[MEANS].copy(), round.state[SEEN].copy()
-        means[round.clients], known[round.clients] = new.mean, new.held
+        # Who was lost keeps its history.
+        which, c = np.nonzero(new.held)
+        means[round.clients[which], c], known[round.clients[which], c] = new.mean[which, c], True
         round.state |= {MEANS: means, SEEN: known}
         return ClassMeans(mean.astype(np.float32), new.held)
 

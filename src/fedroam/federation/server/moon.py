@@ -83,4 +83,4 @@ class Moon(Part, ServerLoop):
 def _features(round: ServerRound) -> dict[int, torch.Tensor]:
     """Features of each active client's samples by its present extractor, float32 [samples, features]."""
     rows = [int(i) for i in round.clients]
-    return dict(zip(rows, round.learner.features(round.models, rows, round.samples), strict=True))
+    return dict(zip(rows, round.learner.represent(round.models, rows, round.held), strict=True))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import nn
@@ -11,20 +9,9 @@ from torch.nn import functional
 
 from fedroam.errors import InputError
 from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
-from fedroam.learning import Layout
+from fedroam.learning import ClassMeans, Layout
 from fedroam.models import noise, split
 from fedroam.randomness import stream, torch_stream
-
-
-@dataclass(frozen=True)
-class ClassMeans:
-    """Mean features of each class by client.
-
-    mean: float32 [k, classes, features], zero where nothing is held. held: bool [k, classes].
-    """
-
-    mean: np.ndarray
-    held: np.ndarray
 
 
 def widths(network: nn.Module | Layout) -> tuple[int, int]:
@@ -53,17 +40,7 @@ def class_means(round: ServerRound) -> ClassMeans:
 
     f_i[c] = 1 / |D_ic| sum of phi_i(x) over its samples of class c, accumulated in float64.
     """
-    task, classes = round.context.task, round.context.classes
-    features = round.learner.features(round.models, [int(i) for i in round.clients], round.samples)
-    labels = task.y.cpu().numpy()
-    mean = np.zeros((len(round.clients), classes, features[0].shape[1]), np.float32)
-    held = np.zeros((len(round.clients), classes), bool)
-    for k, (some, samples) in enumerate(zip(features, round.samples, strict=True)):
-        values, own = some.cpu().numpy(), labels[samples]
-        for c in np.unique(own):
-            mean[k, c] = values[own == c].mean(0, dtype=np.float64)
-            held[k, c] = True
-    return ClassMeans(mean, held)
+    return round.learner.class_means(round.models, round.clients.tolist(), round.held, round.context.classes)
 
 
 def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:

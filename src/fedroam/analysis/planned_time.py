@@ -1,0 +1,105 @@
+"""How long a run will take in its own world, and what gets through: its rounds, played without learning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from typing_extensions import override
+
+from fedroam.clock import COLUMNS, TIME, TOTALS
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.federation import SendsToNeighbours
+from fedroam.learning import Job, Learner, Models, Scores
+from fedroam.scene import prepare
+from fedroam.simulation import begin, play_round
+
+
+class Idle(Learner):
+    """An engine at work that learns nothing: models stay as they are handed out. It evaluates as another does."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.task, self.notes = learner, learner.task, ("learns nothing",)
+
+    @override
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        return np.zeros(len(jobs))
+
+    @override
+    def evaluate(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> Scores:
+        return self.learner.evaluate(models, rows, x, y, parts)
+
+    @override
+    def features(
+        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
+    ) -> list[torch.Tensor]:
+        return self.learner.features(models, rows, parts)
+
+    @override
+    def close(self) -> None:
+        self.learner.close()
+
+
+def planned_rounds(experiment: Experiment, rounds: int | None = None) -> Iterator[dict[str, Any]]:
+    """What the clock says of each round of a run, a row each, without training (default: all rounds).
+
+    Columns: `round`, `time` (s, at its end), `seconds` (s, its own), the clock's (`late`, `transfers`, `through`,
+    `broken`) and `time_training`, `time_sending`, `time_waiting`, `time_idle`, as shares of the round, means over
+    clients. Where clients send to each other, `contacts` and `fit`: pairs that meet, and those whose models both get
+    through. They are those of the run itself, unless its federation chooses by the models what it sends.
+    Raises InputError where the experiment has no clock of seconds.
+    """
+    if experiment.clock.kind == "rounds":
+        raise InputError(
+            "clock.kind = 'rounds': nothing takes time there; set clock.kind = 'seconds', and [link] and [compute]"
+        )
+    scene = prepare(experiment if rounds is None else experiment.replace(rounds=rounds))
+    learner = Idle(scene.learner)
+    scene = replace(scene, learner=learner)
+    try:
+        state = begin(scene)
+        for number in range(1, scene.experiment.rounds + 1):
+            following, done = play_round(scene, state)
+            seconds = float(following.clock[TIME][0] - state.clock[TIME][0])
+            row = {"round": number, TIME: float(following.clock[TIME][0]), "seconds": seconds}
+            row |= {name: done.facts.get(name, np.nan) for name in COLUMNS}
+            for name in TOTALS:
+                row[name] = float((following.clock[name] - state.clock[name]).mean()) / seconds
+            if isinstance(scene.parts.federation, SendsToNeighbours):
+                row |= {"contacts": row["transfers"] / 2, "fit": done.meeting.graph.nnz / 2}
+            state = following
+            yield row
+    finally:
+        learner.close()
+
+
+def summary(rounds: pd.DataFrame) -> dict[str, float]:
+    """A table of planned rounds in a few numbers, in this order: rounds, seconds of all, of one (mean, longest), shares
+    of contacts and transfers that get through (NaN where there are none), broken transfers and late clients a round,
+    and the shares of time.
+    """
+    found = {
+        "rounds": float(len(rounds)),
+        "seconds": float(rounds["seconds"].sum()),
+        "seconds_mean": float(rounds["seconds"].mean()),
+        "seconds_most": float(rounds["seconds"].max()),
+    }
+    for name, some, of in (("fit", "fit", "contacts"), ("through", "through", "transfers")):
+        if of in rounds:
+            total = float(rounds[of].sum())
+            found[name] = float(rounds[some].sum()) / total if total else np.nan
+    found |= {name: float(rounds[name].mean()) for name in ("broken", "late")}
+    weights = rounds["seconds"] / rounds["seconds"].sum()
+    return found | {name: float((rounds[name] * weights).sum()) for name in TOTALS}

@@ -1,0 +1,256 @@
+"""`fedroam site`, `fedroam node`, `fedroam deploy` and `fedroam emulate`: the same experiment on a real network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.console import out, say, tell, writing
+from fedroam.cli.going_on import Given, command, going_on
+from fedroam.cli.progress import progress
+from fedroam.errors import InputError
+
+if TYPE_CHECKING:
+    from fedroam.experiment import Experiment
+    from fedroam.recording import Existing, Run
+
+LOST = "the rounds since the last checkpoint are lost"
+
+app = typer.Typer(
+    cls=options.Commands, no_args_is_help=True, help="Make sites: who speaks with whom, and their keys."
+)
+
+SiteFolder = Annotated[
+    str, typer.Argument(metavar="DIR", help="The folder of the site.", callback=options.named)
+]
+SiteFile = Annotated[
+    str, typer.Option("--site", metavar="FILE", help="The site.toml of the site.", callback=options.named)
+]
+NodeName = Annotated[str, typer.Argument(metavar="NAME", help="A node, as site.toml names it.")]
+Days = Annotated[
+    float, typer.Option("--days", metavar="N", help="How long certificates of nodes are valid, from 0.")
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        callback=options.named,
+        metavar="DIR",
+        help="The run folder. (default: runs/NAME-DIGEST/seed-SEED)",
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+
+@app.command("init")
+def site_init(
+    folder: SiteFolder,
+    experiment: Annotated[
+        str, typer.Option("--experiment", metavar="FILE|NAME", help="The experiment that the site is for.")
+    ],
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST:PORT", help="Where the nodes find the server.")
+    ],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the site is called.")] = "site",
+    days: Days = 365.0,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    debug: options.Debug = False,
+) -> None:
+    """Make a site for an experiment: an authority, and a key and a certificate for the server and every client.
+
+    Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
+    authority.key, stays where it is: whoever has it can make nodes.
+    """
+    from fedroam.deploy.founding import found_site
+
+    where = Path(folder)
+    with writing(where):
+        site = found_site(
+            where, _single(experiment, assignments, use), address=address, name=name, days=_days(days)
+        )
+    say(f"site {site.name}: a server and {len(site.clients)} clients in {where}")
+    say(f"the server: fedroam deploy --site {where / 'site.toml'}")
+    say(f"a client:   fedroam node --site {where / 'site.toml'} --name {site.clients[0].name}")
+
+
+@app.command("revoke")
+def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
+    """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
+    from fedroam.deploy.founding import revoke
+
+    with writing(folder):
+        revoke(Path(folder), name)
+    say(f"{name}: revoked")
+
+
+@app.command("renew")
+def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: options.Debug = False) -> None:
+    """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
+    by the new one.
+    """
+    from fedroam.deploy.founding import renew
+
+    with writing(folder):
+        renew(Path(folder), name, _days(days))
+    say(
+        f"{name}: has a new certificate in {Path(folder) / 'nodes' / name}; bring it and site.toml to the nodes"
+    )
+
+
+def node(
+    site: SiteFile,
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Which node of the site this is.")],
+    use: options.Use = None,
+    quiet: Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Be a client of a site: hold its share of the data, and train as the server asks, until the run is done.
+
+    A server that is not there, or goes away, is looked for again, as long as the site's limits say.
+    """
+    from fedroam.deploy.node import node_of
+
+    own = node_of(_home(site), name, lambda line: tell(f"{name}: {line}"), use or ())
+    try:
+        if not quiet:
+            held = ", ".join(f"{len(part.samples)} for {use}" for use, part in own.share.held.items())
+            tell(f"{name}: holds samples: {held}; looks for {own.site.address}")
+        own.run()
+    finally:
+        own.share.close()
+    if not quiet:
+        tell(f"{name}: the run is done")
+
+
+def deploy(
+    site: SiteFile,
+    folder: Out = None,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address", metavar="HOST:PORT", help="Where to listen. (default: what site.toml says)"
+        ),
+    ] = "",
+    patience: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="How long to wait for all nodes before the first round."),
+    ] = 600.0,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    use: options.Use = None,
+    quiet: Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run the experiment of a site as its server, with nodes for clients, into an ordinary run folder.
+
+    Ctrl-C stops after the present round and leaves a checkpoint; so does a kill, but for the rounds since the last one.
+    """
+    from fedroam.deploy.node import experiment_of
+    from fedroam.deploy.serving import serve
+    from fedroam.deploy.site import FILE, read_site
+    from fedroam.planning import Plan, PlannedRun
+
+    if not 0 <= patience <= 30 * 86_400:
+        raise InputError(f"--patience {patience:g}: allowed are 0 to {30 * 86_400} seconds")
+    home = _home(site)
+    experiment = experiment_of(home, read_site(home / FILE), use or ())
+    plan = Plan(experiment.name, (PlannedRun("", experiment),))
+    given: dict[str, Given] = {"--site": site, "--out": folder, "--address": address or None, "--use": use}
+    following = progress(plan, quiet)
+    with going_on(command("deploy", options={**given, "--resume": True}), LOST), following:
+        found = serve(
+            home,
+            folder,
+            address=address,
+            existing=_existing(resume, fresh),
+            patience=patience,
+            observer=following.follow(plan.runs[0]),
+            on_interrupt=following.interrupted,
+            tell=tell,
+            listening=lambda port: tell(f"listens at port {port}"),
+            use=use or (),
+        )
+    _conclude(found)
+
+
+def emulate(
+    source: options.Source,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    folder: Out = None,
+    resume: Resume = False,
+    fresh: Fresh = False,
+    quiet: Quiet = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run an experiment with a server and a process for each client on this machine, over loopback.
+
+    Every message goes through mutual TLS, as on a real network; keys live as long as the command. It ends in an
+    ordinary run folder, which report and compare open beside simulated runs.
+    """
+    from fedroam.deploy.emulation import emulate as run_emulated
+    from fedroam.planning import Plan, PlannedRun
+    from fedroam.runner import default_folder
+
+    experiment = _single(source, assignments, use)
+    plan = Plan(experiment.name, (PlannedRun("", experiment),))
+    given: dict[str, Given] = {"--set": assignments, "--use": use, "--out": folder, "--resume": True}
+    following = progress(plan, quiet)
+    with going_on(command("emulate", source, options=given), LOST), following:
+        found = run_emulated(
+            experiment,
+            Path(folder) if folder else default_folder(experiment),
+            existing=_existing(resume, fresh),
+            use=use or (),
+            observer=following.follow(plan.runs[0]),
+            on_interrupt=following.interrupted,
+            tell=tell,
+        )
+    _conclude(found)
+
+
+def _home(site: str) -> Path:
+    """The folder of a site, by its site.toml."""
+    path = Path(site)
+    if path.name != "site.toml":
+        raise InputError(f"--site {site!r}: allowed is the site.toml of a site")
+    return path.parent
+
+
+def _single(source: str, assignments: list[str] | None, use: list[str] | None) -> Experiment:
+    """The one run that is meant. Raises InputError where there are several."""
+    from fedroam.planning import plan
+
+    runs = plan(source, assignments=assignments or [], use=use or ()).runs
+    if len(runs) > 1:
+        raise InputError(
+            f"{source}: {len(runs)} runs (variants, seeds): a network carries one; choose it by --set, "
+            "from a file without variants and seeds"
+        )
+    return runs[0].experiment
+
+
+def _days(days: float) -> float:
+    if not 0 < days <= 36_500:
+        raise InputError(f"--days {days:g}: allowed are more than 0 to 36500")
+    return days
+
+
+def _existing(resume: bool, fresh: bool) -> Existing:
+    if resume and fresh:
+        raise InputError("--resume and --fresh: allowed is one of the two")
+    return "resume" if resume else "replace" if fresh else "refuse"
+
+
+def _conclude(found: Run) -> None:
+    """The table, and where the run lies."""
+    from fedroam.analysis import compare_runs, print_comparison
+
+    print_comparison(compare_runs([found]), out())
+    say(f"run: {found.folder}")

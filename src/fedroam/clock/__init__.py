@@ -1,0 +1,22 @@
+"""The clock: rounds without a length, or seconds in which to train, meet and send."""
+
+from fedroam.clock import kinds
+from fedroam.clock.batteries import drained
+from fedroam.clock.kinds import Clock
+from fedroam.clock.schedule import check_fits, first_state, free, timetable
+from fedroam.clock.timetable import COLUMNS, TIME, TOTALS, Timetable, Timing
+
+__all__ = [
+    "COLUMNS",
+    "TIME",
+    "TOTALS",
+    "Clock",
+    "Timetable",
+    "Timing",
+    "check_fits",
+    "drained",
+    "first_state",
+    "free",
+    "kinds",
+    "timetable",
+]

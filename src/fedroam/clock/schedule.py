@@ -1,0 +1,66 @@
+"""The schedule of a run, round by round: it follows from movement, sizes and devices alone, and is made before anything
+is learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fedroam.clock.neighbours import among_neighbours
+from fedroam.clock.servers import with_servers
+from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Timetable, Timing
+from fedroam.errors import InputError
+from fedroam.federation import Distributed, Federation, Meeting, Round, SendsToNeighbours, SendsToServers
+
+
+def first_state(clients: int) -> dict[str, np.ndarray]:
+    """What the clock keeps, before round 1."""
+    state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT)}
+    return {**state, TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool)}
+
+
+def check_fits(timing: Timing, federation: Federation, kind: str) -> None:
+    """Raise InputError where a federation does not fit the clock."""
+    if not isinstance(federation, SendsToNeighbours | SendsToServers):
+        raise InputError(
+            f"clock.kind = 'seconds': federation {kind!r} does not tell beforehand what is sent to whom; it needs the "
+            "method meeting_of or uploads"
+        )
+    if timing.clock.late == "carried" and isinstance(federation, SendsToServers) and federation.holds_work:
+        raise InputError(
+            f"clock.late = 'carried': federation {kind!r} keeps late work by a rule of its own (carry_over); allowed "
+            "is 'dropped'"
+        )
+    if timing.link.broken == "partial":
+        raise InputError(
+            "link.broken = 'partial': no federation can use a part; allowed are 'lost', 'resumed'"
+        )
+
+
+def free(before: Meeting, federation: Federation, state: Mapping[str, np.ndarray]) -> Meeting:
+    """The meeting in which a round begins, without those who are still busy with work of an earlier one.
+
+    Between neighbours work that is carried over is begun again, in name: it is computed in the round in which it ends.
+    """
+    if not isinstance(federation, SendsToServers) or not state[BUSY].any():
+        return before
+    return replace(before, paths=replace(before.paths, present=before.paths.present & ~state[BUSY]))
+
+
+def timetable(
+    timing: Timing,
+    federation: Federation,
+    round: Round,
+    given: Distributed,
+    after: Meeting,
+    state: Mapping[str, np.ndarray],
+) -> Timetable:
+    """The timetable of a round. given: what was given out. after: the ways that everybody takes, and who meets whom."""
+    if isinstance(federation, SendsToNeighbours):
+        return among_neighbours(timing, round, given, federation.meeting_of(round, after), state)
+    assert isinstance(federation, SendsToServers)  # `check_fits` asked
+    handed = replace(round, models=given.models, state=given.state)
+    uploads, holds = federation.uploads(handed, after), federation.holds_work
+    return with_servers(timing, round, given, uploads, after, state, holds_work=holds)

@@ -1,0 +1,209 @@
+"""What becomes of transfers: which get through, when, and what was sent."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedroam.clock.windows import Windows
+from fedroam.contacts import Intervals
+from fedroam.links import Link
+from fedroam.links.air import Air, Transfer
+
+FIRST = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Transfers that are to be made; all arrays [transfers].
+
+    sender, receiver: int64, nodes. size: float64, bytes. ready: float64, s; infinite for one that never is. after:
+    int64, another transfer, which must get through first and waits for none itself, or -1; the one is then ready
+    `ready` seconds after the other's end.
+    """
+
+    sender: np.ndarray
+    receiver: np.ndarray
+    size: np.ndarray
+    ready: np.ndarray
+    after: np.ndarray
+
+    def __len__(self) -> int:
+        """Number of transfers."""
+        return len(self.sender)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of transfers; all float64 [transfers].
+
+    begun: s, when the try that got through, or the last one that broke, began with its set-up; NaN where there was
+    none. end: s, when all of it had arrived; infinite where that did not happen. stopped: s, when the last try ended;
+    NaN where there was none. arrived: bytes, all tries together. air: s, of sending. tries: how many were begun.
+    """
+
+    begun: np.ndarray
+    end: np.ndarray
+    stopped: np.ndarray
+    arrived: np.ndarray
+    air: np.ndarray
+    tries: np.ndarray
+
+    @classmethod
+    def nothing(cls, transfers: int) -> Sent:
+        """Before anything is sent."""
+
+        def full(value: float) -> np.ndarray:
+            return np.full(transfers, value)
+
+        return cls(full(math.nan), full(math.inf), full(math.nan), full(0.0), full(0.0), full(0.0))
+
+
+def send(
+    link: Link,
+    plan: Plan,
+    windows: Windows,
+    until: float,
+    length: float,
+    hearing: Intervals,
+    wired: Iterable[int],
+) -> Sent:
+    """Make the transfers of a round, which goes on until `until` (s, may be infinite); everybody stands from `length`
+    (s) on.
+
+    hearing: which nodes hear each other when, in seconds, for a link that is shared. wired: nodes without a radio.
+    """
+    if link.shared or link.simultaneous is not None:
+        return _on_air(link, plan, windows, until, length, hearing, wired)
+    return _freely(link, plan, windows, until, length)
+
+
+def _freely(link: Link, plan: Plan, windows: Windows, until: float, length: float) -> Sent:
+    """Each transfer has the air to itself: all at once, by window, and those that wait for others after them."""
+    sent = Sent.nothing(len(plan))
+    depth = np.where(plan.after == FIRST, 0, 1)
+    waits = depth > 0
+    ready = np.where(waits, np.inf, plan.ready)
+    for level in (0, 1):
+        if level:
+            ready[waits] = sent.end[plan.after[waits]] + plan.ready[waits]
+        _tried(link, plan, windows, until, length, ready, depth == level, sent)
+    return sent
+
+
+def _tried(
+    link: Link,
+    plan: Plan,
+    windows: Windows,
+    until: float,
+    length: float,
+    ready: np.ndarray,
+    asked: np.ndarray,
+    sent: Sent,
+) -> None:
+    """Make those transfers that are asked (bool [transfers]), a window of each after the other."""
+    mine = windows.transfer
+    number = np.arange(len(mine)) - np.searchsorted(mine, mine)
+    left = plan.size.copy()
+    for turn in range(int(number.max(initial=-1)) + 1):
+        close = np.where(windows.stays, until, np.minimum(windows.close, until))
+        opens = np.maximum(windows.open, ready[mine])
+        tried = (
+            (number == turn) & asked[mine] & np.isfinite(opens) & (opens <= close) & np.isinf(sent.end[mine])
+        )
+        if not tried.any():
+            continue
+        # While everybody moves ...
+        start = np.where(tried, opens + link.setup, 0.0)
+        finish, arrived = windows.steps.alone(
+            left[mine], start, np.where(tried, np.minimum(windows.close, until), -1.0)
+        )
+        done = tried & (arrived >= left[mine]) & (start <= np.minimum(windows.close, until))
+        end = np.where(done, finish, np.inf)
+        # ... and then.
+        w = np.flatnonzero(tried & ~done & windows.stays & (windows.rate > 0))
+        begin = np.maximum(start[w], length)
+        missing = left[mine[w]] - arrived[w]
+        with np.errstate(invalid="ignore"):
+            finish = begin + np.where(np.isinf(windows.rate[w]), 0.0, missing / windows.rate[w])
+        through = finish <= until
+        end[w[through]] = finish[through]
+        arrived[w[through]] = left[mine[w[through]]]
+        cut = w[~through]
+        if len(cut):
+            more = windows.rate[cut] * np.maximum(until - np.maximum(start[cut], length), 0.0)
+            arrived[cut] += np.minimum(more, left[mine[cut]] - arrived[cut])
+        w = np.flatnonzero(tried)
+        k = mine[w]
+        sent.begun[k], sent.end[k] = opens[w], end[w]
+        sent.stopped[k] = np.where(np.isfinite(end[w]), end[w], close[w])
+        sent.arrived[k] += arrived[w]
+        sent.air[k] += np.maximum(np.minimum(sent.stopped[k], until) - start[w], 0.0)
+        sent.tries[k] += 1
+        if link.broken != "lost":
+            left[k] = np.maximum(left[k] - arrived[w], 0.0)
+
+
+def _on_air(
+    link: Link,
+    plan: Plan,
+    windows: Windows,
+    until: float,
+    length: float,
+    hearing: Intervals,
+    wired: Iterable[int],
+) -> Sent:
+    """Transfers share the air, or wait for a free radio: event by event."""
+    sent, air = Sent.nothing(len(plan)), Air(link.shared, link.simultaneous, link.setup, wired)
+    for i, j, opening, closing in zip(
+        hearing.i.tolist(), hearing.j.tolist(), hearing.open.tolist(), hearing.close.tolist(), strict=True
+    ):
+        air.hear(i, j, opening, closing)
+    first = np.searchsorted(windows.transfer, np.arange(len(plan) + 1)).tolist()
+    following: defaultdict[int, list[int]] = defaultdict(list)
+    for k, before in enumerate(plan.after.tolist()):
+        if before != FIRST:
+            following[before].append(k)
+    left, trying, since = plan.size.copy(), {}, plan.ready.copy()
+
+    def offer(k: int, w: int, now: float) -> None:
+        """Try window w of transfer k, or the next one that is not over."""
+        while w < first[k + 1]:
+            close = until if windows.stays[w] else min(float(windows.close[w]), until)
+            time = max(float(since[k]), float(windows.open[w]), now)
+            if time <= close:
+                times, rates = windows.steps.of(w)
+                if windows.stays[w]:
+                    times, rates = [*times, length], [*rates, float(windows.rate[w])]
+                transfer = Transfer(
+                    int(plan.sender[k]), int(plan.receiver[k]), float(left[k]), time, close, times, rates
+                )
+                trying[air.offer(transfer)] = (k, w)
+                return
+            w += 1
+
+    for k in range(len(plan)):
+        if plan.after[k] == FIRST and np.isfinite(plan.ready[k]):
+            offer(k, first[k], 0.0)
+    while (ended := air.advance(until)) is not None:
+        k, w = trying.pop(ended.number)
+        if not math.isnan(ended.begun):
+            sent.begun[k], sent.stopped[k] = ended.begun, ended.time
+            sent.arrived[k] += ended.bytes
+            sent.air[k] += ended.air_time
+            sent.tries[k] += 1
+        if ended.whole:
+            sent.end[k] = ended.time
+            for other in following[k]:
+                since[other] = ended.time + plan.ready[other]
+                if np.isfinite(since[other]):
+                    offer(other, first[other], ended.time)
+            continue
+        if link.broken != "lost":
+            left[k] = max(left[k] - ended.bytes, 0.0)
+        offer(k, w + 1, ended.time)
+    return sent

@@ -1,0 +1,180 @@
+"""The timetable of a round in which clients get a model from a server or access point, train it and send it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedroam.clock.neighbours import facts
+from fedroam.clock.sending import FIRST, Plan, Sent, send
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following
+from fedroam.clock.windows import Way
+from fedroam.contacts import Intervals
+from fedroam.contacts.ragged import select
+from fedroam.federation import SERVER, Distributed, Meeting, Round, Traffic, access_point
+from fedroam.mobility import Paths
+
+NOWHERE = -1
+SILENCE = Intervals(*(np.zeros(0, np.int64) for _ in range(2)), *(np.zeros(0) for _ in range(2)))
+
+
+def with_servers(
+    timing: Timing,
+    round: Round,
+    given: Distributed,
+    uploads: Traffic,
+    after: Meeting,
+    state: Mapping[str, np.ndarray],
+    *,
+    holds_work: bool,
+) -> Timetable:
+    """The timetable. uploads: what is to be sent back, by whoever has work to deliver. holds_work: whether the
+    federation keeps late work by a rule of its own.
+
+    A client downloads from the begin of the round, then trains, then sends; it is done when all of it has arrived.
+    Transfers with an access point share its air, where air is shared.
+    """
+    clients = round.context.clients
+    new = np.zeros(clients, dtype=bool)
+    new[[job.client for job in given.jobs]] = True
+    down, up = _Leg.of(given.traffic, clients, timing, up=False), _Leg.of(uploads, clients, timing, up=True)
+    before = _Leg.of(given.traffic, clients, timing, up=True).size  # sent already for what was given out
+    target = np.where(down.node == NOWHERE, up.node, down.node)
+    down = _Leg(np.where(new, down.size, state["left_download"]), target, down.distance)
+    up = _Leg(up.size + np.where(new & (up.size > 0), before, 0.0), up.node, up.distance)
+    work = np.where(new, timing.work([*given.jobs, *given.trained], clients), state["left_training"])
+    away = state[BUSY] & ~new & ~round.before.paths.present  # its work rests
+    part = (new | (up.size > 0) | state[BUSY]) & ~away
+    loads, sends = (np.flatnonzero(part & (leg.size > 0) & (leg.node != NOWHERE)) for leg in (down, up))
+
+    server = clients + len(timing.access_points)
+    places = np.concatenate([timing.access_points, np.full((1, 2), np.nan)])
+    ways = _ways(round.before.paths, after.paths)
+    way = Way.of(ways, places, timing.length, timing.link, timing.seed)
+    ends = np.concatenate([down.node[loads], up.node[sends]])
+    own = np.concatenate([loads, sends])
+    ranges = np.full(server + 1, np.inf)
+    if timing.ranges is not None:
+        ranges[clients:server] = timing.ranges
+    windows = way.windows(np.stack([own, ends], axis=1), ranges[ends], meet=True)
+    first = np.full(clients, FIRST)
+    first[loads] = np.arange(len(loads))
+    plan = Plan(
+        sender=np.concatenate([down.node[loads], sends]),
+        receiver=np.concatenate([loads, up.node[sends]]),
+        size=np.concatenate([down.size[loads], up.size[sends]]),
+        ready=np.concatenate([np.zeros(len(loads)), work[sends]]),
+        after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),
+    )
+
+    def sent_until(until: float) -> Sent:
+        return send(timing.link, plan, windows, until, timing.length, SILENCE, (server,))
+
+    sent = sent_until(timing.horizon())
+    begun, delivered = np.zeros(clients), np.full(clients, np.nan)
+    begun[loads], delivered[sends] = sent.end[: len(loads)], sent.end[len(loads) :]
+    done = np.where(np.isnan(delivered), begun + work, delivered)
+    seconds = timing.over(done[part])
+    end = np.where(sent.end <= seconds, sent.end, np.inf)
+    if seconds < timing.horizon():
+        sent = sent_until(seconds)
+
+    late = part & ~(done <= seconds)
+    carried = late & (timing.clock.late == "carried") & (not holds_work)
+    keeps = carried | (late & holds_work)
+    trained = np.clip(seconds - begun, 0.0, work)
+    off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
+    off = [job for job in off if trained[job.client] < work[job.client]]
+    stopped = {job.client for job in off}
+    found = following(state, seconds, round.before.paths.present, (begun, begun + work), plan, sent)
+    found |= {
+        BUSY: carried | away,
+        "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
+        "left_training": np.where(away, work, np.where(keeps, work - trained, 0.0)),
+    }
+    return Timetable(
+        seconds,
+        done,
+        jobs=[job for job in given.jobs if job.client not in stopped],
+        broken_off=off,
+        shares=np.array([trained[job.client] / work[job.client] for job in off]),
+        graph=None,
+        arrived=np.flatnonzero(part & ~late),
+        dropped=np.flatnonzero(late & ~keeps),
+        traffic=_really_sent(timing, given.traffic, new, (down, up), (loads, sends), before, sent, end),
+        state=found,
+        facts=facts(late, sent, end),
+    )
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """What each client gets, or sends: bytes (float64), the node at the other end (int64, -1 for none), and how far
+    away it is (float64, m); all [clients]."""
+
+    size: np.ndarray
+    node: np.ndarray
+    distance: np.ndarray
+
+    @classmethod
+    def of(cls, traffic: Traffic, clients: int, timing: Timing, *, up: bool) -> _Leg:
+        own, other = (traffic.sender, traffic.receiver) if up else (traffic.receiver, traffic.sender)
+        rows = np.flatnonzero((own >= 0) & (other < 0))
+        own, other = own[rows].astype(np.int64), other[rows].astype(np.int64)
+        size = np.bincount(own, traffic.bytes[rows], minlength=clients).astype(np.float64)
+        node, distance = np.full(clients, NOWHERE), np.full(clients, np.nan)
+        server = clients + len(timing.access_points)
+        node[own] = np.where(other == SERVER, server, clients + access_point(0) - other)
+        distance[own] = traffic.distance[rows]
+        return cls(size, node, distance)
+
+
+def _ways(before: Paths, after: Paths) -> Paths:
+    """The way of everybody; who is away after it stays where it was, and gets what it had been given."""
+    clients = before.clients
+    still = Paths.still(before.end)
+    joined = Paths(
+        np.concatenate([after.first, after.first[-1] + still.first[1:]]),
+        np.concatenate([after.time, still.time]),
+        np.concatenate([after.point, still.point]),
+        np.concatenate([after.present, still.present]),
+    )
+    return select(joined, np.arange(clients) + np.where(after.present, 0, clients))
+
+
+def _really_sent(
+    timing: Timing,
+    given: Traffic,
+    new: np.ndarray,
+    legs: tuple[_Leg, _Leg],
+    who: tuple[np.ndarray, np.ndarray],
+    before: np.ndarray,
+    sent: Sent,
+    end: np.ndarray,
+) -> Traffic:
+    """What was given out, as far as it was sent, and what was sent in vain beside the transfers of the exchange."""
+    (down, up), (loads, sends) = legs, who
+    bytes = timing.on_the_air(sent.arrived)
+    got, gone = bytes[: len(loads)], bytes[len(loads) :]
+    share = np.ones(len(new))
+    share[loads] = got / down.size[loads]
+    rows = (given.receiver >= 0) & (given.sender < 0)
+    rows[rows] = new[given.receiver[rows]] & (share[given.receiver[rows]] != 1.0)
+    told = given.bytes.copy()
+    told[rows] = np.rint(told[rows] * share[given.receiver[rows]]).astype(np.int64)
+    parts = [Traffic(given.sender, given.receiver, told, given.distance)]
+    clients, points = len(new), len(timing.access_points)
+
+    def end_of(node: np.ndarray) -> np.ndarray:
+        return np.where(node == clients + points, SERVER, access_point(node - clients))
+
+    again = ~new[loads] & (got > 0)
+    going_on = loads[again]
+    parts.append(Traffic.of(end_of(down.node[going_on]), going_on, got[again], down.distance[going_on]))
+    whole = np.isfinite(end[len(loads) :])
+    vain = gone - np.where(whole, up.size[sends], before[sends]).astype(np.int64)
+    lost = sends[vain > 0]
+    parts.append(Traffic.of(lost, end_of(up.node[lost]), vain[vain > 0], up.distance[lost]))
+    return Traffic.joined(parts)

@@ -1,0 +1,136 @@
+"""What a timetable of a round says, and what all of them are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from fedroam.clock.kinds import Clock
+from fedroam.clock.sending import Plan, Sent
+from fedroam.cost import SamplePasses
+from fedroam.devices import Compute
+from fedroam.federation import Traffic
+from fedroam.learning import Job
+from fedroam.links import Link
+
+# What the clock keeps of each client from round to round, float64 [clients]: seconds since the start, and what of its
+# work is left to be carried over (bytes, seconds). Beside it: the time, float64 [1], and who carries work, bool.
+TOTALS = ("time_training", "time_sending", "time_waiting", "time_idle")
+LEFT = ("left_download", "left_training")
+TIME, BUSY = "time", "busy"
+# The columns that the table of rounds gets beside the time and the totals.
+COLUMNS = ("late", "transfers", "through", "broken")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What takes how long in a run.
+
+    length: of the movement of a round, s. flops: of training on one sample. reach: radio range of clients, m.
+    access_points: float64 [access points, 2], m; ranges: float64 [access points], m, or None for everywhere.
+    """
+
+    clock: Clock
+    length: float
+    link: Link
+    compute: Compute
+    passes: SamplePasses
+    flops: float
+    reach: float
+    access_points: np.ndarray
+    ranges: np.ndarray | None
+    seed: int
+
+    def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
+        """Seconds of each client's local work, float64 [clients]."""
+        who, passes = self.passes.of(jobs)
+        seconds = self.compute.seconds(self.seed, who, passes, self.flops)
+        return np.bincount(who, seconds, minlength=clients).astype(np.float64)
+
+    def horizon(self) -> float:
+        """Until when it is known beforehand that a round goes on, s."""
+        return self.length if self.clock.wait == "deadline" else np.inf
+
+    def over(self, done: np.ndarray) -> float:
+        """When a round is over, s. done: float64 [taking part], s, infinite for who cannot be done."""
+        ends = np.sort(done[np.isfinite(done)])
+        if self.clock.wait == "deadline" or not len(ends):
+            return self.length
+        last = len(ends) if self.clock.wait == "all" else min(self.clock.minimum, len(ends))
+        return max(self.length, float(ends[last - 1]))
+
+    def on_the_air(self, arrived: np.ndarray) -> np.ndarray:
+        """Bytes that were sent, lost ones among them, for those that arrived; int64."""
+        return np.rint(arrived / (1 - self.link.loss)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Timetable:
+    """What a round will be.
+
+    seconds: how long it takes. done: float64 [clients], s, when each is done; infinite for never. jobs: the local work
+    that is computed. broken_off, shares: other work, and how much of each (float64) is done before it is broken off.
+    graph: bool CSR [clients, clients], which clients' models get through to each other; None where clients do not send
+    to each other. arrived: int64, the clients whose work is there when the round is over; None where that is not asked.
+    dropped: int64, those whose work is lost. traffic: what is sent beside the transfers of the exchange. state: what
+    the clock keeps. facts: its columns of the table of rounds.
+    """
+
+    seconds: float
+    done: np.ndarray
+    jobs: Sequence[Job]
+    broken_off: Sequence[Job]
+    shares: np.ndarray
+    graph: sparse.csr_array | None
+    arrived: np.ndarray | None
+    dropped: np.ndarray
+    traffic: Traffic
+    state: dict[str, np.ndarray]
+    facts: Mapping[str, float]
+
+
+def following(
+    state: Mapping[str, np.ndarray],
+    seconds: float,
+    present: np.ndarray,
+    training: tuple[np.ndarray, np.ndarray],
+    plan: Plan,
+    sent: Sent,
+) -> dict[str, np.ndarray]:
+    """The time and the totals after a round of so many seconds; what is left of work stays as it was.
+
+    A client trains, or else it sends or receives, or else it waits if it is present (bool [clients]), or else it is
+    idle: the four add up to the time. training: from and to, float64 [clients] each, s; without duration for none.
+    """
+    clients = len(present)
+    begin, end = (np.clip(side, 0.0, seconds) for side in training)
+    trained = np.maximum(end - begin, 0.0)
+    tried = np.flatnonzero(sent.tries > 0)
+    low, high = np.minimum(sent.begun[tried], seconds), np.minimum(sent.stopped[tried], seconds)
+    who = np.concatenate([plan.sender[tried], plan.receiver[tried], np.arange(clients)])
+    low, high = (np.concatenate([side, side, own]) for side, own in ((low, begin), (high, end)))
+    busy = union(who, low, np.maximum(high, low), clients)
+    sending = np.maximum(busy - trained, 0.0)
+    rest = np.maximum(seconds - trained - sending, 0.0)
+    spent = (trained, sending, np.where(present, rest, 0.0), np.where(present, 0.0, rest))
+    found = dict(state) | {TIME: state[TIME] + seconds}
+    return found | {name: state[name] + each for name, each in zip(TOTALS, spent, strict=True)}
+
+
+def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
+    """How long any of the intervals low to high of each client lasts, float64 [clients]."""
+    order = np.lexsort((low, who))
+    order = order[who[order] < clients]
+    who, low, high = who[order], low[order], high[order]
+    if not len(who):
+        return np.zeros(clients)
+    # The latest end so far of the same client: a running maximum that begins anew with each client.
+    shift = who * (2.0 * (float(high.max()) + 1.0))
+    latest = np.maximum.accumulate(high + shift) - shift
+    before = np.empty(len(who))
+    before[0], before[1:] = low[0], np.where(who[1:] == who[:-1], latest[:-1], low[1:])
+    fresh = np.maximum(high - np.maximum(low, before), 0.0)
+    return np.bincount(who, fresh, minlength=clients)

@@ -1,0 +1,101 @@
+"""When in a round two clients are within reach: the opening and closing times of their contacts, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from fedroam.contacts.approach import LIMIT, Legs
+from fedroam.contacts.candidates import candidates
+from fedroam.contacts.ragged import chunks
+from fedroam.mobility import Paths, within_reach
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Contacts of a round as intervals of its time, arrays [contacts], ordered by i, j and opening.
+
+    i, j: int64, the two clients. open, close: float64, 0 to 1, both inclusive; a pair that only touches has an
+    interval without duration. A contact that was open before the round opens at 0, and one that outlasts it closes
+    at 1.
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+    open: np.ndarray
+    close: np.ndarray
+
+    def __len__(self) -> int:
+        """Number of contacts."""
+        return len(self.i)
+
+    def some(self, which: np.ndarray) -> Intervals:
+        """Those of an index or mask, in its order."""
+        return Intervals(*(getattr(self, column.name)[which] for column in fields(self)))
+
+
+def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = None) -> Intervals:
+    """The intervals in which clients are at most `radius` (m, inclusive) apart.
+
+    pairs: int64 [pairs, 2], each once, those that are asked for; None: all present clients. On a piece of time in
+    which both move straight, the interval lies between the two roots of |gap + s move|^2 = radius^2. What is in
+    reach at the end of one piece and at the beginning of the next is one contact. A pair has an interval here exactly
+    where `closest_approach` says that it meets. Memory and time grow with contacts, not with pairs.
+    """
+    asked = candidates(paths, radius) if pairs is None else pairs
+    i, j = asked.T.astype(np.int64)
+    if np.isinf(radius) or not len(i):
+        found = Intervals(i, j, np.zeros(len(i)), np.ones(len(i)))
+    else:
+        legs = Legs(paths)
+        parts = [
+            _intervals(legs, i[part], j[part], radius)
+            for part in chunks(legs.count[i] + legs.count[j], LIMIT)
+        ]
+        found = Intervals(
+            *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Intervals))
+        )
+    return found.some(np.lexsort((found.open, found.j, found.i)))
+
+
+def crossings(gap: np.ndarray, move: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    """Where on its way a difference gap + s move (s from 0 to 1) is within the radius: from, to; float64 [ways] each.
+
+    gap, move: float64 [ways, 2]. Both ends are cut to 0 to 1; a way that misses the disc has from = to.
+    """
+    square, along = (move * move).sum(1), (gap * move).sum(1)
+    inside = (gap * gap).sum(1) - radius**2
+    moving = square > 0
+    root = np.sqrt(np.maximum(along**2 - square * inside, 0.0))
+    safe = np.where(moving, square, 1.0)
+    first, last = (np.clip((-along + side * root) / safe, 0.0, 1.0) for side in (-1, 1))
+    return np.where(moving, first, 0.0), np.where(moving, last, inside <= 0)
+
+
+def distance_at(legs: Legs, i: np.ndarray, j: np.ndarray, time: np.ndarray) -> np.ndarray:
+    """How far apart clients i[k] and j[k] are at time[k] of the round (0 to 1), float64 [asked], metres."""
+    gap = legs.place(i, time) - legs.place(j, time)
+    return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
+
+
+def _intervals(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> Intervals:
+    """The contacts of pairs, in their order."""
+    which, a, b = legs.overlapping(i, j)
+    begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
+    near = legs.near(a, b, radius)
+    order = np.flatnonzero(near)
+    order = order[np.lexsort((end[order], begin[order], which[order]))]
+    which, a, b, begin, end = which[order], a[order], b[order], begin[order], end[order]
+    gap, last = legs.at(a, begin) - legs.at(b, begin), legs.at(a, end) - legs.at(b, end)
+    # The ends of pieces are decided as `closest_approach` decides, not by rounded roots: so no contact is torn there.
+    at_begin = within_reach(gap[:, 0], gap[:, 1], radius)
+    at_end = within_reach(last[:, 0], last[:, 1], radius)
+    low, high = crossings(gap, last - gap, radius)
+    opening = np.where(at_begin, begin, begin + low * (end - begin))
+    closing = np.where(at_end, end, np.maximum(begin + high * (end - begin), opening))
+    follows = np.zeros(len(which), dtype=bool)
+    follows[1:] = (which[1:] == which[:-1]) & at_end[:-1] & at_begin[1:] & (end[:-1] == begin[1:])
+    head = np.flatnonzero(~follows)
+    tail = np.append(head[1:], len(which)) - 1
+    return Intervals(i[which[head]], j[which[head]], opening[head], closing[tail[: len(head)]])

@@ -1,0 +1,96 @@
+"""A site on this machine: every node a process of its own, over loopback, from one command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fedroam.deploy.founding import found_site
+from fedroam.deploy.serving import serve
+from fedroam.deploy.site import FILE, Limits, read_site
+from fedroam.errors import FedroamError
+from fedroam.experiment import Experiment
+from fedroam.recording import Existing, Run
+from fedroam.runner import Observer
+
+LOOPBACK = "127.0.0.1"
+PATIENCE = 5.0  # seconds that a node may take to end by itself
+
+
+def emulate(
+    experiment: Experiment,
+    out: Path,
+    *,
+    existing: Existing = "resume",
+    use: Sequence[str] = (),
+    observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Run:
+    """Run an experiment with a process for each client, into an ordinary run folder.
+
+    The site lives in a temporary folder that only this user reads, with keys of its own, and goes with the run. What
+    nodes say goes to this process's stderr. Raises what `fedroam.run` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="fedroam-site-") as home:
+        folder = Path(home) / "site"
+        found_site(folder, experiment, address=f"{LOOPBACK}:1", limits=Limits(away=2.0, retry=60.0))
+        nodes: list[subprocess.Popen[bytes]] = []
+
+        def listening(port: int) -> None:
+            site = read_site(folder / FILE)
+            site.model_copy(update={"address": f"{LOOPBACK}:{port}"}).write(folder)
+            nodes.extend(_started(folder, node.name, use) for node in site.clients.values())
+
+        def still() -> None:
+            for process in nodes:
+                if process.poll() is not None:
+                    raise FedroamError(
+                        f"a node ended with exit code {process.returncode}: its reason stands above"
+                    )
+
+        try:
+            return serve(
+                folder,
+                out,
+                address=f"{LOOPBACK}:0",
+                existing=existing,
+                observer=observer,
+                on_interrupt=on_interrupt,
+                tell=tell,
+                use=use,
+                listening=listening,
+                still=still,
+            )
+        finally:
+            _end(nodes)
+
+
+def _started(folder: Path, name: str, use: Sequence[str]) -> subprocess.Popen[bytes]:
+    """A node's process: the command that a device runs, with a single thread."""
+    words = [sys.executable, "-m", "fedroam", "node", "--site", str(folder / FILE), "--name", name, "--quiet"]
+    words += [word for file in use for word in ("--use", str(Path(file).resolve()))]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    # Its own group: Ctrl-C at the terminal is the server's to act on, after the round.
+    return subprocess.Popen(
+        words, env={**os.environ, **threads}, stdin=subprocess.DEVNULL, start_new_session=True
+    )
+
+
+def _end(nodes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Nodes that were told that all is done end by themselves; the others are ended."""
+    for node in nodes:
+        try:
+            node.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            node.terminate()
+    for node in nodes:
+        try:
+            node.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            node.kill()
+            node.wait()

@@ -1,0 +1,438 @@
+"""The server's side of the network: who attends, what each is asked, and what of the answers is taken.
+
+Nodes dial; nobody dials them. A node attends by a call that lasts as long as the process: orders come down by it, and
+its end tells that the node is gone. Arrays of an order are fetched, and answers are put, in pieces that are taken up
+where a broken transfer stopped. Each order is answered once: what comes for another one, or again, is left aside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fedroam.deploy.identity import Credentials, Identity, identity_of
+from fedroam.deploy.messages import (
+    HEADER,
+    Expected,
+    Fetch,
+    Header,
+    Hello,
+    Order,
+    Push,
+    Put,
+    Refused,
+    Taken,
+    decode,
+    encode,
+    most,
+    sum_of,
+    unpacked,
+)
+from fedroam.deploy.site import FILE, Node, Site, read_site
+from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
+
+try:
+    import grpc
+    import grpc.aio
+except ImportError:
+    raise MissingExtraError("learning over a network", "deploy") from None
+
+import numpy as np
+
+SERVICE = "fedroam.Site"
+LOOK = 1.0  # seconds between two looks at whether waiting is vain
+TRIES = 3  # of an answer whose check sum does not match
+KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
+T = TypeVar("T")
+
+
+def channel_options(chunk: int) -> list[tuple[str, Any]]:
+    """What both ends of a connection hold to: sizes of messages, and how soon a dead link is noticed."""
+    return [
+        ("grpc.max_receive_message_length", chunk + 2 * HEADER),
+        ("grpc.max_send_message_length", chunk + 2 * HEADER),
+        ("grpc.keepalive_time_ms", KEEPALIVE),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE // 2),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE // 2),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+@dataclass
+class Asked:
+    """An order on its way, and what has come of its answer.
+
+    expected: the arrays of an answer. check: raises `Refused` where their values cannot be.
+    """
+
+    order: Order
+    body: bytes
+    expected: Expected
+    check: Callable[[Mapping[str, np.ndarray]], None]
+    answer: asyncio.Future[dict[str, np.ndarray] | None] | None = None
+    received: bytearray = field(default_factory=bytearray)
+    promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
+    tries: int = 0
+    taking: bool = False
+
+
+@dataclass
+class Place:
+    """The server's view of one client: the call by which it attends (None: gone), when it left (seconds of the loop's
+    clock, minus infinity where it never came, or may not come), its order."""
+
+    node: str
+    pushes: asyncio.Queue[Push] | None = None
+    left: float = -float("inf")
+    asked: Asked | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    told: set[str] = field(default_factory=set)
+
+
+class Hub:
+    """The service that the nodes of a site dial.
+
+    hellos: how each client must introduce itself. tell: is told, a line each, what went wrong on the way.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        credentials: Credentials,
+        hellos: Mapping[int, Hello],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.folder, self.hellos = folder, hellos
+        self._tell, self._credentials = tell, credentials
+        self._site = read_site(folder / FILE)
+        self._stamp = (folder / FILE).stat().st_mtime_ns
+        self._places = {i: Place(node.name) for i, node in self._site.clients.items()}
+        self._identities: dict[bytes, Identity] = {}
+        self._session = secrets.token_hex(8)  # orders of an earlier process are not this one's
+        self._numbered = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
+        self._server: Any = None
+        self._arrivals = asyncio.Event()
+
+    # --- for the thread that plays rounds ---------------------------------------------------------------------
+
+    def start(self, address: str) -> int:
+        """Serve at host:port (port 0: a free one); the port. Raises InputError where that cannot be."""
+        self._thread.start()
+        return self._now(self._start(address))
+
+    def wait(self, patience: float, still: Callable[[], None] = lambda: None) -> bool:
+        """Wait until all clients attend, for so many seconds at most; whether they do. `still()` is called now and
+        then, and may raise what makes waiting vain."""
+        end = time.monotonic() + patience
+        while self.missing() and (left := end - time.monotonic()) > 0:
+            still()
+            self._now(self._arrival(min(left, LOOK)))
+        return not self.missing()
+
+    def missing(self) -> list[int]:
+        """The clients that do not attend now."""
+        return [i for i, place in sorted(self._places.items()) if place.pushes is None]
+
+    def away(self) -> np.ndarray:
+        """The clients (int64) that have not attended for longer than a node may be away."""
+        since = self._loop.time() - self._site.limits.away
+        return np.array([i for i in self.missing() if self._places[i].left <= since], np.int64)
+
+    def ask(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
+        """Ask clients, all at once, and wait for each one's answer; None where none is taken."""
+        return self._now(self._ask_all(asked))
+
+    def stop(self, *, done: bool) -> None:
+        """End all calls; done: the nodes may go home."""
+        if self._thread.is_alive():
+            self._now(self._stop(done))
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        self._loop.close()
+
+    def _now(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    # --- within the loop --------------------------------------------------------------------------------------
+
+    async def _start(self, address: str) -> int:
+        own = self._credentials
+        methods = {
+            "attend": grpc.unary_stream_rpc_method_handler(self._attend),
+            "fetch": grpc.unary_unary_rpc_method_handler(self._fetch),
+            "put": grpc.unary_unary_rpc_method_handler(self._put),
+        }
+        self._server = grpc.aio.server(
+            options=[*channel_options(self._site.limits.chunk), ("grpc.max_concurrent_streams", 8)],
+            maximum_concurrent_rpcs=4 * len(self._places) + 16,
+        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+        secure = grpc.ssl_server_credentials(
+            [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
+        )
+        try:
+            port: int = self._server.add_secure_port(address, secure)
+        except RuntimeError as error:
+            raise InputError(f"address {address!r}: cannot be served at ({error})") from None
+        await self._server.start()
+        return port
+
+    async def _stop(self, done: bool) -> None:
+        for place in self._places.values():
+            if place.pushes is not None:
+                place.pushes.put_nowait(Push(over="done" if done else ""))
+        if self._server is not None:
+            await self._server.stop(grace=1.0)
+
+    async def _arrival(self, patience: float) -> None:
+        """Wait until anybody comes."""
+        self._arrivals.clear()
+        if self.missing():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._arrivals.wait(), patience)
+
+    async def _ask_all(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
+        found = await asyncio.gather(*(self._ask(self._places[i], each) for i, each in asked.items()))
+        return dict(zip(asked, found, strict=True))
+
+    async def _ask(self, place: Place, asked: Asked) -> dict[str, np.ndarray] | None:
+        limits, now = self._site.limits, self._loop.time
+        self._numbered += 1
+        asked.order = asked.order.model_copy(
+            update={
+                "order": f"{self._session}-{self._numbered}",
+                "size": len(asked.body),
+                "sha256": sum_of(asked.body),
+            }
+        )
+        asked.answer = self._loop.create_future()
+        place.asked, end = asked, now() + limits.answer
+        try:
+            if place.pushes is not None:
+                place.pushes.put_nowait(Push(order=asked.order))
+            while not asked.answer.done():
+                gone = place.pushes is None
+                until = min(end, place.left + limits.away) if gone else end
+                if now() >= until:
+                    why = "has gone" if gone else f"has not answered within {limits.answer:g} s"
+                    self._lose(place, asked, why)
+                    break
+                place.changed.clear()
+                waking = asyncio.ensure_future(place.changed.wait())
+                either: set[asyncio.Future[Any]] = {asked.answer, waking}
+                await asyncio.wait(either, timeout=until - now(), return_when=asyncio.FIRST_COMPLETED)
+                waking.cancel()
+            return asked.answer.result()
+        finally:
+            place.asked = None
+
+    def _lose(self, place: Place, asked: Asked, why: str) -> None:
+        """An order gets no answer."""
+        assert asked.answer is not None
+        if not asked.answer.done():
+            what = asked.order.work.replace("_", " ")
+            self._tell(
+                f"round {asked.order.round}: {place.node} {why}: its answer ({what}) counts as not arrived"
+            )
+            asked.answer.set_result(None)
+
+    # --- the calls of nodes -----------------------------------------------------------------------------------
+
+    async def _attend(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        node = await self._known(context)
+        hello = await self._read(request, Hello, node, context)
+        assert node.client is not None
+        wanted = self.hellos[node.client]
+        for what in ("protocol", "digest", "layout", "samples"):
+            if getattr(hello, what) != getattr(wanted, what):
+                said = _DIFFERS[what].format(theirs=hello.protocol, ours=wanted.protocol)
+                self._tell(f"{node.name}: refused: {said}")
+                await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
+        if hello.version != wanted.version:
+            self._tell(
+                f"{node.name}: computes with {hello.version}, the server with {wanted.version}: numbers may "
+                "differ in their last digits"
+            )
+        place, own = self._places[node.client], asyncio.Queue[Push]()
+        if place.pushes is not None:
+            self._tell(f"{node.name}: a second process attends; it takes the place of the first")
+            place.pushes.put_nowait(Push(over="replaced"))
+        place.pushes, place.left = own, 0.0
+        if place.asked is not None:
+            own.put_nowait(Push(order=place.asked.order))
+        self._arrivals.set()
+        place.changed.set()
+        try:
+            while True:
+                push = await own.get()
+                if self._problem(context) is not None:  # revoked, or its time is up
+                    place.left = -float("inf")
+                    await self._known(context)
+                yield encode(push)
+                if push.order is None:
+                    return
+        finally:
+            if place.pushes is own:
+                place.pushes = None
+                place.left = min(place.left, 0.0) or self._loop.time()
+                place.changed.set()
+
+    async def _fetch(self, request: bytes, context: Any) -> bytes:
+        node = await self._known(context)
+        wish = await self._read(request, Fetch, node, context)
+        asked = self._asked(node, wish.order)
+        if asked is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this order is over")
+            raise AssertionError  # `abort` has raised
+        return encode(Header(), memoryview(asked.body)[wish.offset : wish.offset + self._site.limits.chunk])
+
+    async def _put(self, request: bytes, context: Any) -> bytes:
+        node = await self._known(context)
+        try:
+            put, piece = decode(request, Put)
+        except Refused as error:
+            self._tell(f"{node.name}: {error}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise AssertionError from None
+        asked, place = self._asked(node, put.order), self._places[node.client or 0]
+        if asked is None or asked.taking:
+            self._once(
+                place, f"{node.name}: an answer that nobody waits for (order {put.order}) is left aside"
+            )
+            return encode(Taken(over=True))
+        if put.failed:
+            self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
+            return encode(Taken(over=True))
+        limit = most(asked.expected)
+        if put.size > limit:
+            self._lose(place, asked, f"sends {put.size} bytes, allowed are {limit}")
+            return encode(Taken(over=True))
+        if asked.promised != (put.size, put.sha256):
+            asked.promised, asked.received = (put.size, put.sha256), bytearray()
+        received = asked.received
+        if put.offset == len(received) and len(received) + len(piece) <= put.size:
+            received += piece
+        if len(received) < put.size:
+            return encode(Taken(received=len(received)))
+        # Whatever becomes of this call: the answer is here.
+        return encode(await asyncio.shield(asyncio.ensure_future(self._take(place, asked))))
+
+    async def _take(self, place: Place, asked: Asked) -> Taken:
+        """An answer has arrived in full."""
+        asked.taking = True
+        body, promised = bytes(asked.received), asked.promised[1]
+        try:
+            if await asyncio.to_thread(sum_of, body) != promised:
+                asked.tries += 1
+                asked.received = bytearray()
+                if asked.tries < TRIES:
+                    self._tell(f"{place.node}: an answer arrived damaged; it is asked for again")
+                    asked.taking = False
+                    return Taken()
+                raise Refused(f"sent what its check sum does not fit, {TRIES} times")
+            arrays = await asyncio.to_thread(unpacked, body, asked.expected)
+            asked.check(arrays)
+        except Refused as error:
+            self._lose(place, asked, f"sent {error}")
+            return Taken(over=True)
+        assert asked.answer is not None
+        if not asked.answer.done():
+            asked.answer.set_result(arrays)
+        return Taken(received=len(body), over=True)
+
+    def _asked(self, node: Node, order: str) -> Asked | None:
+        """The order that a node is working on, if it has this name: nobody sees or answers another's."""
+        asked = self._places[node.client].asked if node.client is not None else None
+        if asked is None or asked.order.order != order or (asked.answer is not None and asked.answer.done()):
+            return None
+        return asked
+
+    async def _read(self, request: bytes, kind: type[Any], node: Node, context: Any) -> Any:
+        try:
+            return decode(request, kind)[0]
+        except Refused as error:
+            self._tell(f"{node.name}: {error}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+
+    def _once(self, place: Place, line: str) -> None:
+        """Tell a line unless it was told lately: nobody fills a log by sending one thing again and again."""
+        if line not in place.told:
+            if len(place.told) > 100:
+                place.told.clear()
+            place.told.add(line)
+            self._tell(line)
+
+    # --- who may speak ----------------------------------------------------------------------------------------
+
+    async def _known(self, context: Any) -> Node:
+        """The client's node that calls. Anybody else's call ends here."""
+        problem = self._problem(context)
+        if problem is not None:
+            self._tell(f"refused: {problem}")
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+        node = self._site_now().node(self._identity(context).name)
+        assert node is not None
+        return node
+
+    def _problem(self, context: Any) -> str | None:
+        """Why the holder of the certificate of a call may not speak here, or None."""
+        try:
+            own = self._identity(context)
+        except (ValueError, FedroamError) as error:
+            return one_line(str(error))
+        site = self._site_now()
+        node = site.node(own.name)
+        if own.site != site.name or node is None:
+            return f"{own.role} {own.name!r} of site {own.site!r} is no node of this site"
+        if own.role != node.role or node.role != "client":
+            return f"{own.name} comes as {own.role}, allowed are clients"
+        if node.revoked:
+            return f"the certificate of {own.name} is revoked"
+        if own.serial != node.serial:
+            return f"{own.name} comes with a certificate that is not its present one"
+        if not own.begins <= datetime.datetime.now(datetime.UTC) <= own.ends:
+            return f"the certificate of {own.name} is not valid now: from {own.begins} to {own.ends}"
+        return None
+
+    def _identity(self, context: Any) -> Identity:
+        shown = context.auth_context().get("x509_pem_cert")
+        if not shown:
+            raise ValueError("a caller without a certificate")
+        if shown[0] not in self._identities:
+            if len(self._identities) > 4 * len(self._places):
+                self._identities.clear()
+            self._identities[shown[0]] = identity_of(shown[0])
+        return self._identities[shown[0]]
+
+    def _site_now(self) -> Site:
+        """The site as its file says now: who is revoked while a run goes on is out."""
+        path = self.folder / FILE
+        try:
+            stamp = path.stat().st_mtime_ns
+            if stamp != self._stamp:
+                self._site, self._stamp = read_site(path), stamp
+        except (OSError, InputError) as error:
+            self._tell(f"{path}: cannot be read anew ({one_line(str(error))}): what it said before holds")
+        return self._site
+
+
+_DIFFERS = {
+    "protocol": "it speaks protocol {theirs}, the server {ours}",
+    "digest": "it has another experiment",
+    "layout": "its network has another layout",
+    "samples": "it holds other samples than the experiment deals to it",
+}

@@ -1,0 +1,188 @@
+"""Who a node is: a certificate of the site's own authority, its role written into it, and keys that stay at home."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedroam.deploy.site import (
+    AUTHORITY,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    KEY,
+    NAME,
+    NODES,
+    Node,
+    Site,
+)
+from fedroam.errors import InputError, MissingExtraError
+
+try:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+except ImportError:
+    raise MissingExtraError("learning over a network", "deploy") from None
+
+AUTHORITY_DAYS = 3650
+SLACK = datetime.timedelta(days=1)  # a device whose clock is behind takes a new certificate, too
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a certificate says of its holder."""
+
+    site: str
+    role: str
+    name: str
+    serial: str
+    begins: datetime.datetime
+    ends: datetime.datetime
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What a node shows and trusts, each as PEM."""
+
+    key: bytes
+    certificate: bytes
+    authority: bytes
+
+
+def identity_of(certificate: bytes) -> Identity:
+    """The identity in a certificate (PEM) whose signature has been checked. Raises ValueError where it has none."""
+    found = x509.load_pem_x509_certificate(certificate)
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    told = [
+        re.fullmatch(f"fedroam://({NAME})/([a-z_]+)/({NAME})", uri)
+        for uri in names.get_values_for_type(x509.UniformResourceIdentifier)
+    ]
+    if len(told) != 1 or told[0] is None:
+        raise ValueError("a certificate without a role")
+    site, _, role, name, _ = told[0].groups()
+    return Identity(
+        site, role, name, f"{found.serial_number:x}", found.not_valid_before_utc, found.not_valid_after_utc
+    )
+
+
+def make_authority(folder: Path, site: str) -> None:
+    """Write the key and certificate of a new authority, valid for ten years."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"fedroam authority of {site}")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SLACK)
+        .not_valid_after(now + datetime.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write_secret(folder / AUTHORITY_KEY, _pem(key))
+    (folder / AUTHORITY).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def enrol(folder: Path, site: str, node: Node, days: float) -> Node:
+    """Make a key and a certificate for a node, valid for so many days, and write them into its folder; the node with
+    its new serial number."""
+    authority_key = _authority_key(folder)
+    authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
+    key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
+    node = node.model_copy(update={"serial": f"{serial:x}", "revoked": False})
+    now = datetime.datetime.now(datetime.UTC)
+    names: list[x509.GeneralName] = [
+        x509.UniformResourceIdentifier(f"fedroam://{site}/{node.role}/{node.name}")
+    ]
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
+    if node.role == "server":  # a client's certificate must not do for a server
+        names.append(x509.DNSName(node.host(site)))
+        uses = [ExtendedKeyUsageOID.SERVER_AUTH]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, node.name)]))
+        .issuer_name(authority.subject)
+        .public_key(key.public_key())
+        .serial_number(serial)
+        .not_valid_before(now - SLACK)
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    home = folder / NODES / node.name
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    _write_secret(home / KEY, _pem(key))
+    (home / CERTIFICATE).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return node
+
+
+def credentials(folder: Path, site: Site, name: str) -> Credentials:
+    """What node `name` of a site shows and trusts. Raises InputError where a file is missing, or not this node's."""
+    node, home = site.node(name), folder / NODES / name
+    if node is None:
+        known = ", ".join(each.name for each in site.nodes)
+        raise InputError(f"{folder}: has no node {name!r}; there are {known}")
+    found = [_read(path) for path in (home / KEY, home / CERTIFICATE, folder / AUTHORITY)]
+    try:
+        own = identity_of(found[1])
+    except (ValueError, x509.ExtensionNotFound) as error:
+        raise InputError(f"{home / CERTIFICATE}: is no certificate of a node ({error})") from None
+    if (own.site, own.role, own.name) != (site.name, node.role, name):
+        raise InputError(f"{home / CERTIFICATE}: is that of {own.role} {own.name!r} of site {own.site!r}")
+    return Credentials(*found)
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _authority_key(folder: Path) -> ec.EllipticCurvePrivateKey:
+    path = folder / AUTHORITY_KEY
+    try:
+        key = serialization.load_pem_private_key(_read(path), None)
+    except ValueError as error:
+        raise InputError(f"{path}: is no private key ({error})") from None
+    assert isinstance(key, ec.EllipticCurvePrivateKey)  # the only kind that is made here
+    return key
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write_secret(path: Path, text: bytes) -> None:
+    """Write a file that nobody else may read, at no moment."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as handle:
+        handle.write(text)

@@ -1,0 +1,201 @@
+"""Messages between nodes: a small JSON header, and arrays as safetensors, checked before anybody looks at a value.
+
+A message is four bytes (the length of its header, big-endian), the header, and a body. Headers are facts of a few
+kinds, each with a schema; a body is a piece of a transfer, or nothing. What a transfer brings is held against what
+was asked for: names, types and shapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from fedroam.errors import one_line
+from fedroam.facts import json_object
+from fedroam.learning import Layout
+
+PROTOCOL = 1
+HEADER = 65_536  # bytes of a header at most
+MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
+Arrays = Mapping[str, np.ndarray]
+# What an array must be: numpy's name of its type, and its shape.
+Expected = Mapping[str, tuple[str, tuple[int, ...]]]
+Work = Literal["train", "judge", "represent", "class_means", "mean_features"]
+Use = Literal["train", "validation", "test"]
+SHA256 = r"^[0-9a-f]{64}$"
+
+
+class Refused(Exception):
+    """A message that is not what it must be; its text is one line."""
+
+    def __init__(self, text: object) -> None:
+        super().__init__(one_line(str(text)))
+
+
+class Header(BaseModel):
+    """The header of a message: what it names and nothing else."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Hello(Header):
+    """How a node introduces itself: who it is, its certificate tells."""
+
+    protocol: int
+    digest: str = Field(pattern=SHA256)
+    layout: str = Field(pattern=SHA256)
+    samples: str = Field(pattern=SHA256)
+    version: str = Field(max_length=40)
+
+
+class Array(Header):
+    """The type and shape of an array."""
+
+    kind: Literal["float32", "float64", "int64", "bool"]
+    shape: list[int] = Field(max_length=8)
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Array:
+        """Those of an array."""
+        return cls(kind=array.dtype.name, shape=list(array.shape))  # type: ignore[arg-type]
+
+
+class LocalJob(Header):
+    """One piece of local training, beside the model that it begins with.
+
+    pull: of an anchor, if there is one. arrays: what goes with it: `target` and `shift` of the anchor, `given.NAME`.
+    each: what the objective is handed by name with one row a sample, and what the client keeps it as.
+    """
+
+    round: int = Field(ge=1)
+    pull: float | None = None
+    arrays: dict[str, Array] = Field(default={}, max_length=16)
+    each: dict[str, str] = Field(default={}, max_length=16)
+
+
+class Order(Header):
+    """What a client is asked to do with its own samples; its arrays are fetched.
+
+    order: identifies it. jobs: of `train`. use, rows: whose samples and how many models, of the other kinds of work.
+    keep: of `represent`, what the features are called by jobs of this round. size, sha256: of the transfer.
+    """
+
+    order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
+    work: Work
+    round: int = Field(ge=0)
+    jobs: list[LocalJob] = Field(default=[], max_length=16)
+    use: Use = "train"
+    rows: int = Field(0, ge=0, le=1_000_000)
+    classes: int = Field(0, ge=0, le=1_000_000)
+    keep: str = Field("", max_length=40)
+    momentum: bool = False
+    size: int = Field(0, ge=0)
+    sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
+
+
+class Push(Header):
+    """What the server tells a node that attends: an order, that all is over, or that a later process took its place."""
+
+    order: Order | None = None
+    over: Literal["", "done", "replaced"] = ""
+
+
+class Fetch(Header):
+    """The wish for a piece of an order's arrays, from a byte on."""
+
+    order: str = Field(max_length=40)
+    offset: int = Field(ge=0)
+
+
+class Put(Header):
+    """A piece of an answer, or that there will be none.
+
+    size, sha256: of the whole answer; offset: where the piece begins.
+    """
+
+    order: str = Field(max_length=40)
+    offset: int = Field(0, ge=0)
+    size: int = Field(0, ge=0)
+    sha256: str = Field("", max_length=64)
+    failed: str = Field("", max_length=500)
+
+
+class Taken(Header):
+    """What has arrived of an answer so far, bytes; over: nothing more is wanted of this order."""
+
+    received: int = Field(0, ge=0)
+    over: bool = False
+
+
+H = TypeVar("H", bound=Header)
+
+
+def encode(header: Header, body: bytes | memoryview = b"") -> bytes:
+    """A message."""
+    text = header.model_dump_json(exclude_defaults=True).encode()
+    return b"".join((len(text).to_bytes(4, "big"), text, body))
+
+
+def decode(message: bytes, kind: type[H]) -> tuple[H, memoryview]:
+    """The header and the body of a message. Raises `Refused` where it is none of that kind."""
+    length = int.from_bytes(message[:4], "big")
+    if len(message) < 4 or length > HEADER or len(message) < 4 + length:
+        raise Refused(f"a message of {len(message)} bytes that says its header has {length}")
+    try:
+        header = kind.model_validate(json_object(message[4 : 4 + length]))
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(map(str, problem["loc"]))
+        raise Refused(f"{kind.__name__.lower()}: {key}: {problem['msg']}") from None
+    except ValueError as error:
+        raise Refused(f"{kind.__name__.lower()}: {error}") from None
+    return header, memoryview(message)[4 + length :]
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Arrays as the body of a transfer."""
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}) if arrays else b""
+
+
+def most(expected: Expected) -> int:
+    """How many bytes a transfer of such arrays has at most."""
+    return MARGIN + sum(
+        int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize for kind, shape in expected.values()
+    )
+
+
+def unpacked(body: bytes, expected: Expected) -> dict[str, np.ndarray]:
+    """The arrays of a transfer. Raises `Refused` where they are not those expected."""
+    if not expected and not body:
+        return {}
+    try:
+        arrays = load(body)
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise Refused(f"a body that is no safetensors ({error})") from None
+    if arrays.keys() != expected.keys():
+        odd = sorted(arrays.keys() ^ expected.keys())[0]
+        raise Refused(f"array {odd!r} is {'not expected' if odd in arrays else 'missing'}")
+    for name, (kind, shape) in expected.items():
+        array = arrays[name]
+        if array.dtype != np.dtype(kind) or array.shape != shape:
+            raise Refused(
+                f"array {name!r} is {array.dtype} {list(array.shape)}, expected {kind} {list(shape)}"
+            )
+    return arrays
+
+
+def sum_of(body: bytes) -> str:
+    """SHA-256 (hex)."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def layout_sum(layout: Layout) -> str:
+    """SHA-256 (hex) of what lies where in a row of models."""
+    entries = [(e.name, e.shape, e.offset) for part in (layout.parameters, layout.buffers) for e in part]
+    return sum_of(repr((entries, layout.size, layout.buffer_size)).encode())

@@ -1,0 +1,256 @@
+"""Learning by clients that are elsewhere: what a federation asks of them goes out as orders, and answers come back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from fedroam.deploy.hub import Asked, Hub
+from fedroam.deploy.messages import Array, Expected, LocalJob, Order, Refused, Work, packed
+from fedroam.learning import ClassMeans, Held, Job, Learner, Models, Scores, Task
+
+Answer = Mapping[str, np.ndarray]
+
+
+class RemoteLearner(Learner):
+    """A learner whose clients are nodes.
+
+    here: an engine of the server's own, for samples that all share. A client that fails to answer is lost for the rest
+    of the round; whoever does not attend is not reachable. Answers with a value that is no number are not taken.
+    """
+
+    def __init__(self, task: Task, classes: int, here: Learner, hub: Hub) -> None:
+        self.task, self.classes, self.here, self.hub = task, classes, here, hub
+        self.notes = ("clients: nodes of a network", *here.notes)
+        self._round = 0
+        self._lost: set[int] = set()
+        # What clients keep for jobs of this round, by the identity of the tensor that stands for it here.
+        self._kept: dict[int, tuple[torch.Tensor, str]] = {}
+
+    @override
+    def begin_round(self, number: int) -> None:
+        self._round, self._lost = number, set()
+        self._kept.clear()
+
+    @override
+    def unreachable(self) -> np.ndarray:
+        return self.hub.away()
+
+    @override
+    def lost(self) -> np.ndarray:
+        return np.array(sorted(self._lost), dtype=np.int64)
+
+    @override
+    def evaluate(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        x: torch.Tensor,
+        y: torch.Tensor,
+        parts: Sequence[np.ndarray] | None = None,
+    ) -> Scores:
+        return self.here.evaluate(models, rows, x, y, parts)
+
+    @override
+    def features(
+        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
+    ) -> list[torch.Tensor]:
+        return self.here.features(models, rows, parts)
+
+    @override
+    def close(self) -> None:
+        self.here.close()
+
+    # --- asked of clients -------------------------------------------------------------------------------------
+
+    @override
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        own: dict[int, list[int]] = defaultdict(list)
+        for k, job in enumerate(jobs):
+            own[job.client].append(k)
+        orders = {client: self._training(models, [jobs[k] for k in some]) for client, some in own.items()}
+        losses = np.full(len(jobs), np.nan)
+        for client, answer in self._ask(orders).items():
+            losses[own[client]] = answer["loss"]
+            for place, k in enumerate(own[client]):
+                _write(models, jobs[k].row, answer, place)
+        return losses
+
+    def _training(self, models: Models, jobs: Sequence[Job]) -> Asked:
+        arrays: dict[str, np.ndarray] = {}
+        expected: dict[str, tuple[str, tuple[int, ...]]] = {"loss": ("float64", (len(jobs),))}
+        told = []
+        for k, job in enumerate(jobs):
+            for name, matrix in _matrices(models):
+                row = matrix[job.row].cpu().numpy()
+                arrays[f"{k}.{name}"], expected[f"{k}.{name}"] = row, ("float32", row.shape)
+            given: dict[str, torch.Tensor | None] = {
+                f"given.{name}": value for name, value in job.given.items()
+            }
+            if job.anchor is not None:
+                given |= {"target": job.anchor.target, "shift": job.anchor.shift}
+            there = {name: value.cpu().numpy() for name, value in given.items() if value is not None}
+            arrays |= {f"{k}.{name}": value for name, value in there.items()}
+            told.append(
+                LocalJob(
+                    round=job.round,
+                    pull=None if job.anchor is None else job.anchor.pull,
+                    arrays={name: Array.of(value) for name, value in there.items()},
+                    each={name: self._kept[id(value)][1] for name, value in job.each.items()},
+                )
+            )
+        order = self._order("train", jobs=told, momentum=models.momentum is not None)
+        return Asked(order, packed(arrays), expected, _finite(except_for="loss"))
+
+    @override
+    def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:
+        counts = np.zeros((3, len(rows), self.classes), np.int64)
+        loss = np.full(len(rows), np.nan)
+
+        def expected(places: Sequence[int]) -> Expected:
+            shape = (len(places), self.classes)
+            kinds = dict.fromkeys(("hits", "answers", "actual"), ("int64", shape))
+            return {**kinds, "loss": ("float64", shape[:1])}
+
+        def check(places: Sequence[int]) -> Callable[[Answer], None]:
+            return _counts(np.array([len(held[k].samples) for k in places]))
+
+        for places, answer in self._each(models, rows, held, "judge", expected, check):
+            counts[:, places] = answer["hits"], answer["answers"], answer["actual"]
+            loss[places] = answer["loss"]
+        return Scores(counts[0], counts[1], counts[2], loss)
+
+    @override
+    def judge_together(self, models: Models, row: int, held: Sequence[Held]) -> Scores:
+        return self.judge(models, [row] * len(held), held).pooled
+
+    @override
+    def represent(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> list[torch.Tensor]:
+        kept = f"features {len(self._kept)}"
+        found = [torch.empty((len(own.samples), 0), device="meta") for own in held]
+        asked = self._each(
+            models,
+            rows,
+            held,
+            "represent",
+            lambda some: {"width": ("int64", (1,))},
+            lambda some: _width,
+            kept,
+        )
+        for (place,), answer in asked:
+            found[place] = torch.empty((len(held[place].samples), int(answer["width"][0])), device="meta")
+        self._kept |= {id(tensor): (tensor, kept) for tensor in found}
+        return found
+
+    @override
+    def class_means(
+        self, models: Models, rows: Sequence[int], held: Sequence[Held], classes: int
+    ) -> ClassMeans:
+        width = self._width
+        mean = np.zeros((len(rows), classes, width), np.float32)
+        there = np.zeros((len(rows), classes), bool)
+        expected: Expected = {"mean": ("float32", (classes, width)), "held": ("bool", (classes,))}
+        asked = self._each(models, rows, held, "class_means", lambda some: expected, lambda some: _finite())
+        for (place,), answer in asked:
+            mean[place], there[place] = answer["mean"], answer["held"]
+        return ClassMeans(mean, there)
+
+    @override
+    def mean_features(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> np.ndarray:
+        found = np.full((len(rows), self._width), np.nan)
+        expected: Expected = {"mean": ("float64", (self._width,))}
+        asked = self._each(models, rows, held, "mean_features", lambda some: expected, lambda some: _finite())
+        for (place,), answer in asked:
+            found[place] = answer["mean"]
+        return found
+
+    # --- how it is asked --------------------------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        """How many features the network's extractor makes: by a look at no sample at all."""
+        (found,) = self.here.features(
+            Models.empty(self.task.layout, 1, momentum=False), [0], [np.zeros(0, np.int64)]
+        )
+        return int(found.shape[1])
+
+    def _order(self, work: Work, **facts: object) -> Order:
+        return Order(order=f"{'0' * 16}-0", work=work, round=self._round, **facts)  # type: ignore[arg-type]
+
+    def _each(
+        self,
+        models: Models,
+        rows: Sequence[int],
+        held: Sequence[Held],
+        work: Work,
+        expected: Callable[[Sequence[int]], Expected],
+        check: Callable[[Sequence[int]], Callable[[Answer], None]],
+        keep: str = "",
+    ) -> list[tuple[list[int], Answer]]:
+        """Ask each client about the models in its rows and its own samples; for each that answers, its places among
+        the rows."""
+        own: dict[int, list[int]] = defaultdict(list)
+        for k, some in enumerate(held):
+            if len(some.samples):
+                own[some.client].append(k)
+        orders = {}
+        for client, places in own.items():
+            index = torch.tensor([rows[k] for k in places])
+            arrays = {
+                "parameters": models.parameters[index].cpu().numpy(),
+                "buffers": models.buffers[index].cpu().numpy(),
+            }
+            order = self._order(
+                work, use=held[places[0]].use, rows=len(places), classes=self.classes, keep=keep
+            )
+            orders[client] = Asked(order, packed(arrays), expected(places), check(places))
+        return [(own[client], answer) for client, answer in self._ask(orders).items()]
+
+    def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Answer]:
+        """The answers of those who give one; the others are lost for this round."""
+        found = self.hub.ask({i: asked for i, asked in orders.items() if i not in self._lost})
+        self._lost |= {i for i, answer in found.items() if answer is None}
+        return {i: answer for i, answer in found.items() if answer is not None}
+
+
+def _matrices(models: Models) -> list[tuple[str, torch.Tensor]]:
+    """The matrices of models, by name."""
+    found = [("parameters", models.parameters), ("buffers", models.buffers)]
+    return found if models.momentum is None else [*found, ("momentum", models.momentum)]
+
+
+def _write(models: Models, row: int, answer: Answer, place: int) -> None:
+    for name, matrix in _matrices(models):
+        matrix[row] = torch.from_numpy(answer[f"{place}.{name}"]).to(matrix.device)
+
+
+def _finite(except_for: str = "") -> Callable[[Answer], None]:
+    """Refuses values that are no numbers."""
+
+    def check(answer: Answer) -> None:
+        for name, array in answer.items():
+            if name != except_for and not np.isfinite(array).all():
+                raise Refused(f"values of {name!r} that are no numbers")
+
+    return check
+
+
+def _counts(samples: np.ndarray) -> Callable[[Answer], None]:
+    """Refuses counts that these numbers of samples (int64 [rows]) cannot give."""
+
+    def check(answer: Answer) -> None:
+        hits, answers, actual = (answer[name] for name in ("hits", "answers", "actual"))
+        right = (hits >= 0) & (hits <= answers) & (hits <= actual)
+        if not right.all() or (actual.sum(1) != samples).any() or (answers.sum(1) > samples).any():
+            raise Refused("counts that its samples cannot give")
+
+    return check
+
+
+def _width(answer: Answer) -> None:
+    if not 0 < answer["width"][0] < 2**31:
+        raise Refused(f"{answer['width'][0]} features")

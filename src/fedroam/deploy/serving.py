@@ -1,0 +1,115 @@
+"""The server of a site: the loop of every run, with clients that are elsewhere, into an ordinary run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fedroam.deploy.hub import Hub
+from fedroam.deploy.identity import credentials
+from fedroam.deploy.node import experiment_of
+from fedroam.deploy.remote import RemoteLearner
+from fedroam.deploy.share import hello_of, samples_sum
+from fedroam.deploy.site import FILE, read_site
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.recording import Existing, Run
+from fedroam.runner import Observer, run
+from fedroam.scene import Scene, prepare
+
+
+@dataclass
+class _Stage:
+    """Sets the scene of a run on a network, once the nodes are there."""
+
+    folder: Path
+    address: str
+    patience: float
+    tell: Callable[[str], None]
+    listening: Callable[[int], None]
+    still: Callable[[], None]
+    hub: Hub | None = None
+
+    def __call__(self, experiment: Experiment) -> Scene:
+        """The scene without any training sample: what was dealt is at the nodes."""
+        check_fits(experiment)
+        site = read_site(self.folder / FILE)
+        shown = credentials(self.folder, site, site.server.name)
+        scene = prepare(experiment)
+        scene.learner.close()
+        hellos = {
+            i: hello_of(experiment, scene.task.layout, samples_sum(scene, i))
+            for i in range(experiment.clients)
+        }
+        nothing = replace(scene.task, x=scene.task.x[:0], y=scene.task.y[:0])
+        own = experiment.evaluate_on == "own"
+        test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
+        here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
+        self.hub = Hub(self.folder, shown, hellos, self.tell)
+        self.listening(self.hub.start(self.address or site.address))
+        if not self.hub.wait(self.patience, self.still):
+            missing = len(self.hub.missing())
+            self.tell(f"{missing} of {len(hellos)} nodes have not come: the run begins without them")
+        learner = RemoteLearner(nothing, scene.dataset.classes, here, self.hub)
+        context = replace(scene.context, task=nothing)
+        return replace(scene, task=nothing, context=context, learner=learner, test_x=test[0], test_y=test[1])
+
+
+def serve(
+    folder: Path,
+    out: str | Path | None = None,
+    *,
+    address: str = "",
+    existing: Existing = "resume",
+    patience: float = 600.0,
+    observer: Observer | None = None,
+    on_interrupt: Callable[[], None] | None = None,
+    tell: Callable[[str], None] = lambda line: None,
+    listening: Callable[[int], None] = lambda port: None,
+    still: Callable[[], None] = lambda: None,
+    use: Sequence[str] = (),
+) -> Run:
+    """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
+
+    address: where to serve, by default what the site says; `listening(port)` is called when the server does. The first
+    round begins when all nodes attend, or after `patience` seconds with those that do; `still()` is called meanwhile,
+    and may raise what makes waiting vain. `tell` is told, a line each,
+    what goes wrong on the way; `use` are files with the user's own parts. Raises what `fedroam.run` does.
+    """
+    site = read_site(folder / FILE)
+    experiment = experiment_of(folder, site, use)
+    if experiment.clients != len(site.clients):
+        raise InputError(
+            f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
+        )
+    stage, done = _Stage(folder, address, patience, tell, listening, still), False
+    try:
+        found = run(
+            experiment,
+            out,
+            existing=existing,
+            observer=observer,
+            on_interrupt=on_interrupt,
+            stage=stage,
+        )
+        done = True
+    finally:
+        if stage.hub is not None:
+            stage.hub.stop(done=done)
+    return found
+
+
+def check_fits(experiment: Experiment) -> None:
+    """Refuse what cannot be done where each sees its own samples alone. Raises InputError."""
+    if experiment.device != "cpu":
+        raise InputError(f"device = {experiment.device!r}: on a network, allowed is 'cpu'")
+    if experiment.clock.kind != "rounds":
+        raise InputError(
+            f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds'"
+        )
+    if experiment.evaluate_on == "own" and experiment.evaluate_share < 1:
+        raise InputError(
+            f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "
+            "samples; allowed with evaluate_on = 'own' is 1"
+        )

@@ -1,0 +1,128 @@
+"""`site.toml`: which nodes there are, in which role each speaks to the others, and what a message may be at most."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from fedroam.errors import InputError
+from fedroam.writing import write_aside
+
+FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
+AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
+NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
+Role = Literal["server", "client"]
+
+
+class _Checked(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Limits(_Checked):
+    """What is waited for, and how much is taken from others.
+
+    chunk: bytes of a model that travel in one message. answer: seconds that a node has for one piece of work, transfers
+    included. away: seconds in which a node that has vanished may come back; after them its work is lost. retry:
+    seconds for which a node looks for a server that is not there.
+    """
+
+    chunk: int = Field(262_144, ge=1024, le=3 * 1024 * 1024)
+    answer: float = Field(600.0, gt=0, le=86_400)
+    away: float = Field(15.0, ge=0, le=86_400)
+    retry: float = Field(600.0, ge=0, le=30 * 86_400)
+
+
+class Node(_Checked):
+    """A node: its name, its role, the client that it is in the experiment, and the certificate that it goes by.
+
+    serial: of that certificate, hexadecimal; any other one of the node's is refused.
+    """
+
+    name: str = Field(pattern=f"^{NAME}$")
+    role: Role
+    client: int | None = Field(None, ge=0)
+    serial: str = Field(pattern="^[0-9a-f]{2,40}$")
+    revoked: bool = False
+
+    def host(self, site: str) -> str:
+        """The name that its certificate gives it when it serves: whoever dials asks for exactly this certificate."""
+        return f"s{self.serial}.{self.name}.{self.role}.{site}"
+
+
+class Site(_Checked):
+    """All of `site.toml`.
+
+    digest: of the experiment. address: host:port of the server.
+    """
+
+    format: Literal[1] = 1
+    name: str = Field(pattern=f"^{NAME}$")
+    digest: str = Field(pattern="^[0-9a-f]{64}$")
+    address: str = Field(pattern=r"^[^\s/:\[\]]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$")
+    limits: Limits = Limits()
+    nodes: tuple[Node, ...] = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Site:
+        names = [node.name for node in self.nodes]
+        clients = [node.client for node in self.nodes if node.role == "client"]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"several nodes are called {twice[0]!r}")
+        if sorted(c for c in clients if c is not None) != list(range(len(clients))):
+            raise ValueError("clients of the experiment are not 0, 1, ..., each once")
+        if sum(node.role == "server" for node in self.nodes) != 1:
+            raise ValueError("allowed is one server")
+        return self
+
+    @property
+    def server(self) -> Node:
+        """The one that serves."""
+        return next(node for node in self.nodes if node.role == "server")
+
+    @property
+    def clients(self) -> dict[int, Node]:
+        """Who is which client of the experiment."""
+        return {node.client: node for node in self.nodes if node.client is not None}
+
+    def node(self, name: str) -> Node | None:
+        """The node of that name, or None."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+    def changed(self, node: Node) -> Site:
+        """With this node in the place of the one of its name."""
+        nodes: Sequence[Node] = [node if old.name == node.name else old for old in self.nodes]
+        return self.model_copy(update={"nodes": tuple(nodes)})
+
+    def write(self, folder: Path) -> None:
+        """Write `site.toml`."""
+        text = tomli_w.dumps(self.model_dump(exclude_none=True))
+        write_aside(folder / FILE, lambda aside: aside.write_text(text, encoding="utf-8"))
+
+
+def read_site(path: Path) -> Site:
+    """The site of a file. Raises InputError, which names the key, where it is not one."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; fedroam site init DIR makes a site") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    return checked_site(found, str(path))
+
+
+def checked_site(found: Mapping[str, Any], source: str) -> Site:
+    """The site that settings describe. Raises InputError, which names source and key, where they describe none."""
+    try:
+        return Site.model_validate(found)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(map(str, problem["loc"])) or "the site"
+        said = problem["msg"].removeprefix("Value error, ")
+        shown = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.60}"
+        raise InputError(f"{source}: {key}{shown}: {said}") from None

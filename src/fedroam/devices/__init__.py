@@ -1,0 +1,20 @@
+"""Devices: how long local work takes, what moving costs, and what batteries hold."""
+
+from fedroam.devices import battery, classes, compute, motion
+from fedroam.devices.arithmetic import training_flops
+from fedroam.devices.battery import Battery, Use
+from fedroam.devices.compute import Compute
+from fedroam.devices.motion import Motion, motion_power
+
+__all__ = [
+    "Battery",
+    "Compute",
+    "Motion",
+    "Use",
+    "battery",
+    "classes",
+    "compute",
+    "motion",
+    "motion_power",
+    "training_flops",
+]

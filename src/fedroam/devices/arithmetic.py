@@ -1,0 +1,83 @@
+"""The arithmetic of training, counted: floating-point operations of one pass of one sample."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import batchnorm, instancenorm, pooling
+from torch.utils.flop_counter import FlopCounterMode
+
+from fedroam.models.dropout import Dropout
+
+NORM = 7  # for each value: mean 1, variance 2, normalise 2, scale and shift 2
+_NORMS = (batchnorm._BatchNorm, instancenorm._InstanceNorm, nn.GroupNorm, nn.LayerNorm)
+_POOLS = (pooling._MaxPoolNd, pooling._AvgPoolNd)
+_ADAPTIVE = (pooling._AdaptiveMaxPoolNd, pooling._AdaptiveAvgPoolNd)
+_POINTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, Dropout)
+
+
+def training_flops(network: nn.Module, input_shape: tuple[int, ...]) -> float:
+    """Floating-point operations of training a network on one sample: forward and backward.
+
+    input_shape: of a sample as the network sees it, without the batch. Products are counted as they are computed, an
+    addition and a multiplication each, by torch's own counter: convolutions, linear layers, whatever else multiplies
+    matrices, forward and for the gradients of weights and inputs (none for the samples themselves). So backward costs
+    twice forward, but for the first layer, and nothing where weights are frozen. Besides, for layers known by their
+    class: norms cost 7 for each value, pooling one for each value looked at, activations one for each value; backward
+    twice that. The update by the optimiser is not counted: it is one of a batch, not of a sample.
+
+    Nothing is computed but shapes, where the network allows it; a copy is looked at, and the network stays as it was.
+    """
+    try:
+        return _counted(copy.deepcopy(network).to("meta"), input_shape)
+    except Exception:  # a network that looks at values, which shapes do not have
+        return _counted(copy.deepcopy(network), input_shape)
+
+
+def _counted(network: nn.Module, input_shape: tuple[int, ...]) -> float:
+    """The operations of a network whose gradients and statistics nobody needs."""
+    network.eval()  # one sample is no batch to normalise by, and dropout must not draw
+    like = next(network.parameters(), torch.zeros(0))
+    sample = torch.zeros((1, *input_shape), dtype=like.dtype, device=like.device)
+    with _small(network) as small, FlopCounterMode(display=False) as counter, torch.enable_grad():
+        outputs = network(sample)
+        if outputs.requires_grad:
+            outputs.sum().backward()
+    return float(counter.get_total_flops() + 3 * sum(small))
+
+
+@contextlib.contextmanager
+def _small(network: nn.Module) -> Iterator[list[int]]:
+    """Collects within what norms, pooling and activations cost, forward."""
+    found: list[int] = []
+
+    def told(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
+        found.append(_forward(module, inputs[0], output))
+
+    handles = [
+        module.register_forward_hook(told)
+        for module in network.modules()
+        if isinstance(module, (*_NORMS, *_POOLS, *_ADAPTIVE, *_POINTWISE))
+    ]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _forward(module: nn.Module, given: torch.Tensor, output: torch.Tensor) -> int:
+    """Operations of a norm, pooling or activation."""
+    if isinstance(module, _NORMS):
+        return NORM * output.numel()
+    if isinstance(module, _POOLS):
+        size: Any = module.kernel_size  # one width for all directions, or one for each
+        window = math.prod(size) if isinstance(size, tuple) else size ** (output.dim() - 2)
+        return int(window * output.numel())
+    return given.numel()

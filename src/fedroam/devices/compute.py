@@ -1,0 +1,30 @@
+"""What a part of the family `compute` promises, and the plain one: work that takes no time."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from fedroam.components import Part, register
+
+
+@runtime_checkable
+class Compute(Protocol):
+    """How long local work takes."""
+
+    def seconds(self, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float) -> np.ndarray:
+        """Seconds of each piece of local work, float64 [jobs], finite and not negative.
+
+        clients: int64 [jobs]. passes: int64 [jobs], samples passed, each as often as it is in a batch. flops: of
+        training on one sample, forward and backward. What differs from device to device is drawn from the run's seed.
+        """
+
+
+@register("compute", "instant")
+class Instant(Part):
+    """Local work takes no time."""
+
+    def seconds(self, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float) -> np.ndarray:
+        """Zero."""
+        return np.zeros(len(clients))

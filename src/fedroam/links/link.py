@@ -1,0 +1,89 @@
+"""What a part of the family `link` promises, and the two plain ones: a link of no time, and one of one rate."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from fedroam.components import Part, field, register
+
+Broken = Literal["lost", "resumed", "partial"]
+BYTES = 1e6 / 8  # of a megabit
+
+
+@runtime_checkable
+class Link(Protocol):
+    """How fast a model gets from one end to another, and who disturbs whom."""
+
+    @property
+    def setup(self) -> float:
+        """Seconds before the first byte of a transfer."""
+
+    @property
+    def loss(self) -> float:
+        """Share of the bytes that must be sent again: what arrives in a second is rate (1 - loss)."""
+
+    @property
+    def simultaneous(self) -> int | None:
+        """Transfers that one end can have at a time, sent and received together; with 1 it is half duplex. None: any
+        number."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether transfers in range of each other share the air."""
+
+    @property
+    def broken(self) -> Broken:
+        """What becomes of a transfer that the end of a contact breaks: all of it is lost, it is resumed in the next
+        contact of the round, or what came of it is used."""
+
+    def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
+        """Bytes in a second, float64 [transfers]; infinite where sending takes no time.
+
+        distance: float64 [transfers], metres, NaN where an end has no place. pair: int64 [transfers, 2], the two ends
+        (a client, or as `federation.Traffic` writes a server or access point), for what is drawn once a pair from the
+        run's seed.
+        """
+
+
+@register("link", "instant")
+class Instant(Part):
+    """Sending takes no time."""
+
+    setup: ClassVar[float] = 0.0
+    loss: ClassVar[float] = 0.0
+    simultaneous: ClassVar[int | None] = None
+    shared: ClassVar[bool] = False
+    broken: ClassVar[Broken] = "lost"
+
+    def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
+        """Infinite."""
+        return np.full(len(distance), np.inf)
+
+
+class Transfers(Part):
+    """Base of links that take time: what becomes of transfers, whatever their rate."""
+
+    setup: float = field(0.0, "time before the first byte of a transfer", unit="s", ge=0, allow_inf_nan=False)
+    loss: float = field(0.0, "share of the bytes that must be sent again", ge=0, lt=1)
+    simultaneous: int | None = field(
+        None, "transfers that one end can have at a time (1: half duplex); not set: any number", ge=1
+    )
+    shared: bool = field(False, "whether transfers in range of each other share the air")
+    broken: Broken = field(
+        "lost",
+        "what becomes of a transfer that the end of a contact breaks: it is lost, resumed in the next contact of the "
+        "round, or what came of it is used",
+    )
+
+
+@register("link", "fixed")
+class Fixed(Transfers):
+    """One rate at any distance."""
+
+    throughput: float = field(10.0, "rate of sending", unit="Mbps", gt=0)
+
+    def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
+        """`throughput`."""
+        return np.full(len(distance), self.throughput * BYTES)

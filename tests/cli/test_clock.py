@@ -1,0 +1,72 @@
+"""`fedroam clock`: the times of a run, without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from fedroam.analysis.planned_time import planned_rounds, summary
+from fedroam.clock import COLUMNS, TIME, TOTALS
+from fedroam.components import kinds
+from support.commands import Commands
+from support.tiny import example, play, tiny
+
+TIMED = ["--set", "clock={kind='seconds',length=20}", "--set", "link={kind='fixed',throughput=0.004}"]
+
+
+@pytest.fixture
+def fedroam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    return Commands(tmp_path, capsys)
+
+
+def test_it_says_what_takes_how_long(fedroam: Commands) -> None:
+    answer = fedroam("clock", "tiny.toml", *TIMED, "--seeds", "2", "--out", "rounds.csv")
+    assert answer.code == 0
+    assert "2 rounds" not in answer.out
+    assert "3 rounds each" in answer.out
+    for head in ("Round (s)", "Training", "Waiting"):
+        assert head in answer.out
+    table = pd.read_csv(fedroam.folder / "rounds.csv")
+    assert table["seed"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert (table["seconds"] == 20).all()
+    assert (table["fit"] <= table["contacts"]).all()
+
+
+def test_without_a_clock_it_says_what_is_missing(fedroam: Commands) -> None:
+    answer = fedroam("clock", "tiny.toml")
+    assert answer.code == 2
+    assert "clock.kind = 'seconds'" in answer.err
+    assert fedroam("clock", "tiny.toml", *TIMED, "--rounds", "0").code == 2
+
+
+@pytest.mark.parametrize("kind", ["decentralized", "scaffold", "mohawk"])
+def test_its_rounds_are_those_of_the_run(kind: str) -> None:
+    experiment = tiny(
+        federation=example("federation", kind),
+        clock={"kind": "seconds", "length": 9.0, "wait": "all"},
+        link={"kind": "fixed", "throughput": 8e-6 * 2600 / 5, "shared": True},
+    )
+    planned, run = (
+        pd.DataFrame(planned_rounds(experiment)),
+        play(experiment).rounds[1:].reset_index(drop=True),
+    )
+    for name in (TIME, *COLUMNS):
+        assert planned[name].tolist() == run[name].tolist(), name
+    each = run[list(TOTALS)].diff().fillna(run[list(TOTALS)].iloc[:1]) / experiment.clients
+    for name in TOTALS:
+        assert (planned[name] * planned["seconds"]).tolist() == pytest.approx(each[name].tolist())
+    found = summary(planned)
+    assert sum(found[name] for name in TOTALS) == pytest.approx(1.0)
+    assert found["seconds"] == run[TIME].iloc[-1]
+
+
+def test_every_federation_can_be_planned() -> None:
+    for kind in kinds("federation"):
+        settings: dict[str, Any] = {"federation": example("federation", kind), "validation_share": 0.2}
+        model = {"kind": "mlp", "hidden": (6,)}
+        rows = list(planned_rounds(tiny(**settings, model=model, clock="seconds", rounds=1)))
+        assert [row["seconds"] for row in rows] == [60.0], kind

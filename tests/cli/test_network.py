@@ -1,0 +1,131 @@
+"""`fedroam site`, `node`, `deploy` and `emulate`, as they are typed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedroam.deploy.site import FILE, read_site
+from fedroam.recording import open_run
+from support.commands import TINY, Commands
+from support.tiny import same_tables
+
+pytest.importorskip("grpc")
+FEDAVG = TINY.replace("clients = 4", "clients = 2") + 'federation = "fedavg"\n'
+NAMES = ("rounds", "clients", "positions", "contacts")
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
+    monkeypatch.chdir(tmp_path)
+    return Commands(tmp_path, capsys)
+
+
+@pytest.fixture
+def site(call: Commands) -> Path:
+    call.write("net.toml", FEDAVG)
+    made = call("site", "init", "lab", "--experiment", "net.toml", "--address", "127.0.0.1:50061")
+    assert made.code == 0, made.err
+    assert "fedroam deploy --site lab/site.toml" in made.out
+    assert "fedroam node --site lab/site.toml --name client-00" in made.out
+    return call.folder / "lab"
+
+
+@pytest.mark.slow
+def test_emulate_is_the_simulated_run(call: Commands) -> None:
+    """Processes of their own, as on devices; the folder is one of a run."""
+    call.write("net.toml", FEDAVG)
+    emulated = call("emulate", "net.toml", "--out", "emulated", "--quiet")
+    assert emulated.code == 0, emulated.err
+    assert "run: emulated" in emulated.out
+    assert call("run", "net.toml", "--no-report", "--out", "simulated").code == 0
+    found = [open_run(call.folder / name) for name in ("emulated", "simulated/seed-0")]
+    same_tables(*({name: each.table(name) for name in NAMES} for each in found))
+    assert call("compare", "emulated", "simulated").code == 0
+    assert call("verify", "emulated").code == 0
+
+
+@pytest.mark.slow
+def test_a_server_and_its_nodes_as_typed(site: Path, call: Commands) -> None:
+    """Each command in a process of its own; the server takes a port that is free, and the site is told."""
+    told = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = [sys.executable, "-m", "fedroam"]
+    server = subprocess.Popen(
+        [*words, "deploy", "--site", str(site / FILE), "--out", "learned", "--address", "127.0.0.1:0"],
+        cwd=call.folder, env=told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stderr is not None
+    line = server.stderr.readline()
+    assert line.startswith("listens at port "), line
+    found = read_site(site / FILE)
+    found.model_copy(update={"address": f"127.0.0.1:{line.split()[-1]}"}).write(site)
+    nodes = [
+        subprocess.Popen([*words, "node", "--site", str(site / FILE), "--name", node.name], env=told,
+                         stderr=subprocess.PIPE, text=True)
+        for node in found.clients.values()
+    ]  # fmt: skip
+    said = server.communicate(timeout=600)
+    assert server.returncode == 0, said
+    for node in nodes:
+        _, err = node.communicate(timeout=600)
+        assert node.returncode == 0, err
+        assert "the run is done" in err
+    assert open_run(call.folder / "learned").done
+
+
+def test_revoked_and_renewed(site: Path, call: Commands) -> None:
+    before = read_site(site / FILE).node("client-01")
+    assert before is not None
+    assert call("site", "revoke", "lab", "client-01").code == 0
+    revoked = read_site(site / FILE).node("client-01")
+    assert revoked == before.model_copy(update={"revoked": True})
+    assert call("site", "renew", "lab", "client-01", "--days", "2").code == 0
+    renewed = read_site(site / FILE).node("client-01")
+    assert renewed is not None
+    assert not renewed.revoked
+    assert renewed.serial != before.serial
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["site", "init", "lab", "--experiment", "net.toml", "--address", "h:1"], "lab: is not empty"),
+        (["site", "init", "new", "--experiment", "net.toml", "--address", "no port"], "address = 'no port'"),
+        (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--name", "A b"], "name = 'A b'"),
+        (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--days", "0"], "--days 0"),
+        (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--set", "device=cuda"], "allowed"),
+        (["site", "revoke", "lab", "client-1"], "did you mean 'client-01'"),
+        (["site", "renew", "nowhere", "client-1"], "no such file"),
+        (["node", "--site", "lab/site.toml", "--name", "client-77"], "has no node 'client-77'"),
+        (["node", "--site", "lab/site.toml", "--name", "server"], "fedroam deploy"),
+        (["node", "--site", "lab", "--name", "client-00"], "allowed is the site.toml"),
+        (["deploy", "--site", "lab/site.toml", "--patience", "-1"], "--patience -1"),
+        (["deploy", "--site", "lab/site.toml", "--resume", "--fresh"], "--resume and --fresh"),
+        (["deploy", "--site", "lab/site.toml", "--address", "256.1.1.1:1"], "cannot be served at"),
+        (["emulate", "many.toml"], "2 runs"),
+    ],
+    ids=lambda words: " ".join(words)[:40] if isinstance(words, list) else "",
+)  # fmt: skip
+def test_wrong_input_is_one_line(words: list[str], told: str, site: Path, call: Commands) -> None:
+    call.write("many.toml", FEDAVG + "seeds = 2\n")
+    answer = call(*words)
+    assert answer.code == 2, answer.err
+    assert told in answer.err
+    assert answer.err.count("\n") == 1
+    assert not (call.folder / "new").exists()
+
+
+def test_a_site_whose_experiment_was_changed_is_refused(site: Path, call: Commands) -> None:
+    path = site / "experiment.toml"
+    path.write_text(path.read_text().replace("rounds = 3", "rounds = 4"))
+    for words in (
+        ["deploy", "--site", "lab/site.toml"],
+        ["node", "--site", "lab/site.toml", "--name", "client-00"],
+    ):
+        answer = call(*words)
+        assert answer.code == 2
+        assert "is another experiment than the site's" in answer.err

@@ -1,0 +1,214 @@
+"""Rounds whose times can be told with pencil and paper."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedroam.clock import TOTALS, Timetable, first_state
+from fedroam.federation import SERVER, Meeting
+from fedroam.federation.server.loop import weighted_mean
+from fedroam.simulation import begin, play_round
+from support.timed import meeting, timed, timed_scene
+
+REACH = 10.0
+# One stands; the other passes 6 m away at 1 m/s: within 10 m for 2 sqrt(100 - 36) = 16 s, from second 12 to 28.
+PASSING = meeting([[0, 0], [-20, 6]], [[0, 0], [20, 6]])
+MODEL = 4 * (64 * 10 + 10)  # bytes of softmax regression on digits
+TEN = {"kind": "fixed", "throughput": 8e-6 * MODEL / 10}  # a model in ten seconds
+
+
+def passing(training: tuple[float, float], **link: Any) -> Timetable:
+    """The pass, in a round of 40 s, with training for so many seconds."""
+    clock = {"kind": "seconds", "length": 40.0}
+    scene = timed_scene(training, clock=clock, link={**TEN, **link})
+    return timed(scene, PASSING, reach=REACH)
+
+
+def met(found: Timetable) -> bool:
+    assert found.graph is not None
+    return bool(found.graph[[0], [1]])
+
+
+def vain(found: Timetable) -> dict[tuple[int, int], int]:
+    """Bytes that were sent in vain, by sender and receiver."""
+    traffic = found.traffic
+    return {
+        (int(i), int(j)): int(b)
+        for i, j, b in zip(traffic.sender, traffic.receiver, traffic.bytes, strict=True)
+    }
+
+
+def test_a_model_fits_into_a_passage() -> None:
+    found = passing((0.0, 0.0))
+    assert met(found)
+    np.testing.assert_allclose(found.done, [22.0, 22.0])
+    assert found.seconds == 40.0
+    assert vain(found) == {}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 2, "broken": 0}
+    told = [found.state[name].tolist() for name in TOTALS]
+    np.testing.assert_allclose(told, [[0, 0], [10, 10], [30, 30], [0, 0]])
+
+
+def test_who_trains_too_long_misses_it() -> None:
+    found = passing((17.0, 5.0))
+    assert met(found)
+    np.testing.assert_allclose(found.done, [27.0, 27.0])
+    # 27 is when the later model has arrived; a second more of training and it does not.
+    found = passing((19.0, 5.0))
+    assert not met(found)
+    assert vain(found) == {(0, 1): round(0.9 * MODEL), (1, 0): MODEL}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 1, "broken": 1}
+    told = [found.state[name].tolist() for name in TOTALS]
+    # The one receives from 12 on, but trains until 19: it sends and receives from then to 28.
+    np.testing.assert_allclose(told, [[19, 5], [9, 16], [12, 19], [0, 0]])
+
+
+def test_half_duplex_needs_twice_the_time() -> None:
+    found = passing((0.0, 0.0), simultaneous=1)
+    assert not met(found)
+    assert vain(found) == {(0, 1): MODEL, (1, 0): round(0.6 * MODEL)}
+    assert met(passing((0.0, 0.0), simultaneous=2))
+
+
+def test_shared_air_gives_each_half() -> None:
+    found = passing((0.0, 0.0), shared=True)
+    assert not met(found)
+    assert vain(found) == {(0, 1): round(0.8 * MODEL), (1, 0): round(0.8 * MODEL)}
+
+
+def test_set_up_and_loss_take_their_time() -> None:
+    assert met(passing((0.0, 0.0), setup=5.9))
+    assert not met(passing((0.0, 0.0), setup=6.1))
+    found = passing((0.0, 0.0), loss=0.3)
+    assert met(found)
+    np.testing.assert_allclose(found.done, [12 + 10 / 0.7] * 2)
+    assert vain(found) == {(0, 1): round(MODEL / 0.7) - MODEL, (1, 0): round(MODEL / 0.7) - MODEL}
+    assert not met(passing((0.0, 0.0), loss=0.4))
+
+
+@pytest.mark.parametrize("simultaneous", [None, 2])  # all at once, or event by event
+@pytest.mark.parametrize(("broken", "through"), [("lost", False), ("resumed", True)])
+def test_a_second_contact_resumes_what_broke(broken: str, through: bool, simultaneous: int | None) -> None:
+    """There and back: two contacts of 8 s, at seconds 6 to 14 and 26 to 34."""
+    clock = {"kind": "seconds", "length": 40.0}
+    settings = {**TEN, "broken": broken, **({} if simultaneous is None else {"simultaneous": simultaneous})}
+    scene = timed_scene((0.0, 0.0), clock=clock, link=settings)
+    there = PASSING.paths
+    back = replace(
+        there,
+        first=np.array([0, 2, 5]),
+        time=np.array([0.0, 1.0, 0.0, 0.5, 1.0]),
+        point=np.array([[0, 0], [0, 0], [-20, 6], [20, 6], [-20, 6]], dtype=float),
+    )
+    found = timed(scene, Meeting(back, PASSING.graph), reach=REACH)
+    assert met(found) is through
+    if through:
+        np.testing.assert_allclose(found.done, [28.0, 28.0])
+        assert vain(found) == {}
+    else:
+        assert vain(found) == {(0, 1): round(1.6 * MODEL), (1, 0): round(1.6 * MODEL)}
+    assert found.facts["broken"] == (2 if through else 4)
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [("deadline", 20.0), ("all", 22.0)])
+def test_waiting_for_all_lets_those_who_stay_finish(wait: str, seconds: float) -> None:
+    """Half of the pass: when the round's way ends, the two are 6 m apart, and stay so."""
+    half = meeting([[0, 0], [-20, 6]], [[0, 0], [0, 6]])
+    clock = {"kind": "seconds", "length": 20.0, "wait": wait}
+    found = timed(timed_scene((0.0, 1.0), clock=clock, link=TEN), half, reach=REACH)
+    assert found.seconds == pytest.approx(seconds)
+    assert met(found) is (wait == "all")
+
+
+def served(training: tuple[float, ...], **clock: Any) -> Any:
+    return timed_scene(
+        training,
+        clock={"kind": "seconds", "length": 30.0, **clock},
+        link=TEN,
+        federation="fedavg",
+        training={"kind": "sgd", "lr": 0.1},
+    )
+
+
+def test_a_server_waits_for_nobody_for_all_or_for_a_minimum() -> None:
+    """Ten seconds down, training, ten seconds up."""
+    still = meeting([[0, 0]] * 3, [[0, 0]] * 3)
+    training = (5.0, 15.0, 60.0)
+    found = timed(served(training), still)
+    np.testing.assert_allclose(found.done, [25.0, np.inf, np.inf])
+    assert found.arrived is not None
+    assert found.arrived.tolist() == [0]
+    assert found.dropped.tolist() == [1, 2]
+    # The second has trained, and sends in vain for 5 s; the third is broken off after 20 s of its 60.
+    assert [job.client for job in found.jobs] == [0, 1]
+    assert [job.client for job in found.broken_off] == [2]
+    np.testing.assert_allclose(found.shares, [1 / 3])
+    assert vain(found) == {(-1, 0): MODEL, (-1, 1): MODEL, (-1, 2): MODEL, (1, SERVER): MODEL // 2}
+    told = [found.state[name].tolist() for name in TOTALS]
+    np.testing.assert_allclose(told, [[5, 15, 20], [20, 15, 10], [5, 0, 0], [0, 0, 0]])
+    for clock, seconds, arrived in (
+        ({"wait": "all"}, 80.0, [0, 1, 2]),
+        ({"wait": "minimum", "minimum": 1}, 30.0, [0]),
+        ({"wait": "minimum", "minimum": 2}, 35.0, [0, 1]),
+        ({"wait": "minimum", "minimum": 9}, 80.0, [0, 1, 2]),
+    ):
+        found = timed(served(training, **clock), still)
+        assert found.seconds == pytest.approx(seconds)
+        assert found.arrived is not None
+        assert found.arrived.tolist() == arrived
+
+
+def test_the_server_averages_what_arrived_in_time() -> None:
+    scene = served((5.0, 15.0, 60.0))
+    state = begin(scene)
+    after, done = play_round(scene, state)
+    rows, shares = np.array([0]), np.array([1.0])
+    expected = weighted_mean(after.models.parameters, rows, shares)
+    np.testing.assert_array_equal(after.federation["global"], expected)
+    assert done.learners.tolist() == [0, 1]  # the third was broken off, and has the server's model
+    np.testing.assert_array_equal(after.models.parameters[2].numpy(), state.federation["global"])
+    assert after.account.bytes_up.tolist() == [MODEL, MODEL // 2, 0]
+    assert after.account.bytes_down.tolist() == [MODEL] * 3
+    assert (after.account.energy_wasted > 0).tolist() == [False, True, True]
+
+
+def test_carried_over_work_arrives_later_and_holds_its_client() -> None:
+    """The second needs 10 + 15 + 10 s: its upload breaks at 30 and begins anew in round 2. The third trains for 20 s of
+    its 60 in round 1, for 30 in round 2 and for 10 in round 3, and has then sent its model by second 20."""
+    scene = served((5.0, 15.0, 60.0), late="carried")
+    state, trained, global_of = begin(scene), [], []
+    for _ in range(4):
+        state, done = play_round(scene, state)
+        trained.append(done.learners.tolist())
+        global_of.append(state.federation["global"])
+    assert trained == [[0, 1, 2], [0], [0, 1], [0, 2]]
+    assert state.clock["time"].tolist() == [120.0]
+    # In round 4 the second's second model arrived, and the third began anew.
+    assert state.clock["busy"].tolist() == [False, False, True]
+    assert state.clock["left_training"].tolist() == [0.0, 0.0, 40.0]
+
+
+def test_a_neighbour_that_trains_for_rounds_is_away_meanwhile() -> None:
+    still = {"mobility": {"kind": "static"}, "contacts": {"kind": "radius", "radius": float("inf")}}
+    for late, learnt in (("dropped", [[0], [0], [0]]), ("carried", [[0], [0], [0, 1]])):
+        clock = {"kind": "seconds", "length": 30.0, "late": late}
+        scene = timed_scene((5.0, 70.0), clock=clock, link=TEN, **still)
+        state, found = begin(scene), []
+        first = state.models.parameters[1].clone()
+        for number in range(3):
+            state, done = play_round(scene, state)
+            found.append(done.learners.tolist())
+            if number < 2:
+                assert bool((state.models.parameters[1] == first).all())
+                assert done.meeting.graph.nnz == 0
+        assert found == learnt
+        assert (done.meeting.graph.nnz == 2) is (late == "carried")
+
+
+def test_the_clock_state_before_the_first_round_is_nothing() -> None:
+    state = first_state(3)
+    assert all(not array.any() for array in state.values())

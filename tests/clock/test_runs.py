@@ -1,0 +1,107 @@
+"""Whole runs under a clock of seconds: resumed, with other numbers of workers, and what their tables say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedroam.clock import TIME, TOTALS
+from fedroam.errors import InputError
+from fedroam.experiment import Experiment
+from fedroam.scene import prepare
+from support.tiny import play, same_tables, tiny
+
+LINK = {"kind": "fixed", "throughput": 8e-6 * 2600 / 4}  # a model of softmax regression in four seconds
+WALK = {"kind": "random", "grid": 4, "mobile": 4}
+
+
+def timed_run(kind: str, **clock: Any) -> Experiment:
+    federation = {"kind": kind, **({"k2": 2} if kind == "mohawk" else {})}
+    return tiny(
+        clock={"kind": "seconds", "length": 10.0, **clock},
+        link={**LINK, "simultaneous": 2, "shared": True},
+        federation=federation,
+        mobility=WALK,
+        activity={"kind": "rate", "rate": 0.8},
+        contacts={"kind": "closest_approach", "radius": 1.5},
+        rounds=5,
+    )
+
+
+RUNS = {
+    "neighbours": timed_run("decentralized"),
+    "neighbours, carried": timed_run("decentralized", late="carried"),
+    "neighbours, all": timed_run("decentralized", wait="all"),
+    "server, carried": timed_run("scaffold", late="carried", length=7.0),
+    "server, minimum": timed_run("ditto", wait="minimum", minimum=2, length=7.0),
+    "access points": timed_run("mohawk"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_resumed_run_is_an_uninterrupted_one(name: str) -> None:
+    whole = play(RUNS[name])
+    for k in (1, 3):
+        rest = play(RUNS[name], (k, whole.states[k]))
+        assert rest.states == whole.states[k + 1 :]
+        tables = {
+            each: table[table["round"] > k].reset_index(drop=True) for each, table in whole.tables().items()
+        }
+        same_tables(tables, rest.tables())
+
+
+@pytest.mark.parametrize("name", ["neighbours", "access points"])
+def test_the_number_of_workers_changes_nothing(name: str) -> None:
+    one, two = (play(RUNS[name].replace(engine={"kind": "cpu", "workers": k})) for k in (1, 2))
+    assert one.states == two.states
+    same_tables(one.tables(), two.tables())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_clients_do_adds_up_to_the_time(name: str) -> None:
+    found = play(RUNS[name])
+    assert (np.diff(found.rounds[TIME]) >= 7.0).all()
+    times = found.rounds.set_index("round")[TIME]
+    spent = found.clients[list(TOTALS)]
+    assert (spent >= 0).to_numpy().all()
+    np.testing.assert_allclose(spent.sum(axis=1), found.clients["round"].map(times), rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(
+        found.rounds["time_sending"], found.clients.groupby("round")["time_sending"].sum()
+    )
+    assert found.rounds["time_sending"].iloc[-1] > 0
+    assert (found.rounds["through"] <= found.rounds["transfers"])[1:].all()
+
+
+def test_fewer_models_get_through_a_slow_link() -> None:
+    through = []
+    for seconds in (0.5, 4.0, 30.0):
+        link = {"kind": "fixed", "throughput": 8e-6 * 2600 / seconds}
+        through.append(play(RUNS["neighbours"].replace(link=link)).rounds["through"].sum())
+    assert through[0] > through[1] > through[2] == 0
+
+
+def test_bytes_are_what_was_sent() -> None:
+    """Each model in four seconds: nobody can send more than that, and the account holds all of it."""
+    found = play(RUNS["neighbours"])
+    rounds, clients = found.rounds.iloc[-1], found.clients[found.clients["round"] == 5]
+    assert rounds["bytes"] == clients["bytes_up"].sum() == clients["bytes_down"].sum()
+    assert rounds["bytes"] >= 2600 * found.rounds["through"].sum()
+    assert (clients["bytes_up"] <= clients["time_sending"] * 2600 / 4 * 2 + 50).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"federation": "mohawk", "clock": {"kind": "seconds", "late": "carried"}}, "carry_over"),
+        (
+            {"clock": "seconds", "link": {"kind": "fixed", "broken": "partial"}},
+            "allowed are 'lost', 'resumed'",
+        ),
+        ({"clock": {"kind": "seconds", "late": "carried"}, "attack": "sign_flip"}, "with attackers"),
+    ],
+)
+def test_what_does_not_fit_is_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        prepare(tiny(**settings))

@@ -1,0 +1,219 @@
+"""What fails on the way counts as not arrived; all else goes on as if it had never been asked."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typing_extensions import override
+
+from fedroam.deploy.messages import Order
+from fedroam.deploy.node import Node
+from fedroam.experiment import Experiment
+from fedroam.interrupts import Interrupted
+from fedroam.learning import ClassMeans, Held, Job, Learner, Models, Scores
+from fedroam.recording import Run
+from fedroam.runner import run
+from fedroam.scene import Scene, prepare
+from support.cutting import CuttingLink
+from support.sites import WAIT, LocalSite, same_states
+from support.tiny import same_tables, tiny
+
+pytest.importorskip("grpc")
+pytestmark = pytest.mark.usefixtures("quick_disk")
+Arrays = dict[str, np.ndarray]
+EVERY = {"evaluate_every": 1, "test_share": 0.0}
+
+
+class Losing(Learner):
+    """What the network must be equal to: the ordinary engine, but the training of these (round, client) never
+    arrives."""
+
+    def __init__(self, inner: Learner, losing: set[tuple[int, int]]) -> None:
+        self.inner, self.task, self.notes, self.losing = inner, inner.task, inner.notes, losing
+        self.now = 0
+
+    @override
+    def begin_round(self, number: int) -> None:
+        self.now = number
+
+    @override
+    def lost(self) -> np.ndarray:
+        return np.array(sorted(i for t, i in self.losing if t == self.now), np.int64)
+
+    @override
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        losses, gone = np.full(len(jobs), np.nan), set(self.lost().tolist())
+        arrived = [k for k, job in enumerate(jobs) if job.client not in gone]
+        losses[arrived] = self.inner.train(models, [jobs[k] for k in arrived])
+        return losses
+
+    @override
+    def class_means(
+        self, models: Models, rows: Sequence[int], held: Sequence[Held], classes: int
+    ) -> ClassMeans:
+        return self.inner.class_means(models, rows, held, classes)
+
+    @override
+    def evaluate(self, *arguments: Any) -> Scores:
+        return self.inner.evaluate(*arguments)
+
+    @override
+    def features(self, *arguments: Any) -> Any:
+        return self.inner.features(*arguments)
+
+    @override
+    def close(self) -> None:
+        self.inner.close()
+
+
+def without(experiment: Experiment, out: Path, losing: set[tuple[int, int]]) -> Run:
+    """The simulated run in which these trainings do not arrive."""
+
+    def stage(own: Experiment) -> Scene:
+        scene = prepare(own)
+        return dataclasses.replace(scene, learner=Losing(scene.learner, losing))
+
+    return run(experiment, out, stage=stage)
+
+
+def same_runs(a: Run, b: Run) -> None:
+    same_states(a, b)
+    same_tables(*({name: each.table(name) for name in ("rounds", "clients")} for each in (a, b)))
+
+
+def changing(change: Callable[[Order, Arrays], Arrays]) -> Callable[[Node], object]:
+    """A node whose answers are changed before they are sent."""
+
+    def apply(node: Node) -> None:
+        honest = node.share.work
+        node.share.work = lambda order, arrays: change(order, honest(order, arrays))  # type: ignore[method-assign]
+
+    return apply
+
+
+def in_round(number: int, wrong: Callable[[Arrays], Arrays]) -> Callable[[Node], object]:
+    """A node that sends something else in one round's training."""
+    return changing(
+        lambda order, answer: wrong(answer) if (order.work, order.round) == ("train", number) else answer
+    )
+
+
+def nan(answer: Arrays) -> Arrays:
+    broken = answer["0.parameters"].copy()
+    broken[3] = np.nan
+    return {**answer, "0.parameters": broken}
+
+
+def fails(answer: Arrays) -> Arrays:
+    raise MemoryError("no memory left")
+
+
+WRONG: Mapping[str, tuple[Callable[[Arrays], Arrays], str]] = {
+    "no number": (nan, "no numbers"),
+    "another shape": (lambda a: {**a, "0.parameters": a["0.parameters"][:-1]}, "expected float32"),
+    "another type": (lambda a: {**a, "loss": a["loss"].astype(np.float32)}, "expected float64"),
+    "something more": (lambda a: {**a, "more": np.zeros(3, np.float32)}, "not expected"),
+    "far too much": (lambda a: {**a, "more": np.zeros(200_000, np.float32)}, "bytes, allowed are"),
+    "nothing": (fails, "could not do its work"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_answer_counts_as_not_arrived(kind: str, tmp_path: Path) -> None:
+    wrong, told = WRONG[kind]
+    experiment = tiny(**EVERY, federation="fedavg", clients=3, rounds=3)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", {1: in_round(2, wrong)})
+    (line,) = site.lines
+    assert told in line
+    assert line.startswith("round 2: client-01")
+    same_runs(network, without(experiment, tmp_path / "simulated", {(2, 1)}))
+    # And it does make a difference.
+    whole = run(experiment, tmp_path / "whole")
+    assert not whole.rounds["accuracy"].equals(network.rounds["accuracy"])
+    assert network.rounds["active"].tolist() == [0, 3, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "federation", ["fedavg", "scaffold", "decentralized", {"kind": "mohawk", "k2": 2}], ids=str
+)
+def test_what_fails_in_any_kind_of_federation_is_left_out(federation: Any, tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation=federation, clients=4)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", {0: in_round(1, nan), 2: in_round(3, nan)})
+    assert len(site.lines) == 2
+    same_runs(network, without(experiment, tmp_path / "simulated", {(1, 0), (3, 2)}))
+
+
+def test_a_node_that_vanishes_in_its_work_is_left_out_from_then_on(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=3, rounds=3)
+
+    def vanish(node: Node) -> None:
+        honest = node.share.work
+
+        def work(order: Order, arrays: Arrays) -> Arrays:
+            if order.round == 2:
+                node.stop()
+                raise SystemExit
+            return honest(order, arrays)
+
+        node.share.work = work  # type: ignore[method-assign]
+
+    site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
+    network = site.run(tmp_path / "network", {1: vanish})
+    assert [line for line in site.lines if "has gone" in line]
+    assert network.rounds["active"].tolist() == [0, 3, 2, 2]
+    contacts = network.table("positions")
+    assert contacts.query("client == 1")["present"].tolist()[:2] == [True, True]
+    assert not contacts.query("client == 1")["present"].iloc[-1]
+
+
+def test_a_server_that_was_stopped_goes_on_with_the_same_nodes(tmp_path: Path) -> None:
+    """Another process of it: what nodes have computed for the first counts for nothing, and nothing is lost."""
+    experiment = tiny(**EVERY, federation="scaffold", clients=3, rounds=4)
+    site, stopped = LocalSite.new(tmp_path / "site", experiment), threading.Event()
+
+    def stop(round: int, rounds: int, measurement: object) -> None:
+        if round == 2 and not stopped.is_set():
+            stopped.set()
+            raise Interrupted("killed")
+
+    with pytest.raises(Interrupted):
+        site.run(tmp_path / "network", observer=stop)
+    network = site.run(tmp_path / "network")
+    assert site.lines == []
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_the_run_begins_without_those_who_do_not_come(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=3, rounds=2)
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", clients=[0, 2], patience=1.0)
+    assert site.lines == ["1 of 3 nodes have not come: the run begins without them"]
+    assert network.rounds["active"].tolist() == [0, 2, 2]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_links_that_fail_change_nothing(seed: int, tmp_path: Path) -> None:
+    """Cut or damaged anywhere, in the handshake or in the midst of a model: transfers go on, and nothing is lost."""
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=3, mobility="static")
+    links: list[CuttingLink] = []
+
+    def link(port: int) -> int:
+        links.append(CuttingLink(port, seed, faults=12, most=12_000))
+        return links[0].port
+
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=WAIT)
+    try:
+        network = site.run(tmp_path / "network", link=link)
+    finally:
+        links[0].close()
+    assert links[0].done > 5
+    assert site.lines == []
+    same_runs(network, run(experiment, tmp_path / "simulated"))

@@ -1,0 +1,433 @@
+"""Whoever is no node of the site gets nothing; whoever is one gets and gives what is its own alone."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import socket
+import ssl
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedroam.deploy import identity
+from fedroam.deploy.founding import found_site, renew, revoke
+from fedroam.deploy.hub import SERVICE, Asked, Hub, channel_options
+from fedroam.deploy.identity import Credentials, credentials, enrol, make_authority
+from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decode, encode, packed, sum_of
+from fedroam.deploy.site import FILE, KEY, NODES, Limits, Node, read_site
+from fedroam.errors import InputError
+from support.tiny import tiny
+
+grpc = pytest.importorskip("grpc")
+WAIT = 120.0  # seconds after which a test that waits for an event has failed
+HELLO = Hello(protocol=1, digest="0" * 64, layout="1" * 64, samples="2" * 64, version="any")
+EXPERIMENT = tiny(clients=2, mobility={"kind": "random", "grid": 4, "mobile": 1}, federation="fedavg")
+SECRET = np.arange(1000, dtype=np.float32)  # what a client is sent
+
+
+class Server:
+    """A hub without a run, and how anybody calls it."""
+
+    def __init__(self, folder: Path) -> None:
+        found_site(
+            folder, EXPERIMENT, address="127.0.0.1:1", limits=Limits(chunk=1024, away=0.0, answer=WAIT)
+        )
+        self.folder, self.site, self.lines = folder, read_site(folder / FILE), [""][:0]
+        self.hub = Hub(folder, self.shown("server"), dict.fromkeys((0, 1), HELLO), self.lines.append)
+        self.port = self.hub.start("127.0.0.1:0")
+        self._channels: list[Any] = []
+        self._calls: list[Any] = []
+
+    def shown(self, name: str) -> Credentials:
+        return credentials(self.folder, self.site, name)
+
+    def channel(self, own: Credentials, host: str = "") -> Any:
+        secure = grpc.ssl_channel_credentials(own.authority, own.key or None, own.certificate or None)
+        host = host or self.site.server.host(self.site.name)
+        options = [*channel_options(4096), ("grpc.ssl_target_name_override", host),
+                   ("grpc.use_local_subchannel_pool", 1)]  # fmt: skip
+        self._channels.append(grpc.secure_channel(f"127.0.0.1:{self.port}", secure, options))
+        return self._channels[-1]
+
+    def attend(self, channel: Any, hello: Hello = HELLO) -> Any:
+        call = channel.unary_stream(f"/{SERVICE}/attend")(encode(hello), timeout=WAIT)
+        self._calls.append(call)  # one that nobody holds any more ends
+        return call
+
+    def call(self, channel: Any, method: str, message: bytes) -> bytes:
+        reply: bytes = channel.unary_unary(f"/{SERVICE}/{method}")(message, timeout=WAIT)
+        return reply
+
+    def attended(self) -> None:
+        """Wait until client 0 is there."""
+        end = time.monotonic() + WAIT
+        while 0 in self.hub.missing():
+            assert time.monotonic() < end
+            self.hub.wait(0.1)  # ends at each arrival
+        self.lines.clear()
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+        self.hub.stop(done=True)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    found = Server(tmp_path / "site")
+    yield found
+    found.close()
+
+
+def refused(call: Callable[[], Any]) -> Any:
+    """The status with which a call is refused."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value.code()
+
+
+def spoken(context: ssl.SSLContext, raw: socket.socket) -> bytes:
+    """What the server says to a stranger."""
+    with context.wrap_socket(raw) as wrapped:
+        wrapped.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        said = wrapped.recv(1)
+    if not said:
+        raise ConnectionError
+    return said
+
+
+def asked() -> Asked:
+    """An order that sends `SECRET` and wants one number back."""
+    facts = Order(order=f"{'0' * 16}-0", work="mean_features", round=1, rows=1)
+    return Asked(facts, packed({"parameters": SECRET}), {"mean": ("float64", (1,))}, lambda answer: None)
+
+
+class Asking:
+    """An order to client 0 that is under way, and its end."""
+
+    def __init__(self, server: Server, hello: Hello = HELLO) -> None:
+        self.server, self.channel = server, server.channel(server.shown("client-00"))
+        self.stream = server.attend(self.channel)
+        self.found: list[Any] = []
+        self.thread = threading.Thread(target=self._ask, daemon=True)
+        server.attended()
+        self.thread.start()
+        push = decode(next(self.stream), Push)[0]
+        assert push.order is not None
+        self.order = push.order.order
+        server.lines.clear()
+
+    def _ask(self) -> None:
+        self.found.append(self.server.hub.ask({0: asked()})[0])
+
+    def put(self, body: bytes, **changes: Any) -> Taken:
+        facts = {"order": self.order, "size": len(body), "sha256": sum_of(body), **changes}
+        return decode(self.server.call(self.channel, "put", encode(Put(**facts), body)), Taken)[0]
+
+    @property
+    def answer(self) -> Any:
+        self.thread.join(WAIT)
+        return self.found[0]
+
+
+def answer(value: float) -> bytes:
+    return packed({"mean": np.array([value])})
+
+
+# --- who ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_in_its_role_is_heard(server: Server) -> None:
+    asking = Asking(server)
+    reply = server.call(asking.channel, "fetch", encode(Fetch(order=asking.order, offset=0)))
+    assert SECRET.tobytes()[:100] in reply
+    assert asking.put(answer(3.0)).over
+    assert asking.answer["mean"].tolist() == [3.0]
+    assert server.lines == []
+
+
+def test_nobody_without_a_certificate_is_heard(server: Server) -> None:
+    known = server.shown("client-00")
+    assert refused(lambda: next(server.attend(server.channel(replace(known, key=b"", certificate=b""))))) == (
+        grpc.StatusCode.UNAVAILABLE  # the handshake fails: no message of ours is ever seen
+    )
+    for plain in (False, True):  # nor without TLS at all, nor by TLS of another library
+        with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as raw:
+            if plain:
+                raw.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(64))
+                assert SECRET.tobytes()[:8] not in raw.recv(4096)
+            else:
+                bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
+                with pytest.raises((ssl.SSLError, ConnectionError)):
+                    spoken(bare, raw)
+
+
+def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    make_authority(other, server.site.name)
+    (own,) = [node for node in server.site.nodes if node.name == "client-00"]
+    enrol(other, server.site.name, own, 1.0)
+    forged = credentials(other, server.site, "client-00")
+    shown = replace(forged, authority=server.shown("client-00").authority)
+    assert refused(lambda: next(server.attend(server.channel(shown)))) == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [
+        (Node(name="client-99", role="client", client=0, serial="00"), "no node of this site"),
+        (Node(name="client-00", role="client", client=0, serial="00"), "not its present one"),
+        (Node(name="server", role="client", client=0, serial="00"), "allowed are clients"),
+    ],
+    ids=["unknown", "an older certificate", "a stolen role"],
+)
+def test_a_certificate_that_the_site_does_not_list_is_not_heard(
+    server: Server, node: Node, told: str, tmp_path: Path
+) -> None:
+    """Signed by the authority, by whoever has had its key; only what site.toml lists counts."""
+    before = (server.folder / FILE).read_bytes()
+    (server.folder / NODES / node.name).mkdir(exist_ok=True)
+    enrol(server.folder, server.site.name, node, 1.0)
+    assert (server.folder / FILE).read_bytes() == before
+    home = server.folder / NODES / node.name
+    shown = Credentials((home / KEY).read_bytes(), (home / "certificate.pem").read_bytes(),
+                        (server.folder / "authority.pem").read_bytes())  # fmt: skip
+    channel = server.channel(shown)
+    assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.PERMISSION_DENIED
+    for method, message in (
+        ("fetch", encode(Fetch(order="x", offset=0))),
+        ("put", encode(Put(order="x"))),
+    ):
+        call = lambda m=method, b=message: server.call(channel, m, b)  # noqa: E731
+        assert refused(call) == grpc.StatusCode.PERMISSION_DENIED
+    assert any(told in line for line in server.lines)
+
+
+def test_a_certificate_of_the_past_is_not_heard(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = server.shown("client-00")
+    channel, ends = server.channel(own), identity.identity_of(own.certificate).ends
+
+    class Later(datetime.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return ends + datetime.timedelta(seconds=1)
+
+    stream = server.attend(channel)
+    server.attended()
+    # A connection that was made while it was valid is no way around it.
+    monkeypatch.setattr("fedroam.deploy.hub.datetime.datetime", Later)
+    assert refused(lambda: server.call(channel, "put", encode(Put(order="x")))) == (
+        grpc.StatusCode.PERMISSION_DENIED
+    )
+    assert any("is not valid now" in line for line in server.lines)
+    assert server.hub.ask({0: asked()}) == {0: None}
+    assert refused(lambda: next(stream)) == grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_who_is_revoked_while_it_attends_gets_nothing_more(server: Server) -> None:
+    channel = server.channel(server.shown("client-00"))
+    stream = server.attend(channel)
+    server.attended()
+    revoke(server.folder, "client-00")
+    assert server.hub.ask({0: asked()}) == {0: None}
+    assert refused(lambda: next(stream)) == grpc.StatusCode.PERMISSION_DENIED
+    assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.PERMISSION_DENIED
+    renew(server.folder, "client-00")  # a new certificate, and all is well; the old one is not
+    assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.PERMISSION_DENIED
+    server.attend(server.channel(credentials(server.folder, read_site(server.folder / FILE), "client-00")))
+    server.attended()
+
+
+def test_a_client_speaks_to_the_server_of_its_site_alone(server: Server, tmp_path: Path) -> None:
+    """A client's certificate does not do for a server, nor does that of another server."""
+    own = server.shown("client-00")
+    fake = Hub(server.folder, server.shown("client-01"), dict.fromkeys((0, 1), HELLO), server.lines.append)
+    real, server.port = server.port, fake.start("127.0.0.1:0")
+    try:
+        assert refused(lambda: next(server.attend(server.channel(own)))) == grpc.StatusCode.UNAVAILABLE
+    finally:
+        server.port = real
+        fake.stop(done=True)
+    stale = Node(name="server", role="server", serial="abcd")
+    channel = server.channel(own, stale.host(server.site.name))
+    assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"digest": "9" * 64}, "another experiment"),
+        ({"layout": "9" * 64}, "another layout"),
+        ({"samples": "9" * 64}, "other samples"),
+        ({"protocol": 2}, "speaks protocol 2"),
+    ],
+)
+def test_who_means_something_else_is_refused(server: Server, changes: dict[str, Any], told: str) -> None:
+    channel = server.channel(server.shown("client-00"))
+    call = server.attend(channel, HELLO.model_copy(update=changes))
+    with pytest.raises(grpc.RpcError) as caught:
+        next(call)
+    assert caught.value.code() == grpc.StatusCode.FAILED_PRECONDITION
+    assert told in caught.value.details()
+
+
+# --- what ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_order_is_its_addressee_s_alone(server: Server) -> None:
+    asking = Asking(server)
+    other = server.channel(server.shown("client-01"))
+    fetch = encode(Fetch(order=asking.order, offset=0))
+    assert refused(lambda: server.call(other, "fetch", fetch)) == grpc.StatusCode.NOT_FOUND
+    forged = answer(666.0)
+    put = encode(Put(order=asking.order, size=len(forged), sha256=sum_of(forged)), forged)
+    assert decode(server.call(other, "put", put), Taken)[0].over
+    assert asking.put(answer(1.0)).over
+    assert asking.answer["mean"].tolist() == [1.0]
+    assert len([line for line in server.lines if "nobody waits for" in line]) == 1
+
+
+def test_the_same_answer_again_and_an_old_one_count_for_nothing(server: Server) -> None:
+    asking = Asking(server)
+    asking.put(answer(1.0))
+    assert asking.answer["mean"].tolist() == [1.0]
+    assert asking.put(answer(2.0)).over
+    ended: list[Any] = []
+    thread = threading.Thread(target=lambda: ended.append(server.hub.ask({0: asked()})[0]), daemon=True)
+    thread.start()
+    push = decode(next(asking.stream), Push)[0]
+    assert push.order is not None
+    assert push.order.order != asking.order
+    assert asking.put(answer(3.0)).over  # of the order before
+    assert asking.put(answer(4.0), order=push.order.order).over
+    thread.join(WAIT)
+    assert ended[0]["mean"].tolist() == [4.0]
+    assert sum("nobody waits for" in line for line in server.lines) == 1  # told once, however often it comes
+
+
+@pytest.mark.parametrize(
+    ("body", "changes", "told"),
+    [
+        (packed({"mean": np.array([1.0, 2.0])}), {}, "expected float64 [1]"),
+        (packed({"mean": np.array([1], np.int64)}), {}, "is int64 [1]"),
+        (packed({"other": np.array([1.0])}), {}, "array 'mean' is missing"),
+        (packed({"mean": np.array([1.0]), "../../etc/passwd": np.zeros(1)}), {}, "is not expected"),
+        (b"\xff" * 100, {}, "no safetensors"),
+        (b"", {"size": 2**30}, "bytes, allowed are"),
+        (b"", {"failed": "out of memory\n\x1b[31m"}, "could not do its work"),
+    ],
+    ids=["shape", "type", "name", "a path", "noise", "a gigabyte", "failed"],
+)
+def test_an_answer_that_is_none_counts_as_not_arrived(
+    server: Server, body: bytes, changes: dict[str, Any], told: str
+) -> None:
+    asking = Asking(server)
+    assert asking.put(body, **changes).over
+    assert asking.answer is None
+    (line,) = server.lines
+    assert told in line
+    assert "client-00" in line
+    assert "counts as not arrived" in line
+    assert line.isprintable()
+
+
+def test_a_damaged_answer_is_asked_for_again_three_times(server: Server) -> None:
+    asking, body = Asking(server), answer(1.0)
+    for tries in (1, 2):
+        assert asking.put(body, sha256="f" * 64) == Taken(), tries
+    assert asking.put(body).over
+    assert asking.answer["mean"].tolist() == [1.0]
+    asking = Asking(server)
+    for _ in range(3):
+        asking.put(body, sha256="f" * 64)
+    assert asking.answer is None
+
+
+def test_a_transfer_goes_on_where_it_broke_off(server: Server) -> None:
+    asking, body = Asking(server), answer(1.0)
+    half = len(body) // 2
+    facts = {"size": len(body), "sha256": sum_of(body)}
+    assert asking.put(body[:half], **facts).received == half
+    assert asking.put(body, **facts).received == half  # again from the start: told where to go on
+    assert asking.put(body[half:], offset=half, **facts).over
+    assert asking.answer["mean"].tolist() == [1.0]
+
+
+def test_frames_that_are_none_are_refused(server: Server) -> None:
+    channel = server.channel(server.shown("client-00"))
+    long = encode(Put(order="x"), bytes(1024 * 1024))
+    assert refused(lambda: server.call(channel, "put", long)) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    good = encode(Put(order="x"))
+    for frame in (b"", b"\0", good[:-1], b"\xff\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\1{"):
+        for method in ("fetch", "put"):
+            call = lambda m=method, f=frame: server.call(channel, m, f)  # noqa: E731
+            assert refused(call) == grpc.StatusCode.INVALID_ARGUMENT, (method, frame)
+    call = lambda: server.call(channel, "shell", good)  # noqa: E731
+    assert refused(call) == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_second_process_takes_the_place_of_the_first(server: Server) -> None:
+    first = server.attend(server.channel(server.shown("client-00")))
+    server.attended()
+    server.attend(server.channel(server.shown("client-00")))
+    assert decode(next(first), Push)[0].over == "replaced"
+    assert 0 not in server.hub.missing()
+
+
+def test_no_handle_is_left_after_thousands_of_messages(server: Server) -> None:
+    channel = server.channel(server.shown("client-00"))
+    message = encode(Put(order="x"))
+    server.call(channel, "put", message)
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
+    for _ in range(3000):
+        server.call(channel, "put", message)
+    for _ in range(50):
+        other = server.channel(server.shown("client-01"))
+        server.call(other, "put", message)
+        other.close()
+    if before:
+        assert len(os.listdir("/proc/self/fd")) <= before + 4  # noqa: PTH208
+    assert len(server.lines) <= 2
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_for_their_owner_alone(server: Server) -> None:
+    keys = [*server.folder.rglob("*.key"), *server.folder.rglob(KEY)]
+    assert len(keys) == 4
+    assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
+    assert len({key.read_bytes() for key in keys}) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('role = "client"', 'role = "king"', "nodes.1.role = 'king'"),
+        ('name = "client-00"', 'name = "../server"', "nodes.1.name"),
+        ("client = 1", "client = 0", "each once"),
+        ("chunk = 1024", "chunk = 0", "limits.chunk = 0"),
+        ("format = 1", "format = 2", "format = 2"),
+        ("format = 1", "format = 1\nmore = 1", "more = 1"),
+        ("format = 1", "format = [", "cannot be read"),
+    ],
+)
+def test_a_site_that_is_none_is_refused(server: Server, old: str, new: str, told: str) -> None:
+    path = server.folder / FILE
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InputError) as caught:
+        read_site(path)
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)

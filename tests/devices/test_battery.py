@@ -1,0 +1,183 @@
+"""Batteries: worked by hand, energy as power times time, and runs in which devices die and come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedroam import run
+from fedroam.clock.batteries import drained, near_places
+from fedroam.devices.battery import Limited, Use
+from fedroam.devices.motion import RotaryWing, Walking
+from fedroam.errors import InputError
+from fedroam.mobility import Paths
+from support.tiny import tiny
+
+HOUR = 3600.0
+
+
+def use(clients: int = 1, begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
+    """A round in which everybody is there and near a charger, and has what is said."""
+    each = {"motion": 0.0, "radio": 0.0, "training": 0.0, "near": 1.0, **own}
+    return Use(
+        begin, seconds, np.ones(clients, dtype=bool), **{k: np.full(clients, v) for k, v in each.items()}
+    )
+
+
+def test_what_is_drawn_by_hand() -> None:
+    # 1 Wh = 3600 J. In 100 s: idle 0.5 W, 20 s of training at 2 W, 30 J of radio, 400 J of motion: 520 J.
+    part = Limited(capacity=1.0, idle=0.5, training=2.0)
+    state = part.step(part.start(0, 1), use(training=20.0, radio=30.0, motion=400.0))
+    assert {name: array.tolist() for name, array in state.items() if name != "died"} == {
+        "charge": [3600.0 - 520.0],
+        "gone": [False],
+        "drawn": [520.0],
+        "drawn_motion": [400.0],
+    }
+
+
+@given(st.floats(0, 5), st.floats(0, 5), st.lists(st.floats(0, 600), min_size=1, max_size=20))
+def test_energy_is_power_times_time(idle: float, training: float, rounds: list[float]) -> None:
+    """To 1e-9, over many rounds: an hour of which a third is training."""
+    part = Limited(capacity=1e4, idle=idle, training=training)
+    state, begin = part.start(0, 1), 0.0
+    for seconds in rounds:
+        state = part.step(state, use(begin=begin, seconds=seconds, training=seconds / 3))
+        begin += seconds
+    expected = (idle + training / 3) * sum(rounds)
+    assert state["drawn"][0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert 1e4 * HOUR - state["charge"][0] == pytest.approx(expected, rel=1e-9, abs=1e-7)
+
+
+def test_who_runs_empty_dies_at_that_moment_and_comes_back_at_its_level() -> None:
+    # 1000 J; 8 W: empty after 125 s, in the second round. Charged with 5 W: 200 J take 40 s.
+    part = Limited(capacity=1000 / HOUR, idle=8.0, restart=0.2)
+    state = part.step(part.start(0, 1), use(begin=0.0))
+    assert (state["charge"][0], state["gone"][0]) == (pytest.approx(200.0), False)
+    state = part.step(state, use(begin=100.0))
+    assert (state["charge"][0], state["gone"][0]) == (0.0, True)
+    assert state["died"][0] == pytest.approx(125.0)
+    assert state["drawn"][0] == pytest.approx(1000.0), "no more than there was"
+    charging = part.model_copy(update={"charger": 5.0})
+    state = charging.step(state, use(begin=200.0, seconds=39.0))
+    assert (state["charge"][0], state["gone"][0]) == (pytest.approx(195.0), True)
+    state = charging.step(state, use(begin=239.0, seconds=1.0))
+    assert (state["charge"][0], state["gone"][0]) == (pytest.approx(200.0), False)
+    assert state["died"][0] == pytest.approx(125.0), "the first time"
+
+
+def test_nobody_has_more_than_full_and_who_is_not_there_keeps_what_it_has() -> None:
+    part = Limited(capacity=1.0, start_charge=0.99, charger=100.0, idle=0.0)
+    assert part.step(part.start(0, 1), use())["charge"].tolist() == [3600.0]
+    away = Use(0.0, 100.0, np.zeros(1, dtype=bool), *(np.full(1, 1.0) for _ in range(4)))
+    assert part.step(part.start(0, 1), away)["charge"].tolist() == [0.99 * 3600.0]
+
+
+@given(st.floats(0, 24), st.floats(0, 24), st.floats(0, 24), st.floats(0, 3e5), st.floats(1, 2e5))
+def test_hours_of_charging_are_those_of_the_clock(
+    opens: float, closes: float, day: float, begin: float, seconds: float
+) -> None:
+    """Against a look at 2,000 moments."""
+    part = Limited(charge_from=opens, charge_until=closes, day_start=day)
+    moments = begin + (np.arange(2000) + 0.5) / 2000 * seconds
+    hour = (moments / HOUR + day) % 24
+    inside = (opens <= hour) & (hour < closes) if opens <= closes else (hour >= opens) | (hour < closes)
+    turns = 2 * (seconds / 86400 + 2)  # each opening and closing is between two moments
+    assert part.charging(begin, seconds) == pytest.approx(inside.mean() * seconds, abs=turns * seconds / 2000)
+
+
+def test_whose_start_is_drawn() -> None:
+    charge = Limited(start_lowest=0.25, start_charge=0.75).start(3, 4000)["charge"] / (15 * HOUR)
+    assert 0.25 <= charge.min() < 0.26
+    assert 0.74 < charge.max() <= 0.75
+    assert abs(charge.mean() - 0.5) < 4 * 0.5 / np.sqrt(12 * 4000)
+
+
+def test_a_flight_draws_what_its_speed_takes() -> None:
+    # 0 hovers for 60 s; 1 flies 600 m in 60 s and then stands for 40 more in the air; 2 is not in the world.
+    start = np.zeros((3, 2))
+    paths = Paths.straight(start, np.array([[0.0, 0], [600, 0], [5, 5]]), np.array([True, True, False]))
+    part, motion = Limited(idle=0.0, capacity=100.0), RotaryWing()
+    hover, flying = motion.power(np.array([0.0, 10.0]))
+    state = drained(
+        part, motion, part.start(0, 3), paths, (0.0, 100.0, 60.0), np.zeros(3), np.zeros(3), np.zeros((0, 2))
+    )
+    expected = [hover * 100, flying * 60 + hover * 40, 0.0]
+    np.testing.assert_allclose(state["drawn_motion"], expected, rtol=1e-9)
+
+
+def test_near_a_charger_for_the_time_of_the_passage() -> None:
+    # 0 passes two chargers 4 m apart along a line through both, R = 5: within reach from x = -5 to 9 of -10 to 18.
+    paths = Paths.straight(np.array([[-10.0, 0], [0, 0], [50, 50]]), np.array([[18.0, 0], [0, 0], [50, 50]]))
+    places = np.array([[0.0, 0], [4, 0]])
+    near = near_places(paths, 5.0, places, 60.0, 60.0)
+    np.testing.assert_allclose(near, [14 / 28, 1.0, 0.0])
+    # In a round twice as long everybody stands at the end for the second half: 0 out of reach.
+    np.testing.assert_allclose(near_places(paths, 5.0, places, 120.0, 60.0), [7 / 28, 1.0, 0.0])
+    assert near_places(paths, None, places, 60.0, 60.0).tolist() == [1.0] * 3
+    assert near_places(paths, 5.0, places[:0], 60.0, 60.0).tolist() == [0.0] * 3
+
+
+def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:
+    """Everybody begins with energy for two and a half rounds, and needs two to charge; nobody pays for the radio."""
+    battery = {
+        "kind": "battery",
+        "capacity": 150 / HOUR,
+        "idle": 1.0,
+        "training": 0.0,
+        "charger": 0.5,
+        "restart": 0.4,
+    }
+    found = run(
+        tiny(
+            rounds=12,
+            evaluate_every=1,
+            clock={"kind": "seconds", "length": 100.0},
+            battery=battery,
+            contacts={"kind": "radius", "radius": 9.0},
+            radio={"kind": "lte_wifi", **dict.fromkeys(("d2d_alpha_up", "d2d_alpha_down", "d2d_beta"), 0.0)},
+        ),
+        tmp_path / "run",
+    )
+    # 150 J, less 50 a round: empty at 300 s, the end of round 3; 60 J by the end of round 5; empty again in round 7.
+    table = found.rounds.set_index("round")
+    gone = table["battery_gone"].to_numpy()
+    assert gone.tolist() == [0, 0, 0, 5, 5, 0, 0, 5, 5, 0, 0, 5, 5]
+    assert table["degree_mean"].iloc[1:].notna().to_numpy().tolist() == (gone[:-1] == 0).tolist()
+    assert (table["active"].to_numpy()[1:] > 0).tolist() == (gone[:-1] == 0).tolist()
+    died = found.clients.groupby("client")["battery_died"].last()
+    assert died.to_numpy() == pytest.approx(np.full(5, 300.0))
+    spent = table["battery_drawn"].to_numpy()
+    np.testing.assert_allclose(spent[:5], [0, 500, 1000, 1500, 1500])
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"battery": "battery"}, "battery.kind = 'battery': nothing takes time under clock kind 'rounds'"),
+        ({"clock": "seconds", "motion": "vehicle"}, "nothing draws on a battery that is none"),
+        (
+            {"battery": {"kind": "battery", "start_lowest": 0.9, "start_charge": 0.5}},
+            "start_lowest = 0.9 is above",
+        ),
+        (
+            {
+                "clock": "seconds",
+                "access_points": "none",
+                "battery": {"kind": "battery", "charge_radius": 5.0},
+            },
+            "no access points to charge at",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told(settings: dict[str, object], told: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=told):
+        run(tiny(**settings), tmp_path / "run")
+
+
+def test_walking_is_free() -> None:
+    assert Walking().power(np.array([0.0, 3.0])).tolist() == [0.0, 0.0]

@@ -1,0 +1,67 @@
+"""A link that fails: what passes through it is cut off, or damaged, after a number of bytes that is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Literal
+
+from fedroam.randomness import stream
+
+Fault = Literal["cut", "damage"]
+
+
+class CuttingLink:
+    """A port that passes everything on to another one; the first `faults` connections fail.
+
+    Each after 1 to `most` bytes from the node to the server, drawn from a seed: it is cut, or a bit is turned.
+    """
+
+    def __init__(self, target: int, seed: int, faults: int, most: int) -> None:
+        self._target, self._draws = target, stream(seed, "cuts")
+        self._left, self._most, self.done = faults, most, 0
+        self._lock = threading.Lock()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                try:
+                    far = socket.create_connection(("127.0.0.1", self._target))
+                except OSError:
+                    near.close()
+                    continue
+                with self._lock:
+                    failing = self._left > 0
+                    self._left -= failing
+                    after = int(self._draws.integers(1, self._most)) if failing else None
+                    kind: Fault = "cut" if self._draws.random() < 0.5 else "damage"
+                ends = ((near, far, after, kind), (far, near, None, kind))
+                for each in ends:
+                    threading.Thread(target=self._pass, args=each, daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, after: int | None, kind: Fault) -> None:
+        passed = 0
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                if after is not None and passed + len(data) >= after:
+                    self.done += 1
+                    if kind == "cut":
+                        sink.sendall(data[: after - passed])
+                        break
+                    damaged = bytearray(data)
+                    damaged[min(after - passed, len(data)) - 1] ^= 1
+                    data, after = bytes(damaged), None
+                sink.sendall(data)
+                passed += len(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def close(self) -> None:
+        self._server.close()
