@@ -142,7 +142,8 @@ class Round:
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
     exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
-    (int64, ascending) whose work arrived in time; None: everybody's who worked.
+    (int64, ascending) whose work arrived in time; None: everybody's who worked. finished: float64 [clients], when it
+    did, seconds of the round; None: all at once.
     """
 
     number: int
@@ -153,6 +154,7 @@ class Round:
     learner: Learner
     withheld: Withheld | None = None
     arrived: np.ndarray | None = None
+    finished: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
