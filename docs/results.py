@@ -244,7 +244,7 @@ def index(root: Path = RECORDS) -> str:
                 str(len(first.study.claims) - len(words)),
                 f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
                 f"{first.records.hours:.1f}",
-                hours_words(ahead.together.hours) if ahead.of_claim else NONE,
+                hours_words(ahead.together.hours) if ahead.together.runs else NONE,
             ]
         )
         for primary in first.study.primary:
@@ -262,7 +262,7 @@ def index(root: Path = RECORDS) -> str:
             "that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested at this scale; runs: kept, of those that the claims "
             "need.",
-            _table(heads, rows),
+            f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
             "The primary claims, tested in this order, each only if those before it hold:",
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "

@@ -16,7 +16,7 @@ from fedroam.cost import Radio, lte_wifi
 from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
 from fedroam.devices import Compute, classes, compute
-from fedroam.federation import Federation, decentralized, hierarchical, methods, server
+from fedroam.federation import Federation, asynchronous, decentralized, hierarchical, methods, server
 from fedroam.learning import Engine, cpu, objective, reference, training
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
@@ -124,6 +124,8 @@ ATTACKS: Final[tuple[type[Attack], ...]] = (
     model_poisoning.SignFlip,
 )
 FEDERATIONS: Final[tuple[type[Federation], ...]] = (
+    asynchronous.fedasync.FedAsync,
+    asynchronous.fedbuff.FedBuff,
     decentralized.Decentralized,
     hierarchical.Hierarchical,
     methods.HierFAVG,

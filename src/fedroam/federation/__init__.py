@@ -1,6 +1,6 @@
 """Federation: who trains, who aggregates with whom."""
 
-from fedroam.federation import decentralized, hierarchical, methods, server
+from fedroam.federation import asynchronous, decentralized, hierarchical, methods, server
 from fedroam.federation.network import network_of
 from fedroam.federation.protocol import (
     SERVER,
@@ -51,6 +51,7 @@ __all__ = [
     "Traffic",
     "UsesLess",
     "access_point",
+    "asynchronous",
     "decentralized",
     "hierarchical",
     "methods",

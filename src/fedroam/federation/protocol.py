@@ -152,9 +152,9 @@ class Round:
     number: 1, 2, ... models, state: as they are now. context: what does not change in a run. before: where everybody is
     when the round begins, and who is in contact there. learner: the engine that trains and evaluates. withheld: in an
     exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
-    (int64, ascending) whose work arrived in time; None: everybody's who worked. lost: in an exchange, the clients
-    (int64) that did not answer, as happens on a network: their work of this round counts for nothing, and their rows
-    are as they were handed out.
+    (int64, ascending) whose work arrived in time; None: everybody's who worked. finished: float64 [clients], when it
+    did, seconds of the round; None: all at once. lost: in an exchange, the clients (int64) that did not answer, as
+    happens on a network: their work of this round counts for nothing, and their rows are as they were handed out.
     """
 
     number: int
@@ -165,6 +165,7 @@ class Round:
     learner: Learner
     withheld: Withheld | None = None
     arrived: np.ndarray | None = None
+    finished: np.ndarray | None = None
     lost: np.ndarray = field(default_factory=lambda: NOBODY)
 
 

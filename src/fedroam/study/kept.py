@@ -31,18 +31,21 @@ MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 
 
-class _Facts(Facts):
-    model_config = ConfigDict(allow_inf_nan=False)
+_FINITE = ConfigDict(allow_inf_nan=False)
 
 
-class _Sitting(_Facts):
+class _Sitting(Facts):
+    model_config = _FINITE
+
     command: str = ""
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     environment: dict[str, Any] = {}
 
 
-class _Head(_Facts):
+class _Head(Facts):
+    model_config = _FINITE
+
     format: int
     study: str
     scale: str
@@ -51,12 +54,16 @@ class _Head(_Facts):
     looks: list[int] = []
 
 
-class _Curve(_Facts):
+class _Curve(Facts):
+    model_config = _FINITE
+
     rounds: list[int]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
-class _Line(_Facts):
+class _Line(Facts):
+    model_config = _FINITE
+
     variant: str
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str

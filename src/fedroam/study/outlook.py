@@ -29,7 +29,7 @@ class Outlook:
     """Runs that are kept of those that the study needs at its scale, in all and for its claims; and what is to come.
 
     missing: what the planned seeds of the claims lack; of_claim: what would decide each undecided claim, by name, where
-    a number of seeds is known; together: what would decide all of these.
+    a number of seeds is known; together: what would decide all of these that a planned look would.
     """
 
     kept: int
@@ -39,6 +39,10 @@ class Outlook:
     missing: More
     of_claim: Mapping[str, More] = field(default_factory=dict)
     together: More = field(default=More(0, 0, 0.0))
+
+    def within(self, last: int | None) -> list[str]:
+        """The claims of `of_claim` that so many seeds decide; without a last look all of them."""
+        return [name for name, more in self.of_claim.items() if last is None or more.seeds <= last]
 
 
 class _Costs:
@@ -89,8 +93,11 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
         if enough:
             wanted[claim.name] = dict.fromkeys(costs.alike([claim]), enough)
     together: dict[str, int] = {}
+    last = result.looks[-1] if result.looks else math.inf
     for each in wanted.values():
         for alike, enough in each.items():
+            if enough > last:
+                continue
             together[alike] = max(enough, together.get(alike, 0))
     return Outlook(
         costs.kept(every, seeds),
@@ -104,13 +111,11 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
 
 
 def _enough(result: StudyResult, name: str) -> int:
-    """The seeds that would decide an undecided claim, at a planned look where looks are planned; 0 where unknown.
+    """The seeds that would decide an undecided claim, of a planned look where one has as many; 0 where unknown.
 
     Where the seeds that have run had the chance already, nothing says how many more are enough.
     """
     verdict = result.verdicts[name]
-    if verdict.word != "undecided" or verdict.seeds is None or verdict.hopeless:
+    if verdict.word != "undecided" or verdict.seeds is None or verdict.seeds <= verdict.evidence.n:
         return 0
-    if verdict.seeds <= verdict.evidence.n:
-        return 0
-    return (following(verdict.seeds - 1, result.looks) or 0) if result.looks else verdict.seeds
+    return following(verdict.seeds - 1, result.looks) or verdict.seeds

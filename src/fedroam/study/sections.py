@@ -69,7 +69,8 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
     if outlook.missing.runs:
         lines[0] += f" The missing ones take {hours_words(outlook.missing.hours)}."
     undecided = [name for name, verdict in result.verdicts.items() if verdict.word == "undecided"]
-    known = [name for name in undecided if name in outlook.of_claim]
+    last = result.looks[-1] if result.looks else None
+    known = [name for name in undecided if name in outlook.within(last)]
     if known:
         of = (
             f"the {len(undecided)}"
@@ -84,7 +85,8 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
         )
     rest = len(undecided) - len(known)
     if rest:
-        lines.append(f"Of {rest} undecided claims no number of seeds can be told; their cards say why.")
+        why = f"none of the looks up to {last} seeds would decide them, or " if last else ""
+        lines.append(f"Of {rest} undecided claims {why}no number of seeds can be told: see their cards.")
     return lines
 
 
@@ -161,7 +163,9 @@ def _to_decide(
         if told:
             yield f'<p class="small">{escape(told)}.</p>'
     elif outlook is not None and claim.name in outlook.of_claim:
-        yield f'<p class="small">To decide it: {escape(_runs(outlook.of_claim[claim.name]))}.</p>'
+        more = outlook.of_claim[claim.name]
+        beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
+        yield f'<p class="small">To decide it: {escape(_runs(more))}{beyond}.</p>'
 
 
 def _is_heavy(result: StudyResult, variant: str, scale: str) -> bool:
@@ -430,7 +434,8 @@ def limits(result: StudyResult) -> Iterable[str]:
     )
     yield (
         "Variances of claims that are not primary are moderated by those of all others: the error over the claims of a "
-        "study is held, not that of a single claim whose spread is unlike all others'."
+        "study is held, not that of a single claim whose spread is unlike all others'. In simulation one with twice "
+        "their spread errs in about 6 % at a level of 5 %."
     )
     yield (
         "Tests are over seeds: a seed has its own data split, places and start models. What all seeds share, such as "

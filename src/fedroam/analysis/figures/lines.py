@@ -121,8 +121,8 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
             round_ticks(ax, 6)
         for ax in grid.flat[len(tables) :]:
             ax.set_visible(False)
-        for ax in grid.flat[max(len(tables) - columns, 0) : len(tables)]:
-            ax.tick_params(labelbottom=True)  # those above an empty place, too
+        for ax in grid.flat[: len(tables)]:
+            ax.tick_params(labelbottom=True)  # each panel can be read by itself
         figure.supxlabel("Communication round", fontsize=10)
         figure.supylabel(ylabel, fontsize=10)
         _name_all(grid.flat[0], list(names.values()))

@@ -42,7 +42,8 @@ class ServerRound:
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
     memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active
-    clients' download and upload. trained: local work that `broadcast` has had done.
+    clients' download and upload. trained: local work that `broadcast` has had done. finished: when each client's work
+    arrived (float64 [clients]); None: all at once.
     """
 
     models: Models
@@ -56,6 +57,7 @@ class ServerRound:
     memo: dict[str, Any] = field(default_factory=dict)
     more: list[Traffic] = field(default_factory=list)
     trained: list[Job] = field(default_factory=list)
+    finished: np.ndarray | None = None
 
     @classmethod
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
@@ -63,7 +65,14 @@ class ServerRound:
         clients = round.context.available(round.before) if round.arrived is None else round.arrived
         clients = np.setdiff1d(clients, round.lost)
         return cls(
-            round.models, dict(round.state), round.context, clients, round.number, round.learner, meeting
+            round.models,
+            dict(round.state),
+            round.context,
+            clients,
+            round.number,
+            round.learner,
+            meeting,
+            finished=round.finished,
         )
 
     @property
@@ -75,6 +84,12 @@ class ServerRound:
     def held(self) -> list[Held]:
         """The training samples of each active client, in the order of `clients`."""
         return [Held(i, "train", self.context.train[i]) for i in self.clients.tolist()]
+
+    def by_arrival(self) -> np.ndarray:
+        """The active clients in the order in which their work arrived, of equals the lowest first; int64."""
+        if self.finished is None:
+            return self.clients
+        return self.clients[np.argsort(self.finished[self.clients], kind="stable")]
 
     def tensor(self, name: str) -> torch.Tensor:
         """A state array as a tensor that must not be written into."""
