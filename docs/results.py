@@ -154,10 +154,14 @@ def _plain(html: str) -> str:
 
 
 def _cut(kept: Kept) -> Iterator[str]:
-    lines = [*kept.study.scale(kept.scale).cut, *kept.result.diverged]
-    if lines:
+    cut, diverged = kept.study.scale(kept.scale).cut, kept.result.diverged
+    if cut:
         yield f"<p>Scale {escape(kept.scale)} is not the paper's:</p>"
-        yield f"<ul>{_plain(bullets(lines))}</ul>"
+        yield f"<ul>{_plain(bullets(cut))}</ul>"
+    if diverged:
+        runs = "1 run has" if len(diverged) == 1 else f"{len(diverged)} runs have"
+        listed = _plain(bullets(diverged))
+        yield f"<details><summary>{runs} diverged, and count in every mean.</summary><ul>{listed}</ul></details>"
 
 
 def _smaller(kept: Kept) -> str:

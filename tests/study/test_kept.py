@@ -243,7 +243,8 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     assert again.find("a", 1) == again.kept.runs[digest]
     (sitting,) = again.kept.sittings
     assert (sitting["command"], sitting["runs"]) == ("fedroam reproduce made", 1)
-    again.keep([record], "fedroam reproduce made --judge-only")
+    again.keep([record], "fedroam reproduce made --judge-only", (2, 3))
+    assert again.kept.seeds == 3  # as a study of three seeds without looks was judged before
     assert len(again.kept.sittings) == 1  # nothing was computed
     text = (folder / FILE).read_text(encoding="utf-8")
     assert json.loads(text.splitlines()[1])["numbers"]["final accuracy"] == [50.0]
@@ -252,3 +253,12 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
         StudyRuns(study(), "full", None, None, (), str(folder))
     shutil.rmtree(folder)
     assert read_records(folder, "made", "full").runs == {}
+
+
+def test_planned_looks_judge_the_seeds_that_have_runs(tmp_path: Path) -> None:
+    """Not all that the last look would take."""
+    work = StudyRuns(study(), "full", 3, str(tmp_path / "out"), (), str(tmp_path / "records"))
+    work.keep([RunRecord("a", s, work.digests["a", s]) for s in (0, 1)], "c", (2, 3))
+    assert (work.kept.seeds, work.kept.looks) == (2, (2, 3))
+    work.keep([RunRecord("a", 2, work.digests["a", 2])], "c", (2, 3))
+    assert read_records(tmp_path / "records", "made", "full").seeds == 3

@@ -102,7 +102,10 @@ class StudyRuns:
             # Records are published: the build of this machine's kernel is of no use to anybody.
             "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
-        self.kept = merged(self.kept, runs, sitting if new else None).judged_by(self.seeds, looks)
+        self.kept = merged(self.kept, runs, sitting if new else None)
+        # Looks are planned up to more seeds than there are runs: judged were those that have any.
+        there = max((run.seed + 1 for run in self.kept.runs.values()), default=0)
+        self.kept = self.kept.judged_by(min(self.seeds, there) if looks else self.seeds, looks)
         return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
