@@ -214,11 +214,11 @@ def test_how_it_is_judged_is_kept(tmp_path: Path) -> None:
             "fedroam reproduce reza claims --records results/reza",
         ),
         (
-            "fedroam reproduce reza --out /home/me/x --records /home/me/r",
+            "fedroam reproduce reza --out /elsewhere/x --records /elsewhere/r",
             "fedroam reproduce reza --records r",
         ),
         (
-            "fedroam reproduce '/home/me/my study.py' --workers 4 --hours 2",
+            "fedroam reproduce '/elsewhere/my study.py' --workers 4 --hours 2",
             "fedroam reproduce 'my study.py' --hours 2",
         ),
         ("fedroam reproduce reza --ray 10.0.0.7:6379", "fedroam reproduce reza"),

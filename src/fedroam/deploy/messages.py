@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 from fedroam.errors import one_line
 from fedroam.facts import json_object
 from fedroam.learning import Layout
+from fedroam.learning.held import Use
 
 PROTOCOL = 1
 HEADER = 65_536  # bytes of a header at most
@@ -27,7 +28,6 @@ Arrays = Mapping[str, np.ndarray]
 # What an array must be: numpy's name of its type, and its shape.
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
 Work = Literal["train", "judge", "represent", "class_means", "mean_features"]
-Use = Literal["train", "validation", "test"]
 SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -63,7 +63,7 @@ class Array(Header):
     @classmethod
     def of(cls, array: np.ndarray) -> Array:
         """Those of an array."""
-        return cls(kind=array.dtype.name, shape=list(array.shape))  # type: ignore[arg-type]
+        return cls.model_validate({"kind": array.dtype.name, "shape": list(array.shape)})
 
 
 class LocalJob(Header):

@@ -179,7 +179,7 @@ class RemoteLearner(Learner):
         return int(found.shape[1])
 
     def _order(self, work: Work, **facts: object) -> Order:
-        return Order(order=f"{'0' * 16}-0", work=work, round=self._round, **facts)  # type: ignore[arg-type]
+        return Order.model_validate({"order": f"{'0' * 16}-0", "work": work, "round": self._round, **facts})
 
     def _each(
         self,

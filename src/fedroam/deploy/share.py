@@ -14,9 +14,10 @@ from fedroam.data.cache import forget
 from fedroam.deploy.messages import PROTOCOL, Expected, Hello, LocalJob, Order, Refused, layout_sum
 from fedroam.experiment import Experiment
 from fedroam.learning import Anchor, Held, Job, Layout, Learner, Models, Task
+from fedroam.learning.held import Use
 from fedroam.scene import Scene, prepare
 
-USES = ("train", "validation", "test")
+USES: tuple[Use, ...] = ("train", "validation", "test")
 
 
 def hello_of(experiment: Experiment, layout: Layout, samples: str) -> Hello:
@@ -71,7 +72,7 @@ class Share:
         parts, own = _held(scene, client), {}
         begin = 0
         for use, part in zip(USES, parts, strict=True):
-            own[use] = Held(client, use, np.arange(begin, begin + len(part)))  # type: ignore[arg-type]
+            own[use] = Held(client, use, np.arange(begin, begin + len(part)))
             begin += len(part)
         index = torch.from_numpy(np.concatenate(parts))
         task = replace(scene.task, x=scene.task.x[index], y=scene.task.y[index])

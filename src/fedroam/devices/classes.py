@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from pathlib import Path
 from typing import Annotated
 
@@ -58,9 +59,9 @@ class _Classes(Part):
     spread: float = field(0.0, SPREAD, ge=0, le=3)
     efficiency: float = field(1.0, "share of its speed that training reaches", gt=0, le=1)
 
+    @abstractmethod
     def _speeds(self) -> np.ndarray:
         """Operations in a second of each class, float64 [classes]."""
-        raise NotImplementedError
 
     @model_validator(mode="after")
     def _a_share_each(self) -> _Classes:

@@ -8,13 +8,15 @@ from typing import Literal
 import numpy as np
 import torch
 
+Use = Literal["train", "validation", "test"]
+
 
 @dataclass(frozen=True)
 class Held:
     """Some samples of a client's own: whose they are, what they are for, and which (indices into the task's)."""
 
     client: int
-    use: Literal["train", "validation", "test"]
+    use: Use
     samples: np.ndarray
 
 
