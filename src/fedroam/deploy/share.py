@@ -59,7 +59,7 @@ class Share:
     client: int
     task: Task
     learner: Learner
-    held: Mapping[str, Held]
+    held: Mapping[Use, Held]
     hello: Hello
     round: int = 0
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
