@@ -15,6 +15,7 @@ import argparse
 import json
 import statistics
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -117,9 +118,8 @@ def main() -> int:
     return 0
 
 
-def _to_the_end(work: object, device: torch.device) -> None:
+def _to_the_end(work: Callable[[], object], device: torch.device) -> None:
     """Do it, and wait until the device has."""
-    assert callable(work)
     work()
     if device.type == "cuda":
         torch.cuda.synchronize(device)

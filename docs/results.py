@@ -270,7 +270,9 @@ def index(root: Path = RECORDS) -> str:
             "The primary claims, tested in this order, each only if those before it hold:",
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
-            "again. Core hours are of one processor core. No study's figures with ResNets on CIFAR-10 are run here: "
+            "again. Core hours are of one processor core; the first four records (DAM and DCM, steered movement, "
+            "MOHAWK, the README) have those of a busy machine, some three times what the runs computed. No study's "
+            "figures with ResNets on CIFAR-10 are run here: "
             "they need a GPU.",
         ]
     ) + "\n"  # fmt: skip

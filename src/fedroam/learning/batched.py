@@ -130,6 +130,7 @@ class BatchedLearner(Learner):
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
         self.autocast = precision == "bfloat16"
         self._ways: dict[tuple[str, ...], _Way] = {}
+        self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes
         notes = ["engine: batched"]
         if self.device.type != "cpu":
             notes.append(f"on {self.device.type}: not yet measured")
@@ -196,7 +197,9 @@ class BatchedLearner(Learner):
         once = replace(job, row=0), replace(job, row=1)
         try:
             self._gradients(twice, list(once), [positions] * 2, [self._stream(job)] * 2, way)
-        except (RuntimeError, NotImplementedError):  # torch.func cannot follow it
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:  # torch.func cannot follow it
             return replace(way, batched=False)
         finally:
             self.lent.masks = None
@@ -222,13 +225,15 @@ class BatchedLearner(Learner):
         streams = [self._stream(job) for job in jobs]
         coming = [job.positions(task) for job in jobs]
         rates = torch.tensor([[rate(training, job.round)] for job in jobs], device=self.device)
-        total, seen = np.zeros(len(jobs)), np.zeros(len(jobs), np.int64)
+        # Sums of losses stay on the device, which nobody waits for before the end.
+        total, seen = torch.zeros(len(jobs), dtype=torch.float64, device=self.device), np.zeros(len(jobs))
         there = list(range(len(jobs)))
         while there:
             batches = {k: batch for k in there if (batch := next(coming[k], None)) is not None}
             there = list(batches)
             for some in self._alike(batches):
-                now = slice(None) if len(some) == len(jobs) else torch.tensor(some, device=self.device)
+                everybody = len(some) == len(jobs)
+                now = slice(None) if everybody else torch.tensor(some, device=self.device)
                 step = Models(layout, own.parameters[now], own.buffers[now], None)
                 those = [jobs[k] for k in some]
                 gradient, loss, buffers = self._gradients(
@@ -242,18 +247,20 @@ class BatchedLearner(Learner):
                 if momentum is not None:
                     gradient = gradient.add_(momentum[now], alpha=training.momentum)
                     momentum[now] = gradient
-                own.parameters[now] = step.parameters.addcmul_(gradient, rates[now], value=-1.0)
+                step.parameters.addcmul_(gradient, rates[now], value=-1.0)
+                if not everybody:  # those of everybody are no copy
+                    own.parameters[now] = step.parameters
                 for entry in layout.buffers:
                     columns = slice(entry.offset, entry.offset + entry.size)
                     own.buffers[now, columns] = buffers[entry.name].reshape(len(some), -1).float()
                 lengths = np.array([len(batches[k]) for k in some])
-                total[some] += loss.double().cpu().numpy() * lengths
+                total[now] += loss.double() * torch.from_numpy(lengths).to(self.device)
                 seen[some] += lengths
         models.parameters[index], models.buffers[index] = own.parameters, own.buffers
         if models.momentum is not None:
             assert momentum is not None  # the training keeps it
             models.momentum[index] = momentum
-        return total / seen
+        return np.asarray(total.cpu().numpy() / seen)
 
     def _alike(self, batches: Mapping[int, np.ndarray]) -> Iterator[list[int]]:
         """Those whose batches of this step can be computed in one pass."""
@@ -338,7 +345,7 @@ class BatchedLearner(Learner):
     ) -> Scores:
         blocks = list(_blocks(len(rows), len(y), parts))
         classes = self._classes(models, rows, x)
-        if classes is None:
+        if not classes:
             return self.slow.evaluate(models, rows, x, y, parts)
         counts = torch.zeros((3, len(rows), classes + 1), dtype=torch.int64, device=self.device)
         losses = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
@@ -398,15 +405,19 @@ class BatchedLearner(Learner):
             self.module.train()
         return found
 
-    def _classes(self, models: Models, rows: Sequence[int], x: torch.Tensor) -> int | None:
-        """How many outputs there are; None where the network cannot be evaluated in a batched pass."""
+    def _classes(self, models: Models, rows: Sequence[int], x: torch.Tensor) -> int:
+        """How many outputs there are; 0 where there is nothing to judge, or no batched pass can."""
         if not len(rows) or not len(x):
-            return None
-        try:
+            return 0
+        if self._outputs_each is None:
             one = models.rows(torch.tensor([rows[0]], device=self.device))
-            return int(self._outputs(one, x[None, :1].contiguous()).shape[-1])
-        except (RuntimeError, NotImplementedError):  # it decides by values
-            return None
+            try:
+                self._outputs_each = int(self._outputs(one, x[None, :1].contiguous()).shape[-1])
+            except torch.OutOfMemoryError:
+                raise
+            except RuntimeError:  # it decides by values
+                self._outputs_each = 0
+        return self._outputs_each
 
     @override
     def features(

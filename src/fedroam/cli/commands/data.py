@@ -108,11 +108,12 @@ def _different(plan: SweepPlan) -> dict[str, SweepRun]:
     """
     from fedroam.components import Part
     from fedroam.planning import title
+    from fedroam.traces.matching import NamesHolders
 
     def dealing(run: SweepRun) -> str:
         e = run.experiment
         # Where clients are matched by name, movement and availability decide who holds what, too.
-        named = [e.mobility, e.activity, e.match] if hasattr(e.partition, "device_names") else []
+        named = [e.mobility, e.activity, e.match] if isinstance(e.partition, NamesHolders) else []
         own = (e.data, e.partition, e.clients, e.validation_share, e.test_share, *named)
         return repr([part.settings() if isinstance(part, Part) else part for part in own])
 

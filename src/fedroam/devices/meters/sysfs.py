@@ -19,8 +19,10 @@ def _number(path: Path) -> int:
         text = path.read_text(encoding="ascii").strip()
     except PermissionError:
         raise MeterError(f"{path}: may not be read; allow it for this user, or start as root") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise MeterError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except OSError as error:
+        raise MeterError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
+        raise MeterError(f"{path}: cannot be read ({error})") from None
     if not text.removeprefix("-").isdecimal() or len(text) > 20:
         raise MeterError(f"{path}: holds {text[:40]!r}, wanted is a whole number")
     return int(text)

@@ -24,9 +24,21 @@ from fedroam.papers.contact_limits.runs import (
 from fedroam.papers.steered_variants import LABELS
 from fedroam.study.items import table
 from fedroam.study.measures import final, later_half
+from fedroam.study.values import Measure
 
 MEETINGS = {f"{speed}, {radius:g} m": (speed, radius) for speed in SPEEDS for radius in RADII}
 _TIMED = tuple(time for time in TIMES if time != INSTANT)
+
+
+def _by_time(measures: tuple[Measure, ...], times: tuple[float, ...]) -> dict[str, tuple[Measure, float]]:
+    """A column for each measure and time, but for what gets through where all does."""
+    return {
+        f"{measure.name}, {regime(time)}": (measure, time)
+        for measure in measures
+        for time in times
+        if (measure, time) != (fit, INSTANT)
+    }
+
 
 FITS = table(
     "fits",
@@ -56,12 +68,7 @@ VEHICLES = table(
     "vehicles",
     "Vehicles that meet (%)",
     {label: trace for trace, label in TRACE_LABELS.items()},
-    {
-        f"{measure.name}, {regime(time)}": (measure, time)
-        for measure in (fit, final)
-        for time in TRACE_TIMES
-        if (measure, time) != (fit, INSTANT)
-    },
+    _by_time((fit, final), TRACE_TIMES),
     lambda trace, column: column[0].of(on_trace(trace, column[1])),
 )
 RANKINGS = table(
@@ -76,12 +83,7 @@ HIERARCHICAL = table(
     "hierarchical",
     "MOHAWK and HierFAVG under access points (%)",
     {label: method for method, label in HIERARCHIES.items()},
-    {
-        f"{measure.name}, {regime(time)}": (measure, time)
-        for measure in (later_half, fit)
-        for time in HIERARCHY_TIMES
-        if (measure, time) != (fit, INSTANT)
-    },
+    _by_time((later_half, fit), HIERARCHY_TIMES),
     lambda method, column: column[0].of(under_access_points(method, column[1])),
     caption="Taxis, 60 access points with a reach of 600 m, rounds of 300 s.",
 )
