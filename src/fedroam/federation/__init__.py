@@ -10,6 +10,7 @@ from fedroam.federation.holders import (
     Transfers,
 )
 from fedroam.federation.network import network_of
+from fedroam.federation.pieces import Pieces
 from fedroam.federation.protocol import (
     SERVER,
     AdaptsNetwork,
@@ -31,6 +32,7 @@ from fedroam.federation.protocol import (
     SendsToNeighbours,
     SendsToServers,
     Start,
+    TakesPieces,
     TellsDistances,
     Traffic,
     UsesLess,
@@ -60,12 +62,14 @@ __all__ = [
     "InitialState",
     "Meeting",
     "Model",
+    "Pieces",
     "RecordsMatrices",
     "Round",
     "SendsOneWay",
     "SendsToNeighbours",
     "SendsToServers",
     "Start",
+    "TakesPieces",
     "TellsDistances",
     "Traffic",
     "Transfers",

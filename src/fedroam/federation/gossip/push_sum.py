@@ -53,6 +53,7 @@ class PushSum(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("push_weight_least",)
+    takes_pieces: ClassVar[bool] = False
 
     @property
     @override
