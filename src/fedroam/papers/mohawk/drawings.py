@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure as Drawing
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, draw_line, legend, seeds_title, style
+from fedroam.analysis.figures.drawing import (
+    INK,
+    MUTED,
+    colour_of,
+    draw_line,
+    empty_figure,
+    legend,
+    seeds_title,
+    style,
+)
 from fedroam.analysis.variants import mean_and_error
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
@@ -24,12 +31,6 @@ from fedroam.study.measures import column
 
 Found = Mapping[str, Sequence[Run]]  # variant -> run of each seed
 _CELLS = 50  # along a side of the map
-
-
-def _drawing(width: float, height: float) -> Drawing:
-    figure = Drawing(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def maps(runs: Found) -> Drawing | None:
@@ -51,7 +52,7 @@ def maps(runs: Found) -> Drawing | None:
     }
     shades = LogNorm(1, max(float(each.max()) for each in counts.values()))
     with style():
-        figure = _drawing(8.2, 7.4)
+        figure = empty_figure((8.2, 7.4))
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for k, (name, points) in enumerate(both.items()):
             places, cells = panels[:, k]
@@ -116,7 +117,7 @@ def availability(
     ]
     panels = (("Devices an hour", tables), ("Normalised", [normalised(each) for each in tables]))
     with style():
-        figure = _drawing(7.4, 5.2)
+        figure = empty_figure((7.4, 5.2))
         for ax, (ylabel, each) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
             for k, label in enumerate(lines):
                 mean, error = _mean_and_error([table[k] for table in each])
@@ -160,7 +161,7 @@ def against_energy(
         return None
     rows = -(-len(found) // columns)
     with style():
-        figure = _drawing(1.0 + 3.1 * columns, 1.0 + 2.5 * rows)
+        figure = empty_figure((1.0 + 3.1 * columns, 1.0 + 2.5 * rows))
         grid = figure.subplots(rows, columns, sharex="row", sharey=True, squeeze=False)
         for start in range(0, len(found), columns):
             ends = [
