@@ -57,16 +57,9 @@ def sweep(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="Where the sweep goes. (default: sweeps/NAME-DIGEST)",
-        ),
+        options.place("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
-    ] = 0,
+    workers: options.Workers = 0,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -89,7 +82,7 @@ def sweep(
         bool, typer.Option("--retry-failed", help="Try the failed runs again, from their checkpoints.")
     ] = False,
     track: options.Track = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Run an experiment for every combination of settings and seed, several at a time.
