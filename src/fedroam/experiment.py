@@ -87,6 +87,13 @@ class Experiment(BaseModel):
     record_movement: Literal["all", "evaluated", "none"] = field(
         "all", "which rounds' positions and contacts are kept in the run folder"
     )
+    record_schedule: int = field(
+        24,
+        "clients, the first ones, whose timetable is kept under a clock of seconds: who is at what when",
+        unit="clients",
+        ge=0,
+        identity=False,
+    )
     keep_models: Literal["all", "mean", "none"] = field(
         "all",
         "which final models are kept in the run folder: every client's and those that stand for all, only the latter, "

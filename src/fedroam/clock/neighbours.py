@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
@@ -73,9 +74,8 @@ def among_neighbours(
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
     apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
-    found = following(
-        state, seconds, paths.present, (np.zeros(clients), np.where(learns, left, 0.0)), plan, sent
-    )
+    training = (np.zeros(clients), np.where(learns, left, 0.0))
+    found = following(state, seconds, paths.present, training, plan, sent)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
     return Timetable(
         seconds,
@@ -92,6 +92,7 @@ def among_neighbours(
         ),
         state=found,
         facts=facts(late, sent, end),
+        spans=Spans.of(seconds, training, paths.present, plan, sent),
     )
 
 

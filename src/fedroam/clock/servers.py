@@ -10,6 +10,7 @@ import numpy as np
 from fedroam.clock.neighbours import facts
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
@@ -107,6 +108,7 @@ def with_servers(
         traffic=_really_sent(timing, given.traffic, new, (down, up), (loads, sends), before, sent, end),
         state=found,
         facts=facts(late, sent, end),
+        spans=Spans.of(seconds, (begun, begun + work), round.before.paths.present, plan, sent),
     )
 
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import Plan
 from fedroam.clock.sending import Sent
+from fedroam.clock.spans import Spans
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute
 from fedroam.federation import Averagings, Traffic
@@ -79,7 +80,7 @@ class Timetable:
     (columns) each client (row) gets; None elsewhere. averagings: where pairs average, which do; None elsewhere.
     arrived: int64, the clients whose work is there when the round is over; None where that is not asked. dropped:
     int64, those whose work is lost. traffic: what is sent beside the transfers of the exchange. state: what the clock
-    keeps. facts: its columns of the table of rounds.
+    keeps. facts: its columns of the table of rounds. spans: who is at what when.
     """
 
     seconds: float
@@ -95,6 +96,7 @@ class Timetable:
     facts: Mapping[str, float]
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
+    spans: Spans | None = None
 
 
 def following(

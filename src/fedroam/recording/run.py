@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 # New ones at the end: a checkpoint counts their rows in this order.
-TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
+TABLES = ("rounds", "clients", "positions", "contacts", "matrices", "schedule")
 MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "value": "float64"}
+SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
@@ -122,6 +123,14 @@ class Run:
         if table_path(self.folder, "matrices").exists() or [*(self.folder / "unfinished").glob("matrices-*")]:
             return self.table("matrices")
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in MATRIX_COLUMNS.items()})
+
+    @cached_property
+    def schedule(self) -> pd.DataFrame:
+        """Who was at what when: round, client, state, begin, end (s since the start), of the first clients; what no row
+        covers is waiting. Empty where nothing takes time, and in runs of before it was recorded."""
+        if table_path(self.folder, "schedule").exists() or [*(self.folder / "unfinished").glob("schedule-*")]:
+            return self.table("schedule")
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in SCHEDULE_COLUMNS.items()})
 
     def model(self, which: str | None = None, *, client: int | None = None) -> nn.Module:
         """A model that the run ended with, on the CPU and in evaluation mode: `run.model(client=3)`.
