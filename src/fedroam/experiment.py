@@ -35,7 +35,7 @@ MOST_ROUNDS = 10**8 - 1  # names of checkpoints and pieces of tables have eight 
 
 
 @runtime_checkable
-class NamesDevices(Protocol):
+class KnowsDeviceNames(Protocol):
     """A part that knows devices by name; what it is asked by differs between families (see `traces.matching`)."""
 
     device_names: Callable[..., tuple[str, ...]]
@@ -203,7 +203,7 @@ class Experiment(BaseModel):
             and not (isinstance(value, Part) and unused(value))
         }
         # Two parts that know devices by name are matched by it; before they were, such runs gave other numbers.
-        if self.match is None and sum(isinstance(part, NamesDevices) for part in self.parts.values()) > 1:
+        if self.match is None and sum(isinstance(part, KnowsDeviceNames) for part in self.parts.values()) > 1:
             identity["match"] = "names"
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -21,7 +21,7 @@ from fedroam.analysis.figures.drawing import (
     seeds_title,
     style,
 )
-from fedroam.analysis.variants import mean_and_error
+from fedroam.analysis.variants import mean_by_round
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
 from fedroam.papers.mohawk.measures import DAY, threshold
@@ -120,8 +120,9 @@ def availability(
         figure = empty_figure((7.4, 5.2))
         for ax, (ylabel, each) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
             for k, label in enumerate(lines):
-                mean, error = _mean_and_error([table[k] for table in each])
-                draw_line(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
+                found = mean_by_round([table[k] for table in each])
+                x, mean, error = (found[name].to_numpy() for name in ("round", "mean", "error"))
+                draw_line(ax, k, label, x, mean, error)
             ax.set_ylabel(ylabel)
             ax.set_ylim(bottom=0)
             ax.margins(x=0.01)
@@ -190,9 +191,9 @@ def _against(
         if not several:  # named in the legend nevertheless, which serves all panels
             draw_line(ax, k, label, *np.zeros((3, 0)))
             continue
-        rounds = sorted(set.intersection(*(set(column(run).index) for run in several)))
-        mean, error = _mean_and_error([100 * column(run).loc[rounds] for run in several])
-        spent = np.mean([energy(run).loc[rounds].to_numpy() for run in several], axis=0)
+        found = mean_by_round([100 * column(run) for run in several])
+        mean, error = found["mean"].to_numpy(), found["error"].to_numpy()
+        spent = np.mean([energy(run).loc[found["round"]].to_numpy() for run in several], axis=0)
         draw_line(ax, k, label, spent, mean, error)
         aim = threshold(several[0])
         there = np.flatnonzero(mean >= aim)
@@ -211,12 +212,6 @@ def _against(
     for x, y, colour in dots:
         ax.plot(x, y, "o", color=colour, markeredgecolor=INK, markersize=6.5, zorder=5)
     return max(ends)
-
-
-def _mean_and_error(several: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
-    pairs = [mean_and_error(row) for row in np.stack([one.to_numpy(np.float64) for one in several], axis=1)]
-    mean, error = np.array(pairs).reshape(-1, 2).T
-    return mean, error
 
 
 def _of(runs: Found, variant: str, seed: int) -> Run:
