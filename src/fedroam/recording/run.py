@@ -15,7 +15,15 @@ from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
-from fedroam.recording.files import FileFacts, check_summed, manifest_of, read_json, read_table, write_summed
+from fedroam.recording.files import (
+    FileFacts,
+    check_summed,
+    manifest_of,
+    read_facts,
+    read_json,
+    read_table,
+    write_summed,
+)
 from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
 from fedroam.writing import checked_name
 
@@ -61,12 +69,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The resolved experiment as plain values."""
         path = self.folder / "experiment.toml"
-        try:
-            settings = parse_toml(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: damaged: {error}") from None
+        settings = read_facts(path, parse_toml)
         checked_facts(settings, Settings, path)
         # A run from before a family of parts came had none of it: what its default kind says now.
         later = {name: {"kind": family.default} for name, family in FAMILIES.items() if family.later}
@@ -241,3 +244,15 @@ def open_runs(folder: str | Path) -> list[Run]:
     runs = [open_run(path) for path in runs_below(folder)]
     order = {id(run): k for k, run in enumerate(runs)}
     return sorted(runs, key=lambda run: (run.status.get("order", 0), order[id(run)]))
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names: `{"data": {"kind": "digits"}}` as `{"data.kind": "digits"}`."""
+    result: dict[str, Any] = {}
+    for name, value in settings.items():
+        dotted = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            result.update(flat(value, f"{dotted}."))
+        else:
+            result[dotted] = value
+    return result
