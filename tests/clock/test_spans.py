@@ -78,7 +78,9 @@ def test_rows_add_up_to_the_totals(name: str, tmp_path: Path) -> None:
     found, last = run.schedule, run.clients[run.clients["round"] == experiment.rounds].set_index("client")
     assert set(found["state"]) <= set(STATES)
     assert (found["end"] > found["begin"]).all()
-    lasts = (found["end"] - found["begin"]).groupby([found["client"], found["state"]]).sum().unstack(fill_value=0)
+    lasts = (
+        (found["end"] - found["begin"]).groupby([found["client"], found["state"]]).sum().unstack(fill_value=0)
+    )
     for total, state in (("training", "training"), ("sending", "sending"), ("idle", "away")):
         spent = lasts.get(state, pd.Series(0.0, lasts.index)).reindex(last.index, fill_value=0.0)
         np.testing.assert_allclose(spent, last[f"time_{total}"], atol=1e-6)
@@ -94,7 +96,10 @@ def test_a_run_with_batteries_says_who_is_dead(tmp_path: Path) -> None:
     clock = {"kind": "seconds", "length": 20.0}
     run = fr.run(tiny(clock=clock, battery=battery, rounds=3), tmp_path / "run")
     dead = run.schedule[run.schedule["state"] == "dead"]
-    assert dead.groupby("round")["client"].nunique().to_dict() == {2: run.settings["clients"], 3: run.settings["clients"]}
+    assert dead.groupby("round")["client"].nunique().to_dict() == {
+        2: run.settings["clients"],
+        3: run.settings["clients"],
+    }
     assert (dead["end"] - dead["begin"]).tolist() == [20.0] * len(dead)
     last = run.clients[run.clients["round"] == 3]
     assert sum(last[name].sum() for name in TOTALS) == pytest.approx(60.0 * run.settings["clients"])

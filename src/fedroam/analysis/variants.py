@@ -18,7 +18,8 @@ from fedroam.recording import Run
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
 FREE = (
-    "name", "seed", "checkpoint_every", "record_movement", "record_schedule", "keep_models", "data.root", "engine.workers", "radio.scale",
+    "name", "seed", "checkpoint_every", "record_movement", "record_schedule", "keep_models", "data.root",
+    "engine.workers", "radio.scale",
 )  # fmt: skip
 
 
