@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedroam.deploy.messages import Order
-from fedroam.deploy.node import Node
+from fedroam.deploy.node.process import Node
 from fedroam.interrupts import Interrupted
 from fedroam.runner import run
 from support.cutting import CuttingLink

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedroam.deploy.founding import found_site
-from fedroam.deploy.node import Node, node_of
-from fedroam.deploy.serving import serve
-from fedroam.deploy.site import FILE, Limits, read_site
+from fedroam.deploy.node.process import Node, node_of
+from fedroam.deploy.server.serving import serve
+from fedroam.deploy.site.file import FILE, Limits, read_site
+from fedroam.deploy.site.founding import found_site
 from fedroam.experiment import Experiment
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load

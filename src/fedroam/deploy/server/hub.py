@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from fedroam.deploy.identity import Callers, Credentials
+from fedroam.deploy.connections import SITE_SERVICE, channel_options, server_credentials
 from fedroam.deploy.messages import (
-    HEADER,
     Expected,
     Fetch,
     Header,
@@ -37,7 +36,8 @@ from fedroam.deploy.messages import (
     sum_of,
     unpacked,
 )
-from fedroam.deploy.site import Node, Site
+from fedroam.deploy.site.file import Node, Site
+from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.errors import InputError, MissingExtraError, one_line
 
 try:
@@ -48,27 +48,9 @@ except ImportError:
 
 import numpy as np
 
-SERVICE = "fedroam.Site"
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
 TRIES = 3  # of an answer whose check sum does not match
-KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 T = TypeVar("T")
-
-
-def channel_options(chunk: int) -> list[tuple[str, Any]]:
-    """What both ends of a connection hold to: sizes of messages, and how soon a dead link is noticed."""
-    return [
-        ("grpc.max_receive_message_length", chunk + 2 * HEADER),
-        ("grpc.max_send_message_length", chunk + 2 * HEADER),
-        ("grpc.keepalive_time_ms", KEEPALIVE),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE // 2),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE // 2),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.so_reuseport", 0),
-    ]
 
 
 @dataclass
@@ -203,12 +185,9 @@ class Hub:
             options=[*channel_options(self._site.limits.chunk), ("grpc.max_concurrent_streams", 8)],
             maximum_concurrent_rpcs=4 * len(self._places) + 16,
         )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-        secure = grpc.ssl_server_credentials(
-            [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
-        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SITE_SERVICE, methods),))
         try:
-            port: int = self._server.add_secure_port(address, secure)
+            port: int = self._server.add_secure_port(address, server_credentials(own))
         except RuntimeError as error:
             raise InputError(f"address {address!r}: cannot be served at ({error})") from None
         await self._server.start()

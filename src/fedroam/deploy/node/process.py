@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.data.cache import forget
-from fedroam.deploy.holding import Holding
-from fedroam.deploy.hub import SERVICE
-from fedroam.deploy.identity import Callers, Credentials, credentials
+from fedroam.deploy.connections import SITE_SERVICE, dialled
 from fedroam.deploy.messages import (
     Fetch,
     Header,
@@ -34,13 +32,14 @@ from fedroam.deploy.messages import (
     sum_of,
     unpacked,
 )
-from fedroam.deploy.neighbours import CALL, Listener, Neighbours, dialled
-from fedroam.deploy.share import NO_SAMPLES, Share, hello_of
-from fedroam.deploy.site import EXPERIMENT, FILE, Site, read_site
+from fedroam.deploy.node.holding import Holding
+from fedroam.deploy.node.neighbours import CALL, Listener, Neighbours
+from fedroam.deploy.node.share import NO_SAMPLES, Share, hello_of
+from fedroam.deploy.site.experiment import experiment_of
+from fedroam.deploy.site.file import FILE, Site, read_site
+from fedroam.deploy.site.identity import Callers, Credentials, credentials
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
-from fedroam.experiment import Experiment
-from fedroam.planning import plan
 from fedroam.scene import prepare
 
 try:
@@ -149,7 +148,7 @@ class Node:
             yield channel
 
     def _attend(self, channel: Any) -> Iterator[Push]:
-        call = channel.unary_stream(f"/{SERVICE}/attend")(encode(self.hello))
+        call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(self.hello))
         try:
             for message in call:
                 yield self._read(message, Push)
@@ -251,28 +250,11 @@ class Node:
     def _call(
         self, channel: Any, method: str, header: Header, body: bytes | memoryview, kind: type[Any] = Header
     ) -> tuple[Any, memoryview]:
-        reply = channel.unary_unary(f"/{SERVICE}/{method}")(encode(header, body), timeout=CALL)
+        reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(encode(header, body), timeout=CALL)
         try:
             return decode(reply, kind)
         except Refused as error:
             raise FedroamError(f"the server sent {error}") from None
-
-
-def experiment_of(folder: Path, site: Site, use: Sequence[str] = ()) -> Experiment:
-    """The experiment of a site; use: files with the user's own parts.
-
-    Raises InputError where the file is not the one that the site was made for.
-    """
-    path = folder / EXPERIMENT
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; the site was made with it")
-    (run,) = plan(str(path), use=use).runs
-    if run.experiment.digest != site.digest:
-        raise InputError(
-            f"{path}: is another experiment than the site's (digest {run.experiment.digest[:12]}, {FILE} says "
-            f"{site.digest[:12]})"
-        )
-    return run.experiment
 
 
 def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[str] = ()) -> Node:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from fedroam.deploy.hub import Asked, Hub
 from fedroam.deploy.messages import Array, Expected, LocalJob, Order, Refused, Work, finite, named, packed
+from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.learning import ClassMeans, Held, Job, Learner, Models, Scores, Task
 
 Answer = Mapping[str, np.ndarray]

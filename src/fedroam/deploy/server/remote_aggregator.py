@@ -10,8 +10,6 @@ import torch
 from scipy import sparse
 from typing_extensions import override
 
-from fedroam.deploy.holding import fact_arrays, packed_sums
-from fedroam.deploy.hub import Asked, Hub
 from fedroam.deploy.messages import (
     Array,
     Expected,
@@ -22,6 +20,8 @@ from fedroam.deploy.messages import (
     named,
     packed,
 )
+from fedroam.deploy.node.holding import fact_arrays, packed_sums
+from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.federation import (
     SERVER,
     AggregatesAtHolders,
