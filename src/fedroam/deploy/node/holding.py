@@ -20,6 +20,7 @@ from fedroam.deploy.messages import (
     sum_of,
     unpacked,
 )
+from fedroam.deploy.pacing import Pace
 from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Layout, Models
@@ -43,8 +44,9 @@ class Grant:
 class Holding:
     """A node's models of a round, by SHA-256, and the rules by which it aggregates.
 
-    number: which holder it is. size: bytes of a model. Its own models, the last one of each kind (learnt, made, given
-    by the server), outlive a round; those of others, and who may have what, do not. Called from several threads.
+    number: which holder it is. size: bytes of a model. pace: how fast it sends to others. Its own models, the last one
+    of each kind (learnt, made, given by the server), outlive a round; those of others, and who may have what, do not.
+    Called from several threads.
     """
 
     number: int
@@ -54,6 +56,7 @@ class Holding:
     round: int = 0
     grants: frozenset[Grant] = frozenset()
     size: int = 0
+    pace: Pace = field(default_factory=Pace)
     _session: tuple[str, int] = ("", 0)
     _models: dict[str, bytes] = field(default_factory=dict)
     _own: dict[str, str] = field(default_factory=dict)
@@ -115,7 +118,15 @@ class Holding:
             # As many orders as there are come in a round, and each adds to what the ones before allowed.
             fresh = {Grant(*each) for each in zip(ends, names, puts, strict=True)}
             self.grants = self.grants | fresh
+        self.paced(order, arrays)
         return {}
+
+    def paced(self, order: Order, arrays: Mapping[str, np.ndarray]) -> None:
+        """From now on models go to others as fast as an order says, if it does. Whoever opens gives what is fetched."""
+        if order.paced:
+            mine = arrays["puts"] == (order.work == "carry")
+            for end, rate in zip(arrays["end"][mine].tolist(), arrays["rate"][mine].tolist(), strict=True):
+                self.pace.set(end, rate)
 
     def piece(self, holder: int, round: int, name: str, offset: int, chunk: int) -> bytes | None:
         """A piece of a model for a holder that may have it, or None."""
@@ -162,6 +173,8 @@ class Holding:
             weights = {"weights": ("float64", (rows,))} if order.weighed else {}
             return {**found, **weights, **facts}
         found["puts"] = ("bool", (rows,))
+        if order.paced:
+            found |= {"rate": ("float64", (rows,))}
         if order.work == "carry":
             found |= {"host": ("int64", (rows,)), "port": ("int64", (rows,))}
         return found
