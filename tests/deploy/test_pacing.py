@@ -82,6 +82,11 @@ PACED: dict[str, tuple[Experiment, dict[str, int]]] = {
             test_share=0.0,
             mobility="static",
             federation={"kind": "mohawk", "k2": 2},
+            access_points={
+                "kind": "grid",
+                "columns": 1,
+                "rows": 1,
+            },  # nobody gets back what it alone has learnt
         ),
         {"access": 3, "client": 3},
     ),

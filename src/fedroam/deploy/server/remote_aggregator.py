@@ -12,6 +12,7 @@ from scipy import sparse
 from typing_extensions import override
 
 from fedroam.deploy.messages import (
+    NO_ORDER,
     Array,
     Expected,
     Order,
@@ -20,6 +21,7 @@ from fedroam.deploy.messages import (
     layout_arrays,
     named,
     packed,
+    sum_of,
 )
 from fedroam.deploy.node.holding import fact_arrays, packed_sums
 from fedroam.deploy.pacing import Rates
@@ -126,20 +128,24 @@ class RemoteAggregator(Aggregator):
         if self.rates is not None:
             arrays["rate"] = np.array([each.rate for each in errands], np.float64)
         expected: Expected = {}
-        hosts: list[str] = []
+        hosts, about = list[str](), ""
         if work == "carry":
             hosts = sorted({host for host, _ in found.values()})
             places = [found[each.end] for each in errands]
             arrays["host"] = np.array([hosts.index(host) for host, _ in places], np.int64)
             arrays["port"] = np.array([port for _, port in places], np.int64)
             expected = {"arrived": ("bool", (len(errands),))}
+            # What has been carried has been carried, wherever those who listen are by now.
+            about = sum_of(packed({name: arrays[name] for name in ("end", "model", "puts")}))
         # Whoever gives a model away is given it first, if it lacks it: who listens those that are fetched, who calls
         # those that it brings.
         given = dict.fromkeys(each.model for each in errands if each.puts == (work == "carry"))
         models = {name: bodies[name] for name in given}
-        return self._asked(
+        asked = self._asked(
             work, round, len(errands), arrays, expected, models, hosts=hosts, paced=self.rates is not None
         )
+        asked.about = about
+        return asked
 
     def _tell_lost(self, round: int, ends: Sequence[tuple[int, int]]) -> None:
         for sender, receiver in ends:
@@ -224,7 +230,7 @@ class RemoteAggregator(Aggregator):
     ) -> Asked:
         order = Order.model_validate(
             {
-                "order": f"{'0' * 16}-0",
+                "order": NO_ORDER,
                 "work": work,
                 "round": round,
                 "rows": rows,
