@@ -91,9 +91,10 @@ class State:
         account = Account.new(clients).arrays()
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
-        clock = {} if scene.timing is None else first_state(clients)
-        for name, array in clock.items():
-            found.get(f"clock.{name}", array.dtype.str[1:], len(array))
+        timing, federation = scene.timing, scene.parts.federation
+        clock = {} if timing is None else first_state(clients, timing.link, federation)
+        for name, array in clock.items():  # what is empty before round 1 may grow
+            found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
             "mobility": scene.parts.mobility.start(scene.world),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),

@@ -12,6 +12,7 @@ from fedroam.federation.holders import AtHand as AtHand
 from fedroam.federation.holders import Gathered as Gathered
 from fedroam.federation.holders import Model as Model
 from fedroam.federation.holders import Transfers as Transfers
+from fedroam.federation.pieces import Pieces as Pieces
 from fedroam.federation.protocol import SERVER as SERVER
 from fedroam.federation.protocol import AdaptsNetwork as AdaptsNetwork
 from fedroam.federation.protocol import AdaptsObjective as AdaptsObjective
@@ -32,6 +33,7 @@ from fedroam.federation.protocol import SendsOneWay as SendsOneWay
 from fedroam.federation.protocol import SendsToNeighbours as SendsToNeighbours
 from fedroam.federation.protocol import SendsToServers as SendsToServers
 from fedroam.federation.protocol import Start as Start
+from fedroam.federation.protocol import TakesPieces as TakesPieces
 from fedroam.federation.protocol import TellsDistances as TellsDistances
 from fedroam.federation.protocol import Traffic as Traffic
 from fedroam.federation.protocol import UsesLess as UsesLess

@@ -13,6 +13,7 @@ from torch import nn
 
 from fedroam.attacks import Withheld
 from fedroam.federation.holders import Aggregator, AtHand
+from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
 from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings
@@ -102,6 +103,15 @@ class Traffic:
         names = ("sender", "receiver", "bytes", "distance")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
+    def less(self, already: np.ndarray) -> Traffic:
+        """Without what clients have already sent (int64 [clients], bytes) of what they send to a server or access
+        point: it is taken from the first transfer of each."""
+        rows = np.flatnonzero((self.sender >= 0) & (self.receiver < 0))
+        who, first = np.unique(self.sender[rows], return_index=True)
+        bytes = self.bytes.copy()
+        bytes[rows[first]] -= already[who]
+        return replace(self, bytes=bytes)
+
     @property
     def total(self) -> int:
         """All bytes sent."""
@@ -185,8 +195,9 @@ class Round:
     an exchange, the clients (int64) that did not answer, as happens on a network: their work of this round counts for
     nothing, and their rows are as they were handed out. training: in an exchange, the clients (int64, ascending) that
     go on with local work in the next round: their models must stay as they are. averagings: in an exchange of a
-    federation that averages in pairs, which did; None: all, as they met. aggregator: takes models from one to another,
-    and aggregates them.
+    federation that averages in pairs, which did; None: all, as they met. pieces: in an exchange of a federation that
+    takes them, what clients got of each other's models, under a link whose broken transfers are not lost; None
+    elsewhere. aggregator: takes models from one to another, and aggregates them.
     """
 
     number: int
@@ -200,6 +211,7 @@ class Round:
     finished: np.ndarray | None = None
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
+    pieces: Pieces | None = None
     lost: np.ndarray = field(default_factory=lambda: NOBODY)
     aggregator: Aggregator = field(default_factory=AtHand)
     training: np.ndarray = field(default_factory=lambda: NOBODY)
@@ -352,6 +364,18 @@ class SendsOneWay(Protocol):
 
         The round is as `distribute` left it; it may be asked more than once, and must give the same.
         """
+
+
+@runtime_checkable
+class TakesPieces(Protocol):
+    """A federation among neighbours that is sent models as they stand, and can use a part of one, or an older one.
+
+    Its exchange is then told what came (`Round.pieces`).
+    """
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether it does so."""
 
 
 @runtime_checkable

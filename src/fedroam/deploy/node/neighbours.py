@@ -187,6 +187,8 @@ class Neighbours:
         return {"arrived": done}
 
     def _fetch(self, errand: Errand, round: int) -> None:
+        if not self.holding.lacks([errand.model]):  # since before it was broken off
+            return
         size, body = self.holding.size, errand.body
         while len(body) < size:
             wish = Wish(round=round, model=errand.model, offset=len(body))

@@ -9,7 +9,18 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from fedroam.deploy.messages import Array, Expected, LocalJob, Order, Refused, Work, finite, named, packed
+from fedroam.deploy.messages import (
+    NO_ORDER,
+    Array,
+    Expected,
+    LocalJob,
+    Order,
+    Refused,
+    Work,
+    finite,
+    named,
+    packed,
+)
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.learning import ClassMeans, Evaluates, Held, Job, Learner, Models, Scores, Task
 
@@ -42,10 +53,11 @@ class RemoteLearner(Evaluates, Learner):
     def begin_round(self, number: int) -> None:
         self._round, self._lost = number, set()
         self._kept.clear()
+        self.hub.begin_round(number)
 
     @override
     def unreachable(self) -> np.ndarray:
-        away = self.hub.away()
+        away = self.hub.away(self._round)
         return away[away >= 0]  # clients, not access points
 
     @override
@@ -174,7 +186,7 @@ class RemoteLearner(Evaluates, Learner):
         return int(found.shape[1])
 
     def _order(self, work: Work, **facts: object) -> Order:
-        return Order.model_validate({"order": f"{'0' * 16}-0", "work": work, "round": self._round, **facts})
+        return Order.model_validate({"order": NO_ORDER, "work": work, "round": self._round, **facts})
 
     def _each(
         self,
@@ -202,7 +214,8 @@ class RemoteLearner(Evaluates, Learner):
             order = self._order(
                 work, use=held[places[0]].use, rows=len(places), classes=self.classes, keep=keep
             )
-            orders[client] = Asked(order, packed(arrays), expected(places), check(places))
+            # What a node keeps for later it must be asked for again, whatever it has answered before.
+            orders[client] = Asked(order, packed(arrays), expected(places), check(places), kept=not keep)
         return [(own[client], answer) for client, answer in self._ask(orders).items()]
 
     def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Answer]:

@@ -12,6 +12,7 @@ from fedroam.cost import Tariff
 from fedroam.deploy.metering.measured import NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
 from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
 from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.deploy.site.experiment import check_fits, experiment_of
@@ -58,7 +59,7 @@ class _Stage:
         own = experiment.evaluate_on == "own"
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
-        self.hub = Hub(self.folder, shown, hellos, self.tell)
+        self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())

@@ -51,6 +51,7 @@ class AdPsgd(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("staleness", "averagings")
+    takes_pieces: ClassVar[bool] = False
     aggregates: ClassVar[bool] = False  # pairs average: by no other rule
 
     @override

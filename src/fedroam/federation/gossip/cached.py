@@ -43,6 +43,7 @@ class Cached(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cached", "cache_age")
+    takes_pieces: ClassVar[bool] = False
     aggregates: ClassVar[bool] = False  # averages by samples: no other rule
 
     size: int = field(10, "models of others in a cache (C_max)", unit="models", ge=1)
