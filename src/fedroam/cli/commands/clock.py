@@ -27,7 +27,7 @@ def clock(
         str | None, options.place("--out", metavar="FILE.csv", help="Write a row for each round there.")
     ] = None,
     devices: Annotated[
-        str | None, options.place("--devices", metavar="FILE.csv", help="Write a row for each device there.")
+        str | None, options.place(metavar="FILE.csv", help="Write a row for each device there.")
     ] = None,
     debug: options.Debug = False,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -12,6 +13,7 @@ from typing_extensions import override
 from fedroam.components import register
 from fedroam.data.sources.images import ImageArrays, ImageSource
 from fedroam.data.sources.places import find
+from fedroam.data.sources.tables import unpacked
 from fedroam.errors import InputError
 
 # In the order in which they are read: training images and labels, test images and labels.
@@ -30,10 +32,10 @@ OPENINGS = {
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a file, unpacked if it is gzip (by its first bytes, whatever its name says)."""
+    """The content of a file, unpacked if it is gzip."""
     try:
-        packed = path.read_bytes()
-        return gzip.decompress(packed) if packed[:2] == b"\x1f\x8b" else packed
+        with unpacked(path) as content:
+            return content.read()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged gzip file ({error}): fetch it again") from None
     except OSError as error:
@@ -90,69 +92,64 @@ def _look(name: str, folder: Path, remarks: list[str]) -> tuple[Path, ...] | Non
 def _opens_with(labels: Path, opening: bytes) -> bool:
     """Whether an IDX file of labels starts with these; a damaged file does not (reading it will say so)."""
     try:
-        with labels.open("rb") as raw:
-            packed = raw.read(2) == b"\x1f\x8b"
-        with gzip.open(labels) if packed else labels.open("rb") as content:
+        with unpacked(labels) as content:
             return bytes(content.read(8 + len(opening))[8:]) == opening
     except (OSError, EOFError, zlib.error):
         return False
 
 
-def _read(files: tuple[Path, ...]) -> ImageArrays:
-    parts: list[np.ndarray] = []
-    for images, labels in (files[:2], files[2:]):
-        x, y = read_idx(images, 3), read_idx(labels, 1)
-        if len(x) != len(y):
-            raise InputError(f"{labels}: {len(y)} labels, but {images.name} holds {len(x)} images")
-        if not len(y):
-            raise InputError(f"{images}: holds no images")
-        if y.max() > 9:
-            row = int(np.flatnonzero(y > 9)[0])
-            raise InputError(f"{labels}: label {row} is {y[row]}, allowed is 0 to 9")
-        parts += [x[..., None], y.astype(np.int64)]
-    if parts[0].shape[1:] != parts[2].shape[1:]:
-        raise InputError(
-            f"{files[2]}: images of {parts[2].shape[1]}x{parts[2].shape[2]} pixels, "
-            f"{files[0].name} has {parts[0].shape[1]}x{parts[0].shape[2]}"
+class IdxSource(ImageSource):
+    """Images from the publisher's four IDX files. aliases: other names of their folder; system: folders of packages."""
+
+    aliases: ClassVar[tuple[str, ...]]
+    system: ClassVar[tuple[str, ...]] = ()
+    published = (60_000, 10_000)
+
+    @override
+    def files(self) -> tuple[Path, ...]:
+        return find(
+            self.kind,
+            self.root,
+            lambda folder, remarks: _look(self.kind, folder, remarks),
+            f"{STEMS[0]}(.gz) and its three companions",
+            aliases=self.aliases,
+            system=self.system,
         )
-    return ImageArrays(*parts)
 
-
-def _find(
-    name: str, root: str | None, aliases: tuple[str, ...], system: tuple[str, ...] = ()
-) -> tuple[Path, ...]:
-    """The four files of a data set. Raises InputError where they cannot be found."""
-    return find(
-        name,
-        root,
-        lambda folder, remarks: _look(name, folder, remarks),
-        f"{STEMS[0]}(.gz) and its three companions",
-        aliases=aliases,
-        system=system,
-    )
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
+        parts: list[np.ndarray] = []
+        for images, labels in (files[:2], files[2:]):
+            x, y = read_idx(images, 3), read_idx(labels, 1)
+            if len(x) != len(y):
+                raise InputError(f"{labels}: {len(y)} labels, but {images.name} holds {len(x)} images")
+            if not len(y):
+                raise InputError(f"{images}: holds no images")
+            if y.max() > 9:
+                row = int(np.flatnonzero(y > 9)[0])
+                raise InputError(f"{labels}: label {row} is {y[row]}, allowed is 0 to 9")
+            parts += [x[..., None], y.astype(np.int64)]
+        if parts[0].shape[1:] != parts[2].shape[1:]:
+            raise InputError(
+                f"{files[2]}: images of {parts[2].shape[1]}x{parts[2].shape[2]} pixels, "
+                f"{files[0].name} has {parts[0].shape[1]}x{parts[0].shape[2]}"
+            )
+        return ImageArrays(*parts)
 
 
 @register("data", "mnist", source="LeCun, Bottou, Bengio, Haffner, Proc. IEEE 86(11), 1998")
-class Mnist(ImageSource):
+class Mnist(IdxSource):
     """MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, ten classes.
 
     Reads the publisher's four IDX files, packed or not, from ROOT/mnist, ROOT, or torchvision's MNIST/raw.
     """
 
     class_names = tuple("0123456789")
-    published = (60_000, 10_000)
-
-    @override
-    def files(self) -> tuple[Path, ...]:
-        return _find("mnist", self.root, ("MNIST",))
-
-    @override
-    def read(self, files: tuple[Path, ...]) -> ImageArrays:
-        return _read(files)
+    aliases = ("MNIST",)
 
 
 @register("data", "fashion_mnist", source="Xiao, Rasul, Vollgraf 2017 (arXiv:1708.07747), MIT licence")
-class FashionMnist(ImageSource):
+class FashionMnist(IdxSource):
     """Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28x28 grey, ten classes.
 
     Reads the publisher's four IDX files, packed or not, from ROOT/fashion_mnist, ROOT, torchvision's
@@ -171,13 +168,5 @@ class FashionMnist(ImageSource):
         "Bag",
         "Ankle boot",
     )
-    published = (60_000, 10_000)
-
-    @override
-    def files(self) -> tuple[Path, ...]:
-        system = ("/usr/share/datasets/fashion-mnist",)
-        return _find("fashion_mnist", self.root, ("fashion-mnist", "FashionMNIST"), system)
-
-    @override
-    def read(self, files: tuple[Path, ...]) -> ImageArrays:
-        return _read(files)
+    aliases = ("fashion-mnist", "FashionMNIST")
+    system = ("/usr/share/datasets/fashion-mnist",)

@@ -8,13 +8,7 @@ import torch
 from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.federation.protocol import (
-    Arrays,
-    Evaluated,
-    FederationContext,
-    Start,
-    own_models,
-)
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job, Layout, Models
 

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import (
-    Arrays,
-    Evaluated,
-    FederationContext,
-    Start,
-    one_model,
-    own_models,
-)
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, one_model, own_models
 from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound, server_model
 from fedroam.learning import Anchor, Job, Models
 

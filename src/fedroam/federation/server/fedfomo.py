@@ -9,13 +9,7 @@ import torch
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import (
-    Arrays,
-    Evaluated,
-    FederationContext,
-    Start,
-    own_models,
-)
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.affinity import (
     AFFINITY,
     LOSS_BEFORE,

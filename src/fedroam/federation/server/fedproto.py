@@ -12,13 +12,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import (
-    Arrays,
-    Evaluated,
-    FederationContext,
-    Start,
-    own_models,
-)
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import class_means, means_bytes, widths
 from fedroam.learning import ClassMeans, Job, Models
