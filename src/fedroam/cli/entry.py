@@ -112,11 +112,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+@functools.cache
+def _command() -> typer.core.TyperGroup:
+    """The commands as the parser wants them: making them takes as long as answering a question does."""
+    return typer.main.get_command(app)
+
+
 def _main(given: Sequence[str]) -> int:
     debugging = "--debug" in given
-    command = typer.main.get_command(app)
     try:
-        code = command.main(args=list(given), prog_name="fedroam", standalone_mode=False)
+        code = _command().main(args=list(given), prog_name="fedroam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         tell("stopped")
         return STOPPED
