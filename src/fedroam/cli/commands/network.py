@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, tell, writing
+from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
 from fedroam.errors import InputError
@@ -245,6 +246,13 @@ def emulate(
         bool,
         typer.Option("--paced", help="Transfers take as long as [radio] says, by distance."),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Then simulate the same experiment, and hold one against the other; exit code 1 where they differ.",
+        ),
+    ] = False,
     quiet: Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -272,6 +280,7 @@ def emulate(
         "--meter": meter,
         "--relayed": relayed or None,
         "--paced": paced or None,
+        "--check": check or None,
         "--resume": True,
     }
     following = progress(plan, quiet)
@@ -290,6 +299,23 @@ def emulate(
             paced=paced,
         )
     _conclude(found)
+    if check:
+        _check(experiment, found)
+
+
+def _check(experiment: Experiment, network: Run) -> None:
+    """Simulate an experiment, and print how far its run on a network is the same. Exits with 1 where it is not."""
+    from fedroam.cli.agreement_table import agreement_table
+    from fedroam.deploy.emulation.agreement import agreement
+    from fedroam.runner import run
+
+    with tempfile.TemporaryDirectory(prefix="fedroam-simulated-") as folder:
+        compared = agreement(network, run(experiment, Path(folder) / "run"))
+    out().print(agreement_table(compared))
+    apart = [each.what for each in compared if not each.agrees]
+    if apart:
+        tell(f"error: the network's run is not the simulated one: {', '.join(apart)}")
+        raise typer.Exit(FAILED)
 
 
 def _home(site: str) -> Path:
