@@ -35,6 +35,7 @@ class _Stage:
     patience: float
     tell: Callable[[str], None]
     listening: Callable[[int], None]
+    follow: Callable[[Hub], None]
     still: Callable[[], None]
     out: Path
     hub: Hub | None = None
@@ -60,6 +61,7 @@ class _Stage:
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
         self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
+        self.follow(self.hub)
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())
@@ -99,15 +101,16 @@ def serve(
     on_interrupt: Callable[[], None] | None = None,
     tell: Callable[[str], None] = lambda line: None,
     listening: Callable[[int], None] = lambda port: None,
+    follow: Callable[[Hub], None] = lambda hub: None,
     still: Callable[[], None] = lambda: None,
     use: Sequence[str] = (),
 ) -> Run:
     """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
 
-    address: where to serve, by default what the site says; `listening(port)` is called when the server does. The first
-    round begins when all nodes attend, or after `patience` seconds with those that do; `still()` is called meanwhile,
-    and may raise what makes waiting vain. `tell` is told, a line each,
-    what goes wrong on the way; `use` are files with the user's own parts. Raises what `fedroam.run` does.
+    address: where to serve, by default what the site says; `follow(hub)` is called before the server does, and
+    `listening(port)` when it does. The first round begins when all nodes attend, or after `patience` seconds with those
+    that do; `still()` is called meanwhile, and may raise what makes waiting vain. `tell` is told, a line each, what
+    goes wrong on the way; `use` are files with the user's own parts. Raises what `fedroam.run` does.
     """
     site = read_site(folder / FILE)
     experiment = experiment_of(folder, site, use)
@@ -116,7 +119,7 @@ def serve(
             f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
         )
     out = default_folder(experiment) if out is None else Path(out)
-    stage, done = _Stage(folder, address, patience, tell, listening, still, out), False
+    stage, done = _Stage(folder, address, patience, tell, listening, follow, still, out), False
     try:
         found = run(
             experiment,
