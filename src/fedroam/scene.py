@@ -38,6 +38,7 @@ from fedroam.federation import (
     used_by,
 )
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
+from fedroam.mixing import Average
 from fedroam.mobility import Paths, World, check_limits, checked
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
@@ -369,7 +370,13 @@ def _timing(
         context.ranges,
         experiment.seed,
     )
-    check_fits(timing, parts.federation, experiment.federation.kind)
+    check_fits(
+        timing,
+        parts.federation,
+        experiment.federation.kind,
+        attacked=bool(len(parts.attack.attackers(experiment.seed, experiment.clients))),
+        averages=isinstance(parts.aggregation, Average),
+    )
     return timing
 
 

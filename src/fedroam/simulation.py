@@ -27,7 +27,7 @@ def begin(scene: Scene) -> State:
     battery = parts.battery.start(scene.experiment.seed, clients)
     meeting = _meeting(scene, paths, activity, battery)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
-    clock = {} if scene.timing is None else first_state(clients)
+    clock = {} if scene.timing is None else first_state(clients, scene.timing.link, parts.federation)
     return State(
         0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock, battery
     )
@@ -88,7 +88,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     told = ~np.isin(clients, np.append(scene.attackers, lost))
     facts = done.facts if time is None else {**done.facts, **time.facts}
     learners = np.setdiff1d(clients, lost)
-    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts)
+    spans = None if time is None else time.spans
+    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts, spans)
 
 
 def _begun(scene: Scene, round: Round, state: State) -> Round:
@@ -133,6 +134,7 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
         finished=time.done,
         received=time.received,
         averagings=time.averagings,
+        pieces=time.pieces,
         training=np.flatnonzero(time.state[BUSY]),
     )
     if time.graph is None:
@@ -145,7 +147,8 @@ def _accounted(
 ) -> tuple[Account, Traffic]:
     """The account after the round, and all that was sent in it."""
     learnt = [*(given.jobs if time is None else time.jobs), *given.trained]
-    traffic = Traffic.joined([given.traffic if time is None else time.traffic, done.traffic])
+    exchanged = done.traffic if time is None or time.already is None else done.traffic.less(time.already)
+    traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
     if time is None:
         return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
     lost = np.union1d(done.discarded, time.dropped)

@@ -91,9 +91,10 @@ class State:
         account = Account.new(clients).arrays()
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
-        clock = {} if scene.timing is None else first_state(clients)
-        for name, array in clock.items():
-            found.get(f"clock.{name}", array.dtype.str[1:], len(array))
+        timing, federation = scene.timing, scene.parts.federation
+        clock = {} if timing is None else first_state(clients, timing.link, federation)
+        for name, array in clock.items():  # what is empty before round 1 may grow
+            found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
             "mobility": scene.parts.mobility.start(scene.world),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
@@ -101,11 +102,8 @@ class State:
         }
         for family, start in starts.items():
             for name, array in start.items():
-                fixed = family == "battery" or name in (
-                    "position",
-                    "present",
-                    "active",
-                )  # one row a client; other arrays may grow
+                # one row a client; other arrays may grow
+                fixed = family == "battery" or name in ("position", "present", "active")
                 shape = array.shape if fixed else [None] * array.ndim
                 found.get(f"{family}.{name}", array.dtype.str[1:], *shape)
 

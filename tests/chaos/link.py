@@ -20,7 +20,7 @@ class Link:
     """
 
     def __init__(self, target: int) -> None:
-        self._target, self._over = target, threading.Event()
+        self.target, self._over = target, threading.Event()
         self._lock, self._threads, self._ends = (
             threading.Lock(),
             [threading.Thread()][:0],
@@ -61,7 +61,7 @@ class Link:
             except TimeoutError:
                 continue
             try:
-                far = socket.create_connection(("127.0.0.1", self._target))
+                far = socket.create_connection(("127.0.0.1", self.target))
             except OSError:  # the server has gone
                 near.close()
                 continue

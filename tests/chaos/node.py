@@ -16,11 +16,12 @@ import grpc
 import numpy as np
 import torch
 
-from chaos.faults import Fault
-from fedroam.deploy.connections import SITE_SERVICE, channel_options
-from fedroam.deploy.messages import Fetch, Header, Order, Put, Taken, decode, encode, sum_of
+from chaos.faults import GIVEN, Fault
+from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE, channel_options
+from fedroam.deploy.messages import Fetch, Gift, Header, Order, Put, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.site.file import CERTIFICATE, KEY, NODES
+from fedroam.deploy.site.file import Node as SiteNode
 from fedroam.deploy.site.identity import Credentials, credentials
 
 Arrays = dict[str, np.ndarray]
@@ -60,24 +61,20 @@ def live(folder: Path, name: str, port: int, faults: Sequence[Fault], trail: Pat
     os.fsync = lambda handle: None  # type: ignore[assignment]
     node = node_of(folder, name, lambda line: None)
     node.site = node.site.model_copy(update={"address": f"127.0.0.1:{port}"})
-    Acting(node, folder, faults, trail)
+    if node.holding.memory is not None:
+        Keeping(node, folder, faults, trail)
+    elif faults:
+        Acting(node, folder, faults, trail)
     node.run()
 
 
-class Acting:
-    """A node's faults in the place of its methods."""
+class Faulty:
+    """A node with faults."""
 
     def __init__(self, node: Node, folder: Path, faults: Sequence[Fault], trail: Path) -> None:
         self.node, self.folder, self.trail = node, folder, trail
         self.faults = {fault.round: fault for fault in faults}
         self.fault: Fault | None = None
-        self.order = Order(order=f"{'0' * 16}-0", work="train", round=0)
-        self.last: list[tuple[Put, bytes]] = []  # the answer of the round before, piece by piece
-        self.sent: list[tuple[Put, bytes]] = []
-        self.tries = 0
-        self.honest = {"do": node._do, "call": node._call, "work": node.share.work}
-        node._do, node._call = self.do, self.call  # type: ignore[method-assign]
-        node.share.work = self.work  # type: ignore[method-assign]
 
     def due(self, kind: str, way: str = "") -> bool:
         """Whether such a fault is due now, and has not struck yet."""
@@ -103,6 +100,20 @@ class Acting:
     def die(self) -> None:
         self.strike()
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Acting(Faulty):
+    """A client's faults in the place of its methods."""
+
+    def __init__(self, node: Node, folder: Path, faults: Sequence[Fault], trail: Path) -> None:
+        super().__init__(node, folder, faults, trail)
+        self.order = Order(order=f"{'0' * 16}-0", work="train", round=0)
+        self.last: list[tuple[Put, bytes]] = []  # the answer of the round before, piece by piece
+        self.sent: list[tuple[Put, bytes]] = []
+        self.tries = 0
+        self.honest = {"do": node._do, "call": node._call, "work": node.share.work}
+        node._do, node._call = self.do, self.call  # type: ignore[method-assign]
+        node.share.work = self.work  # type: ignore[method-assign]
 
     # --- in the place of a node's methods ---------------------------------------------------------------------
 
@@ -198,7 +209,7 @@ class Acting:
             "fetch": encode(Fetch(order=self.order.order, offset=0)),
             "put": encode(put, forged),
         }
-        with self.stranger(way) as channel:
+        with stranger(self.node, self.folder, way, self.node.site.server, self.node.site.address) as channel:
             for method, message in calls.items():
                 try:
                     if method == "attend":
@@ -215,27 +226,127 @@ class Acting:
                 if (way, method) != ("another node's", "put") or not decode(reply, Taken)[0].over:
                     self.found(f"{way}: {method} is answered")
 
-    def stranger(self, way: str) -> Any:
-        """A channel of somebody else."""
-        own, site = self.node.own, self.node.site
-        node = next(node for node in site.nodes if node.name == self.node.name)
-        others = {
-            "none": lambda: replace(own, key=b"", certificate=b""),
-            "another authority's": lambda: _shown(self.folder / "other", node.name, own.authority),
-            "an old one": lambda: _shown(self.folder / "old", node.name, own.authority),
-            "another role's": lambda: credentials(self.folder, site, "server"),
-            "another node's": lambda: credentials(
-                self.folder, site, next(n.name for n in site.clients.values() if n.name != node.name)
-            ),
+
+class Keeping(Faulty):
+    """A peer's or an access point's faults in the place of its methods."""
+
+    def __init__(self, node: Node, folder: Path, faults: Sequence[Fault], trail: Path) -> None:
+        super().__init__(node, folder, faults, trail)
+        holding = node.holding
+        self.honest = {"piece": holding.piece, "take": holding.take, "aggregate": holding.aggregate}
+        self.old: dict[int, bytes] = {}  # a model that it gave, by round
+        self.giving = ""  # what it gives in this round in the place of its model
+        holding.piece, holding.take = self.piece, self.take  # type: ignore[method-assign]
+        holding.aggregate = self.aggregate  # type: ignore[method-assign]
+        self.begin = holding.begin
+        holding.begin = self.begun  # type: ignore[method-assign]
+
+    def begun(self, order: Order) -> None:
+        if self.fault is None or self.fault.round != order.round:
+            self.fault, self.giving = self.faults.get(order.round), ""
+        self.begin(order)
+
+    def piece(self, holder: int, round: int, name: str, offset: int, chunk: int) -> bytes | None:
+        found: bytes | None = self.honest["piece"](holder, round, name, offset, chunk)
+        if found is None:
+            return None
+        if self.due("duplicate") and found != self.honest["piece"](
+            holder, self.strike().round, name, offset, chunk
+        ):
+            self.found("a piece is another when it is asked for again")
+        body = self.node.holding.body(name)
+        self.old[round] = body
+        for way in GIVEN:
+            if (self.due("content", way) or self.due("replay", way)) and (
+                way != "a model of an old round" or any(old != body for old in self.old.values())
+            ):
+                self.strike()
+                self.giving = way
+        return self.wrong(body)[offset : offset + chunk] if self.giving else found
+
+    def wrong(self, body: bytes) -> bytes:
+        """What it gives in the place of a model."""
+        if self.giving == "a shorter model":
+            return body[:-400]
+        if self.giving == "a model that is no number":
+            return body[:-4] + np.array([np.nan], np.float32).tobytes()
+        return next(old for old in self.old.values() if old != body)
+
+    def take(self, holder: int, round: int, name: str, offset: int, piece: bytes) -> Any:
+        found = self.honest["take"](holder, round, name, offset, piece)
+        if found is not None and self.due("duplicate"):
+            again = self.honest["take"](holder, self.strike().round, name, offset, piece)
+            if again != found:
+                self.found(f"a piece that was sent twice is told {again}, before {found}")
+        return found
+
+    def aggregate(self, order: Order, arrays: Arrays) -> Arrays:
+        if self.due("certificate"):
+            self.let_in(self.strike().way, order)
+        if self.fault is not None and self.due("kill", "in its work") and self.fault.amount < 0.5:
+            self.die()
+        found: Arrays = self.honest["aggregate"](order, arrays)
+        if self.due("kill", "in its work"):
+            self.die()
+        if self.due("content", "no aggregate"):
+            self.strike()
+            raise MemoryError("no memory left")
+        if self.due("content", "an aggregate that is no number"):
+            self.strike()
+            return {**found, "parameters": found["parameters"] * np.nan}
+        return found
+
+    def let_in(self, way: str, order: Order) -> None:
+        """Somebody without the right to it asks for a model, and brings one."""
+        own = next(node for node in self.node.site.nodes if node.name == self.node.name)
+        port, model = self.node.hello.port, order.models[0]
+        if way == "no TLS":
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as raw,
+            ):
+                raw.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(64))
+                if self.node.holding.body(model)[-64:] in raw.recv(65_536):
+                    self.found("a stranger without TLS is answered")
+            return
+        if way == "another node's":  # a node of the site, but with no such permission
+            model = "0" * 64
+        calls = {
+            "fetch": encode(Wish(round=order.round, model=model, offset=0)),
+            "put": encode(Gift(round=order.round, model=model, offset=0), bytes(64)),
         }
-        shown = others[way]()
-        secure = grpc.ssl_channel_credentials(shown.authority, shown.key or None, shown.certificate or None)
-        options = [
-            *channel_options(site.limits.chunk),
-            ("grpc.ssl_target_name_override", site.server.host(site.name)),
-            ("grpc.use_local_subchannel_pool", 1),
-        ]
-        return grpc.secure_channel(site.address, secure, options)
+        with stranger(self.node, self.folder, way, own, f"127.0.0.1:{port}") as channel:
+            for method, message in calls.items():
+                try:
+                    channel.unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=PATIENCE)
+                except grpc.RpcError as error:
+                    if error.code() not in REFUSALS:
+                        self.found(f"{way}, {method}: {error.code()}")
+                    continue
+                self.found(f"{way}: {method} is answered")
+
+
+def stranger(node: Node, folder: Path, way: str, end: SiteNode, address: str) -> Any:
+    """A channel of somebody else to a node of the site (end)."""
+    own, site = node.own, node.site
+    (role,) = {each.role for each in site.nodes if each.name == node.name}
+    others = {
+        "none": lambda: replace(own, key=b"", certificate=b""),
+        "another authority's": lambda: _shown(folder / "other", node.name, own.authority),
+        "an old one": lambda: _shown(folder / "old", node.name, own.authority),
+        "another role's": lambda: credentials(folder, site, "server"),
+        "another node's": lambda: credentials(
+            folder, site, next(n.name for n in site.nodes if n.role == role and n.name != node.name)
+        ),
+    }
+    shown = others[way]()
+    secure = grpc.ssl_channel_credentials(shown.authority, shown.key or None, shown.certificate or None)
+    options = [
+        *channel_options(site.limits.chunk),
+        ("grpc.ssl_target_name_override", end.host(site.name)),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    return grpc.secure_channel(address, secure, options)
 
 
 def _shown(folder: Path, name: str, authority: bytes) -> Credentials:

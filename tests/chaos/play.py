@@ -20,46 +20,71 @@ import numpy as np
 from typing_extensions import override
 
 from chaos import node
-from chaos.faults import Fault, drawn
+from chaos.faults import DOORS, GIVEN, MADE, Fault, drawn
 from chaos.link import Link
 from fedroam.deploy.server import serving
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.remote import RemoteLearner
+from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.deploy.site.file import AUTHORITY, AUTHORITY_KEY, FILE, Limits, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.experiment import Experiment
+from fedroam.federation import Gathered, Transfers, access_point
+from fedroam.learning import Models
 from fedroam.recording import Run
+from support.holders import Answer, Transfer
 from support.losing import same_runs, without
 from support.tiny import tiny
 
 WAIT = 300.0  # seconds after which whoever waits waits in vain
 HANGS = 900.0  # seconds for a whole run, however busy the machine is
 CLIENTS, ROUNDS = 4, 16
-# Kinds of federation that ask their clients to train and nothing else, so that what is lost is an update.
-FEDERATIONS: tuple[Any, ...] = (
-    "fedavg",
-    "scaffold",
-    "decentralized",
-    {"kind": "mohawk", "k2": 2},
-    {"kind": "fedprox", "mu": 0.1},
-    {"kind": "hierfavg", "k2": 3},
+# Kinds of federation that ask their clients to train and nothing else, so that what is lost is an update. By way of
+# the server, or directly: then faults are those of peers and access points.
+FEDERATIONS: tuple[tuple[Any, bool], ...] = (
+    ("fedavg", True),
+    ("decentralized", False),
+    ({"kind": "mohawk", "k2": 2}, False),
+    ("scaffold", True),
+    ("decentralized", True),
+    ({"kind": "hierfavg", "k2": 3}, False),
+    ({"kind": "mohawk", "k2": 2}, True),
+    ({"kind": "fedprox", "mu": 0.1}, True),
 )
+TWO_PLACES = {"kind": "grid", "columns": 2, "rows": 1}
 # What nodes import, some of it only when they begin to train: Python 3.11's server does not look below tests/.
 ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets", "torch._dynamo")
 LOST = re.compile(r"round (\d+): client-(\d+) .* counts as not arrived$")
 
 
-def experiment(seed: int, number: int) -> Experiment:
+def experiment(seed: int, number: int, rounds: int = ROUNDS) -> Experiment:
     """What the site learns."""
+    federation, relayed = FEDERATIONS[number % len(FEDERATIONS)]
+    crowded: dict[str, Any] = {
+        "contacts": {"kind": "radius", "radius": float("inf")},
+        "access_points": TWO_PLACES,
+    }
     return tiny(
         seed=1000 * seed + number,
         clients=CLIENTS,
-        rounds=ROUNDS,
+        rounds=rounds,
         evaluate_every=1,
         test_share=0.0,
-        federation=FEDERATIONS[number % len(FEDERATIONS)],
+        federation=federation,
+        **(
+            {} if relayed else crowded if federation != "decentralized" else {"contacts": crowded["contacts"]}
+        ),
     )
+
+
+def faults_of(seed: int, number: int, rounds: int = ROUNDS) -> Sequence[Fault]:
+    """What befalls the nodes of a run."""
+    federation, relayed = FEDERATIONS[number % len(FEDERATIONS)]
+    if relayed:
+        return drawn(seed, number, rounds, range(CLIENTS))
+    doors = range(CLIENTS) if federation == "decentralized" else [int(access_point(a)) for a in range(2)]
+    return drawn(seed, number, rounds, doors, DOORS)
 
 
 @dataclass
@@ -78,56 +103,87 @@ class Outcome:
 
 @dataclass
 class Fleet:
-    """The site, its nodes and the links between."""
+    """The site, its nodes and the links between: to the server, and to the doors of those that listen.
+
+    lost, away: clients by round; given: transfers (sender, receiver) that were asked for, and whether each arrived;
+    silent: holders that have aggregated nothing.
+    """
 
     folder: Path
+    own: Experiment
     faults: Sequence[Fault]
+    relayed: bool
     lines: list[str] = field(default_factory=list)
     lost: dict[int, set[int]] = field(default_factory=dict)
     away: dict[int, np.ndarray] = field(default_factory=dict)
+    given: dict[int, list[tuple[int, int, bool]]] = field(default_factory=dict)
+    silent: dict[int, set[int]] = field(default_factory=dict)
     links: dict[int, Link] = field(default_factory=dict)
+    doors: dict[int, Link] = field(default_factory=dict)
     nodes: dict[int, Any] = field(default_factory=dict)
-    timers: list[threading.Timer] = field(default_factory=list)
+    timers: list[threading.Thread] = field(default_factory=list)
     struck: set[int] = field(default_factory=set)
+    settling: threading.Event = field(default_factory=threading.Event)
     round: int = 0
 
     @property
     def trail(self) -> Path:
         return self.folder / "trail"
 
-    def found(self, own: Experiment) -> None:
+    def found(self) -> None:
         """Make the site, and certificates that are good for nothing."""
-        site = found_site(self.folder, own, address="127.0.0.1:1", limits=self._limits({}), relayed=True)
+        site = found_site(
+            self.folder,
+            self.own,
+            address="127.0.0.1:1",
+            limits=self._limits({}),
+            relayed=self.relayed,
+            listening="127.0.0.1:0",
+        )
         self.trail.mkdir()
         for name in ("other", "old"):
             (self.folder / name).mkdir()
         make_authority(self.folder / "other", site.name)
         for name in (AUTHORITY, AUTHORITY_KEY):
             shutil.copy(self.folder / name, self.folder / "old" / name)
-        for each in site.clients.values():
+        for each in site.holders.values():
             for name in ("other", "old"):
                 enrol(self.folder / name, site.name, each, 1.0)
 
     def listening(self, port: int) -> None:
-        for client in range(CLIENTS):
-            self.links[client] = Link(port)
-            self.start(client)
+        for holder, each in read_site(self.folder / FILE).holders.items():
+            self.links[holder] = Link(port)
+            if each.listens:
+                self.doors[holder] = Link(0)
+            self.start(holder)
 
-    def start(self, client: int) -> None:
-        """Begin a client's process; what has struck its forerunner does not strike it again."""
-        own = [fault for fault in self.faults if fault.client == client]
-        name = read_site(self.folder / FILE).clients[client].name
+    def found_at(self, hub: Hub) -> None:
+        """Whoever listens is found behind the link to its door."""
+        honest = hub.found
+
+        def found(number: int) -> tuple[str, int]:
+            host, self.doors[number].target = honest(number)
+            return host, self.doors[number].port
+
+        hub.found = found  # type: ignore[method-assign]
+
+    def start(self, holder: int) -> None:
+        """Begin a node's process; what has struck its forerunner does not strike it again."""
+        own = [fault for fault in self.faults if fault.holder == holder]
+        name = read_site(self.folder / FILE).holders[holder].name
         # From a server that has imported all this and nothing else, so that processes start at once.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["chaos.node", *ROOMS])
-        self.nodes[client] = context.Process(
-            target=node.live, args=(self.folder, name, self.links[client].port, own, self.trail), daemon=True
+        self.nodes[holder] = context.Process(
+            target=node.live, args=(self.folder, name, self.links[holder].port, own, self.trail), daemon=True
         )
-        self.nodes[client].start()
+        self.nodes[holder].start()
 
     def begin(self, round: int, hub: Hub) -> None:
         """Let the faults of a round loose, and mend those of the one before."""
         self.settle()
+        if self.doors and not self.round:
+            self.found_at(hub)
         self.round = round
         due = [fault for fault in self.faults if fault.round == round]
         short = {name: value for fault in due for name, value in fault.short.items()}
@@ -140,30 +196,42 @@ class Fleet:
             self._loose(fault)
 
     def _loose(self, fault: Fault) -> None:
-        link, way = self.links[fault.client], (fault.kind, fault.way)
+        at_door = fault.way.endswith(" door")
+        link, way = (self.doors if at_door else self.links)[fault.holder], (fault.kind, fault.way)
         if way == ("kill", "back at once"):
             timer = threading.Timer(0.3 * fault.amount, self._kill, (fault,))
             self.timers.append(timer)
             timer.start()
+        elif way == ("kill", "in its work"):
+            self.timers.append(threading.Thread(target=self._nurse, args=(fault,), daemon=True))
+            self.timers[-1].start()
         elif fault.kind == "cut":
             link.cut = (
-                "to the server" if fault.way == "to the server" else "to the node",
+                "to the node" if fault.way == "to the node" else "to the server",
                 self._bytes(fault),
             )
-        elif way == ("corrupt", "on the wire"):
+        elif fault.kind == "corrupt" and (at_door or fault.way == "on the wire"):
             link.damage = self._bytes(fault)
-        elif way == ("delay", "on the link"):
+        elif fault.kind == "delay" and (at_door or fault.way == "on the link"):
             link.delay = 0.02 + 0.2 * fault.amount
-        elif way == ("slow", "a slow link"):
+        elif way in (("slow", "a slow link"), ("slow", "a slow door")):
             link.rate = 4000 + 20_000 * fault.amount
         elif way == ("slow", "a stalled one"):
             link.stalled = True
 
     def _kill(self, fault: Fault) -> None:
-        self.nodes[fault.client].kill()
-        self.nodes[fault.client].join()
+        self.nodes[fault.holder].kill()
+        self.nodes[fault.holder].join()
         self.struck.add(fault.number)
-        self.start(fault.client)
+        self.start(fault.holder)
+
+    def _nurse(self, fault: Fault) -> None:
+        """Begin a holder anew when it has killed itself, if it does."""
+        while not self.settling.is_set():
+            self.nodes[fault.holder].join(0.05)
+            if not self.nodes[fault.holder].is_alive():
+                self.start(fault.holder)
+                return
 
     @staticmethod
     def _bytes(fault: Fault) -> int:
@@ -175,30 +243,33 @@ class Fleet:
 
     def settle(self) -> None:
         """Mend what the round did, but for what it did to the run."""
+        self.settling.set()
         for timer in self.timers:
             timer.join()
         self.timers.clear()
+        self.settling.clear()
         for fault in self.faults:
-            link = self.links[fault.client]
+            link = (self.doors if fault.way.endswith(" door") else self.links)[fault.holder]
             if fault.round == self.round and link.struck:
                 self.struck.add(fault.number)
-        for client, link in self.links.items():
+        for link in (*self.links.values(), *self.doors.values()):
             link.clear()
-            if not self.nodes[client].is_alive() and self.round < ROUNDS:
-                self.nodes[client].join()
-                self.start(client)
+        for holder, process in list(self.nodes.items()):
+            if not process.is_alive() and self.round < self.own.rounds:
+                process.join()
+                self.start(holder)
         self.struck |= {int(path.name) for path in self.trail.iterdir() if path.name.isdigit()}
 
     def end(self) -> None:
         """Nothing of it is left."""
-        self.round = ROUNDS
+        self.round = self.own.rounds
         self.settle()
         for process in self.nodes.values():
             process.join(0.2)
             process.kill()
             process.join()
             process.close()
-        for link in self.links.values():
+        for link in (*self.links.values(), *self.doors.values()):
             link.close()
 
 
@@ -226,15 +297,42 @@ class Watched(RemoteLearner):
         return found
 
 
-def play(seed: int, number: int, folder: Path) -> Outcome:
+class WatchedHolders(RemoteAggregator):
+    """The server's view of who aggregates: what was asked of them, and what has come of it."""
+
+    def __init__(self, fleet: Fleet, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.fleet = fleet
+
+    @override
+    def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
+        found = super().delivered(models, transfers, round)
+        ends = zip(transfers.sender.tolist(), transfers.receiver.tolist(), found.tolist(), strict=True)
+        self.fleet.given.setdefault(round, []).extend(ends)
+        return found
+
+    @override
+    def _made(self, models: Models, gathered: Sequence[Gathered], *rest: Any) -> Any:
+        answers, made = super()._made(models, gathered, *rest)
+        some = {each.holder for each, there in zip(gathered, answers.tolist(), strict=True) if not there}
+        self.fleet.silent[rest[-1]] = self.fleet.silent.get(rest[-1], set()) | some
+        return answers, made
+
+
+def play(seed: int, number: int, folder: Path, rounds: int = ROUNDS) -> Outcome:
     """Play one run of a campaign, in an empty folder of its own."""
-    own = experiment(seed, number)
-    fleet = Fleet(folder / "site", drawn(seed, number, ROUNDS, CLIENTS))
-    fleet.found(own)
+    own = experiment(seed, number, rounds)
+    fleet = Fleet(
+        folder / "site", own, faults_of(seed, number, rounds), FEDERATIONS[number % len(FEDERATIONS)][1]
+    )
+    fleet.found()
     outcome, ran = Outcome(), [Run(folder)][:0]
 
     def serve() -> None:
-        with mock.patch.object(serving, "RemoteLearner", functools.partial(Watched, fleet)):
+        with (
+            mock.patch.object(serving, "RemoteLearner", functools.partial(Watched, fleet)),
+            mock.patch.object(serving, "RemoteAggregator", functools.partial(WatchedHolders, fleet)),
+        ):
             ran.append(
                 serving.serve(
                     fleet.folder,
@@ -267,7 +365,7 @@ def play(seed: int, number: int, folder: Path) -> Outcome:
 def _judge(own: Experiment, fleet: Fleet, ran: Run, outcome: Outcome, folder: Path) -> None:
     """Hold a run against what struck it."""
     lost = {(t, i) for t, some in fleet.lost.items() for i in some}
-    must = {(fault.round, fault.client): fault for fault in outcome.faults if fault.loses}
+    must = {(fault.round, fault.holder): fault for fault in outcome.faults if fault.loses}
     short = {fault.round for fault in fleet.faults if fault.short}
     told = Counter((int(m[1]), int(m[2])) for line in fleet.lines if (m := LOST.match(line)))
     outcome.late = len(lost - must.keys())
@@ -278,9 +376,31 @@ def _judge(own: Experiment, fleet: Fleet, ran: Run, outcome: Outcome, folder: Pa
             outcome.findings.append(f"round {t}, client {i}: lost without a reason: {fleet.lines}")
     if told != Counter(lost):
         outcome.findings.append(f"told {sorted(told.elements())}, lost {sorted(lost)}")
+    transfers, silent = _judge_holders(fleet, outcome)
     try:
-        same_runs(ran, without(own, folder / "simulated", lost, fleet.away))
+        same_runs(ran, without(own, folder / "simulated", lost, fleet.away, transfers, silent))
     except AssertionError as error:
         outcome.findings.append(
-            f"another run than without {sorted(lost)}: {' '.join(str(error).split())[:300]}"
+            f"another run than without {sorted(lost)}, {sorted(transfers)}, {sorted(silent)}: "
+            f"{' '.join(str(error).split())[:300]}"
         )
+
+
+def _judge_holders(fleet: Fleet, outcome: Outcome) -> tuple[frozenset[Transfer], frozenset[Answer]]:
+    """Which transfers and aggregates are missing; it is a finding where they are not those that had to be."""
+    missing = {(t, *ends) for t, some in fleet.given.items() for *ends, arrived in some if not arrived}
+    silent = {(t, holder) for t, some in fleet.silent.items() for holder in some}
+    wrong = {(fault.round, fault.holder) for fault in outcome.faults if fault.way in GIVEN}
+    no_models = {
+        (t, sender, receiver)
+        for t, some in fleet.given.items()
+        for sender, receiver, _ in some
+        if (t, sender) in wrong
+    }
+    nothing = {(fault.round, fault.holder) for fault in outcome.faults if fault.way in MADE}
+    for what, found, must in (("model", missing, no_models), ("aggregate", silent, nothing)):
+        for each in sorted(must - found):
+            outcome.findings.append(f"a {what} that had to be missing arrived: {each}")
+        for each in sorted(found - must):
+            outcome.findings.append(f"a {what} is missing without a reason: {each}: {fleet.lines}")
+    return frozenset(missing), frozenset(silent)  # type: ignore[arg-type]

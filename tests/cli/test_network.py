@@ -47,7 +47,9 @@ def site(call: Commands) -> Path:
 def test_emulate_is_the_simulated_run(call: Commands) -> None:
     """Processes of their own, as on devices; the folder is one of a run."""
     call.write("net.toml", MOHAWK)
-    emulated = call("emulate", "net.toml", "--devices", "3", "--access-points", "2", "--check", "--out", "emulated")
+    emulated = call(
+        "emulate", "net.toml", "--devices", "3", "--access-points", "2", "--check", "--out", "emulated"
+    )
     assert emulated.code == 0, emulated.err
     assert "run: emulated" in emulated.out
     assert emulated.out.count("the same bits") == 6

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedroam.clock import TOTALS, Timetable, first_state
+from fedroam.components import build
 from fedroam.federation import SERVER, Meeting
 from fedroam.federation.server.loop import weighted_mean
 from fedroam.simulation import begin, play_round
@@ -29,6 +30,8 @@ def passing(training: tuple[float, float], **link: Any) -> Timetable:
 
 
 def met(found: Timetable) -> bool:
+    if found.pieces is not None:
+        return len(found.pieces.whole(MODEL)) == 2 and bool(found.pieces.whole(MODEL).all())
     assert found.graph is not None
     return bool(found.graph[[0], [1]])
 
@@ -108,7 +111,7 @@ def test_a_second_contact_resumes_what_broke(broken: str, through: bool, simulta
     assert met(found) is through
     if through:
         np.testing.assert_allclose(found.done, [28.0, 28.0])
-        assert vain(found) == {}
+        assert vain(found) == {(0, 1): MODEL, (1, 0): MODEL}, "all that was sent"
     else:
         assert vain(found) == {(0, 1): round(1.6 * MODEL), (1, 0): round(1.6 * MODEL)}
     assert found.facts["broken"] == (2 if through else 4)
@@ -210,5 +213,7 @@ def test_a_neighbour_that_trains_for_rounds_is_away_meanwhile() -> None:
 
 
 def test_the_clock_state_before_the_first_round_is_nothing() -> None:
-    state = first_state(3)
+    link: Any = build("link", {"kind": "fixed"})
+    federation: Any = build("federation", "fedavg")
+    state = first_state(3, link, federation)
     assert all(not array.any() for array in state.values())

@@ -49,6 +49,14 @@ def test_instant_seconds_are_rounds(kind: str) -> None:
             assert (timed.rounds["time_training"] == 0).all()
 
 
+@pytest.mark.parametrize("kind", ["decentralized", "epidemic"])
+@pytest.mark.parametrize("broken", ["resumed", "partial"])
+def test_what_never_breaks_is_neither_resumed_nor_in_part(kind: str, broken: str) -> None:
+    clock = {"kind": "seconds", "length": 7.0}
+    timed = play(federated(kind, clock=clock, link={**CROWDED, "broken": broken}))
+    same_but_for_the_clock(play(federated(kind)), timed)
+
+
 @pytest.mark.parametrize("contacts", ["radius", "closest_approach", "sampled"])
 @pytest.mark.parametrize("order", ["move_then_mix", "mix_then_move"])
 def test_for_every_contact_rule_and_order(contacts: str, order: str) -> None:

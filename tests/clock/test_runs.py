@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from fedroam.clock import TIME, TOTALS
+from fedroam.analysis.planned_time import planned_rounds
+from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.scene import prepare
 from support.tiny import play, same_tables, tiny
 
 LINK = {"kind": "fixed", "throughput": 8e-6 * 2600 / 4}  # a model of softmax regression in four seconds
+PARTIAL = {"kind": "fixed", "broken": "partial"}
 WALK = {"kind": "random", "grid": 4, "mobile": 4}
 
 
@@ -38,6 +41,14 @@ def slow_run(kind: str, **clock: Any) -> Experiment:
     )
 
 
+def broken_run(kind: str, broken: str, **clock: Any) -> Experiment:
+    """With models that take so long that few get through in one contact."""
+    run = timed_run(kind, **clock)
+    return run.replace(
+        link={**run.link.settings(), "throughput": 8e-6 * 2600 / 9, "broken": broken, "chunk": 100}
+    )
+
+
 RUNS = {
     "neighbours": timed_run("decentralized"),
     "neighbours, carried": timed_run("decentralized", late="carried"),
@@ -50,6 +61,12 @@ RUNS = {
     "drawn": slow_run("epidemic", wait="minimum", minimum=3),
     "pairs": slow_run("ad_psgd"),
     "pairs, carried": slow_run("ad_psgd", late="carried", length=7.0),
+    "neighbours, resumed": broken_run("decentralized", "resumed"),
+    "neighbours, in part": broken_run("decentralized", "partial"),
+    "drawn, resumed": broken_run("epidemic", "resumed", late="carried"),
+    "drawn, in part": broken_run("epidemic", "partial"),
+    "server, resumed": broken_run("fedavg", "resumed", late="carried", length=7.0),
+    "access points, resumed": broken_run("mohawk", "resumed", length=7.0),
 }
 
 
@@ -65,7 +82,17 @@ def test_a_resumed_run_is_an_uninterrupted_one(name: str) -> None:
         same_tables(tables, rest.tables())
 
 
-@pytest.mark.parametrize("name", ["neighbours", "access points", "one way", "pairs, carried"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "neighbours",
+        "access points",
+        "one way",
+        "pairs, carried",
+        "neighbours, resumed",
+        "neighbours, in part",
+    ],
+)
 def test_the_number_of_workers_changes_nothing(name: str) -> None:
     one, two = (play(RUNS[name].replace(engine={"kind": "cpu", "workers": k})) for k in (1, 2))
     assert one.states == two.states
@@ -85,6 +112,24 @@ def test_what_clients_do_adds_up_to_the_time(name: str) -> None:
     )
     assert found.rounds["time_sending"].iloc[-1] > 0
     assert (found.rounds["through"] <= found.rounds["transfers"])[1:].all()
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if "resumed" in name or "part" in name])
+def test_a_plan_says_what_the_run_does(name: str) -> None:
+    """Without learning, and where possible without models."""
+    planned, found = (
+        pd.DataFrame(planned_rounds(RUNS[name])),
+        play(RUNS[name].replace(evaluate_every=1)).rounds,
+    )
+    for column in COLUMNS:
+        np.testing.assert_array_equal(planned[column], found[column].iloc[1:], err_msg=column)
+    assert found["broken"].sum() > 0
+
+
+@pytest.mark.parametrize("kind", ["decentralized", "epidemic"])
+def test_more_gets_through_where_broken_transfers_go_on(kind: str) -> None:
+    lost, resumed = (play(broken_run(kind, broken)).rounds["through"].sum() for broken in ("lost", "resumed"))
+    assert resumed > lost
 
 
 def test_fewer_models_get_through_a_slow_link() -> None:
@@ -108,10 +153,19 @@ def test_bytes_are_what_was_sent() -> None:
     ("settings", "told"),
     [
         ({"federation": "mohawk", "clock": {"kind": "seconds", "late": "carried"}}, "carry_over"),
-        (
-            {"clock": "seconds", "link": {"kind": "fixed", "broken": "partial"}},
-            "allowed are 'lost', 'resumed'",
+        *(
+            (
+                {"clock": "seconds", "link": PARTIAL, "federation": kind},
+                "cannot use a part of what is sent; allowed are 'lost', 'resumed'",
+            )
+            for kind in ("fedavg", "mohawk", "push_sum", "cached", "ad_psgd", "fedbuff")
         ),
+        ({"clock": "seconds", "link": PARTIAL, "attack": "sign_flip"}, "with attackers, allowed"),
+        (
+            {"clock": "seconds", "link": PARTIAL, "aggregation": "median"},
+            "an aggregation rule that sees whole",
+        ),
+        ({"clock": "seconds", "link": {**PARTIAL, "chunk": 10}}, "chunk"),
         ({"clock": {"kind": "seconds", "late": "carried"}, "attack": "sign_flip"}, "with attackers"),
     ],
 )

@@ -749,6 +749,9 @@ def check_link(part: Any) -> None:
     assert 0 <= part.loss < 1
     assert part.simultaneous is None or part.simultaneous >= 1
     assert part.broken in ("lost", "resumed", "partial")
+    assert part.chunk >= 4
+    assert part.chunk % 4 == 0
+    assert part.kept >= 1
     assert isinstance(part.shared, bool)
     draws, n = stream(3, "link"), 200
     pair = draws.integers(-4, 9, (n, 2))

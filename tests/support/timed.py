@@ -55,5 +55,6 @@ def timed(
     if reach is not None:
         timing = replace(timing, reach=reach)
     given = federation.distribute(round)
-    kept = first_state(scene.experiment.clients) if state is None else state
+    begun_with = first_state(scene.experiment.clients, timing.link, federation)
+    kept = begun_with if state is None else state
     return timetable(timing, federation, round, given, after, kept)

@@ -16,42 +16,21 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import SendsToNeighbours
 from fedroam.federation.decentralized import Decentralized
-from fedroam.learning import Job, Learner, Models, Scores
+from fedroam.learning import Evaluates, Job, Learner, Models
 from fedroam.mixing import Average
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 
 
-class Idle(Learner):
+class Idle(Evaluates, Learner):
     """An engine at work that learns nothing: models stay as they are handed out. It evaluates as another does."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.task, self.notes = learner, learner.task, ("learns nothing",)
+        self.here, self.task, self.notes = learner, learner.task, ("learns nothing",)
 
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         return np.zeros(len(jobs))
-
-    @override
-    def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
-    ) -> Scores:
-        return self.learner.evaluate(models, rows, x, y, parts)
-
-    @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
-        return self.learner.features(models, rows, parts)
-
-    @override
-    def close(self) -> None:
-        self.learner.close()
 
 
 class Weightless(Scene):

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import sparse
 
+from fedroam.clock.begun import Begun
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
@@ -22,10 +24,13 @@ def among_neighbours(
     meeting: Meeting,
     state: Mapping[str, np.ndarray],
     sends: sparse.csr_array | None = None,
+    *,
+    in_pieces: bool = False,
 ) -> Timetable:
     """The timetable. meeting: in which models are exchanged, each once its sender's training has ended. sends: bytes
     that each client (row) is sent by others (columns), int64 CSR [clients, clients], each of which counts if it gets
     through; None: models between all who meet, and an exchange is where both of a pair get through in their contact.
+    in_pieces: broken transfers are not lost, and each model counts by itself, as far as it came.
 
     A client that goes on with its training in the next round takes nothing in meanwhile. A client is done when its
     training and the transfers in which it has a part are; transfers that never get through are not waited for.
@@ -38,10 +43,16 @@ def among_neighbours(
     ready = np.where(state[BUSY] & ~learns, np.inf, np.where(learns, left, 0.0))
     each = round.models.bytes_each
     sender, receiver, size = _transfers(meeting.graph.astype(np.int64) * each if sends is None else sends)
+    begun = Begun.nothing(sender, receiver, round.number)
+    if in_pieces:
+        begun = Begun.of(state, meeting.graph, begun)
+        sender, receiver = begun.sender, begun.receiver
+        size = np.full(len(sender), each)
     both = np.stack([sender, receiver], axis=1)
-    plan = Plan(sender, receiver, size.astype(np.float64), ready[sender], np.full(len(both), FIRST))
+    since = np.where(begun.made < round.number, 0.0, ready[sender])
+    plan = Plan(sender, receiver, size - begun.bytes, since, np.full(len(both), FIRST))
     way = Way(paths, timing.length, timing.link, timing.seed)
-    if sends is None:  # the same pairs up and down
+    if sends is None and not in_pieces:  # the same pairs up and down
         windows = way.windows(both[: len(both) // 2], timing.reach, meet=True, both_ways=True)
     else:
         windows = way.windows(both, timing.reach, meet=True)
@@ -62,8 +73,14 @@ def among_neighbours(
     late = learns & (left > seconds)
     carried = late & (timing.clock.late == "carried")
     busy = carried | (state[BUSY] & ~learns)
-    graph, received, kept = None, None, np.isfinite(end) & ~busy[receiver]
-    if sends is None:
+    graph, received, kept, pieces = None, None, np.isfinite(end) & ~busy[receiver], None
+    on = dict(state)
+    if in_pieces:
+        arrived = np.where(np.isfinite(end), size, begun.bytes + sent.arrived)
+        pieces, left_over = begun.after(arrived, size, ~busy[receiver], round.number, timing.link)
+        on |= left_over
+        kept = np.zeros(len(kept), dtype=bool)  # what was really sent is told here
+    elif sends is None:
         pairs, whole = both[: len(both) // 2], np.isfinite(end).reshape(2, -1).all(0)
         graph, kept = graph_of(pairs[whole], clients), np.tile(whole, 2)
     else:
@@ -73,9 +90,8 @@ def among_neighbours(
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
     apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
-    found = following(
-        state, seconds, paths.present, (np.zeros(clients), np.where(learns, left, 0.0)), plan, sent
-    )
+    training = (np.zeros(clients), np.where(learns, left, 0.0))
+    found = following(on, seconds, paths.present, training, plan, sent)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
     return Timetable(
         seconds,
@@ -85,6 +101,7 @@ def among_neighbours(
         shares=np.array([seconds / left[job.client] for job in off]),
         graph=graph,
         received=received,
+        pieces=pieces,
         arrived=None,
         dropped=np.flatnonzero(late & ~carried),
         traffic=Traffic.joined(
@@ -92,6 +109,7 @@ def among_neighbours(
         ),
         state=found,
         facts=facts(late, sent, end),
+        spans=Spans.of(seconds, training, paths.present, plan, sent),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from fedroam.clock.neighbours import heard
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
@@ -62,9 +63,8 @@ def in_pairs(
     stopped = {job.client for job in off}
     order = np.flatnonzero(whole)[np.argsort(end[whole], kind="stable")]
     learnt = np.where(learns & ~late, left, np.inf)
-    found = following(
-        state, seconds, paths.present, (np.zeros(clients), np.where(learns, left, 0.0)), plan, sent
-    )
+    training = (np.zeros(clients), np.where(learns, left, 0.0))
+    found = following(state, seconds, paths.present, training, plan, sent)
     found |= {
         BUSY: carried | rests,
         "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
@@ -87,6 +87,7 @@ def in_pairs(
             "broken": 2.0 * float((sent.tries - whole).sum()),
         },
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
+        spans=Spans.of(seconds, training, paths.present, plan, sent),
     )
 
 

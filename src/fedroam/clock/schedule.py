@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedroam.clock.begun import nothing_begun
 from fedroam.clock.neighbours import among_neighbours
 from fedroam.clock.pairs import in_pairs
-from fedroam.clock.servers import with_servers
+from fedroam.clock.servers import NOWHERE, SENT, SENT_AT, with_servers
 from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Timetable, Timing
 from fedroam.errors import InputError
 from fedroam.federation import (
@@ -22,17 +23,31 @@ from fedroam.federation import (
     SendsOneWay,
     SendsToNeighbours,
     SendsToServers,
+    TakesPieces,
 )
+from fedroam.links import Link
 
 
-def first_state(clients: int) -> dict[str, np.ndarray]:
+def first_state(clients: int, link: Link, federation: Federation) -> dict[str, np.ndarray]:
     """What the clock keeps, before round 1."""
     state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT)}
-    return {**state, TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool)}
+    state |= {TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool)}
+    if link.broken == "resumed" and isinstance(federation, SendsToServers):
+        state |= {name: np.zeros(clients) for name in SENT}
+        state[SENT_AT] = np.full(clients, NOWHERE)
+    elif link.broken == "resumed" and _in_pieces(federation):
+        state |= nothing_begun()
+    return state
 
 
-def check_fits(timing: Timing, federation: Federation, kind: str) -> None:
-    """Raise InputError where a federation does not fit the clock."""
+def _in_pieces(federation: Federation) -> bool:
+    return isinstance(federation, TakesPieces) and federation.takes_pieces
+
+
+def check_fits(timing: Timing, federation: Federation, kind: str, *, attacked: bool, averages: bool) -> None:
+    """Raise InputError where a federation does not fit the clock. attacked: there are attackers. averages: models that
+    meet are averaged, not aggregated by a rule that sees them.
+    """
     if not isinstance(federation, SendsToNeighbours | SendsToServers):
         raise InputError(
             f"clock.kind = 'seconds': federation {kind!r} does not tell beforehand what is sent to whom; it needs the "
@@ -43,10 +58,15 @@ def check_fits(timing: Timing, federation: Federation, kind: str) -> None:
             f"clock.late = 'carried': federation {kind!r} keeps late work by a rule of its own (carry_over); allowed "
             "is 'dropped'"
         )
-    if timing.link.broken == "partial":
+    broken = timing.link.broken
+    if broken == "partial" and not _in_pieces(federation):
         raise InputError(
-            "link.broken = 'partial': no federation can use a part; allowed are 'lost', 'resumed'"
+            f"link.broken = 'partial': federation {kind!r} cannot use a part of what is sent; allowed are 'lost', "
+            "'resumed'"
         )
+    if broken != "lost" and _in_pieces(federation) and (attacked or not averages):
+        what = "with attackers" if attacked else "with an aggregation rule that sees whole models"
+        raise InputError(f"link.broken = {broken!r}: {what}, allowed between clients is 'lost'")
 
 
 def free(before: Meeting, federation: Federation, state: Mapping[str, np.ndarray]) -> Meeting:
@@ -75,7 +95,8 @@ def timetable(
         if isinstance(federation, AveragesInPairs):
             return in_pairs(timing, round, given, meeting, state, federation.pairs(handed, meeting))
         sends = federation.sends(handed, meeting) if isinstance(federation, SendsOneWay) else None
-        return among_neighbours(timing, round, given, meeting, state, sends)
+        in_pieces = timing.link.broken != "lost" and _in_pieces(federation)
+        return among_neighbours(timing, round, given, meeting, state, sends, in_pieces=in_pieces)
     assert isinstance(federation, SendsToServers)  # `check_fits` asked
     uploads, holds = federation.uploads(handed, after), federation.holds_work
     return with_servers(timing, round, given, uploads, after, state, holds_work=holds)

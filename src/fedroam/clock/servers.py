@@ -10,6 +10,7 @@ import numpy as np
 from fedroam.clock.neighbours import facts
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
@@ -18,6 +19,9 @@ from fedroam.federation import SERVER, Distributed, Meeting, Round, Traffic, acc
 from fedroam.mobility import Paths
 
 NOWHERE = -1
+# What the clock keeps where broken transfers are resumed: how much came of the work that is under way, bytes, float64
+# [clients] each, and the node at the other end, int64 [clients].
+SENT, SENT_AT = ("sent_download", "sent_upload"), "sent_at"
 SILENCE = Intervals(*(np.zeros(0, np.int64) for _ in range(2)), *(np.zeros(0) for _ in range(2)))
 
 
@@ -49,6 +53,12 @@ def with_servers(
     away = state[BUSY] & ~new & ~round.before.paths.present  # its work rests
     part = (new | (up.size > 0) | state[BUSY]) & ~away
     loads, sends = (np.flatnonzero(part & (leg.size > 0) & (leg.node != NOWHERE)) for leg in (down, up))
+    came = np.concatenate(
+        [
+            _came(state, name, leg, new)[who]
+            for name, leg, who in zip(SENT, (down, up), (loads, sends), strict=True)
+        ]
+    )
 
     server = clients + len(timing.access_points)
     places = np.concatenate([timing.access_points, np.full((1, 2), np.nan)])
@@ -65,7 +75,7 @@ def with_servers(
     plan = Plan(
         sender=np.concatenate([down.node[loads], sends]),
         receiver=np.concatenate([loads, up.node[sends]]),
-        size=np.concatenate([down.size[loads], up.size[sends]]),
+        size=np.concatenate([down.size[loads], up.size[sends]]) - came,
         ready=np.concatenate([np.zeros(len(loads)), work[sends]]),
         after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),
     )
@@ -95,6 +105,13 @@ def with_servers(
         "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
         "left_training": np.where(away, work, np.where(keeps, work - trained, 0.0)),
     }
+    if SENT_AT in state:
+        arrived = np.where(np.isfinite(end), 0.0, came + sent.arrived)
+        found |= _under_way(state, new, late & ~keeps, own, ends, arrived, len(loads))
+    air = timing.on_the_air(came + sent.arrived) - timing.on_the_air(came)
+    already = np.zeros(clients, dtype=np.int64)
+    through = np.isfinite(end[len(loads) :])
+    already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
     return Timetable(
         seconds,
         done,
@@ -104,10 +121,45 @@ def with_servers(
         graph=None,
         arrived=np.flatnonzero(part & ~late),
         dropped=np.flatnonzero(late & ~keeps),
-        traffic=_really_sent(timing, given.traffic, new, (down, up), (loads, sends), before, sent, end),
+        traffic=_really_sent(
+            timing, given.traffic, new, (down, up), (loads, sends), before, air, already, end
+        ),
         state=found,
         facts=facts(late, sent, end),
+        spans=Spans.of(seconds, (begun, begun + work), round.before.paths.present, plan, sent),
+        already=already,
     )
+
+
+def _came(state: Mapping[str, np.ndarray], name: str, leg: _Leg, new: np.ndarray) -> np.ndarray:
+    """How much came of each client's transfer before this round, to or from the same node, bytes, float64 [clients]."""
+    if SENT_AT not in state:
+        return np.zeros(len(new))
+    return np.where(~new & (state[SENT_AT] == leg.node), np.minimum(state[name], leg.size), 0.0)
+
+
+def _under_way(
+    state: Mapping[str, np.ndarray],
+    new: np.ndarray,
+    lost: np.ndarray,
+    own: np.ndarray,
+    ends: np.ndarray,
+    arrived: np.ndarray,
+    loads: int,
+) -> dict[str, np.ndarray]:
+    """What the clock keeps of transfers, of which the first `loads` are downloads: their clients, the nodes at the
+    other end, and what arrived of those that broke. new, lost: bool [clients], whose work is begun, and whose is lost.
+
+    What has begun at another node is void there; until then, the first one is where it goes on.
+    """
+    found = {name: np.where(new, 0.0, state[name]) for name in SENT} | {SENT_AT: state[SENT_AT].copy()}
+    for name, some in zip(SENT, (slice(0, loads), slice(loads, None)), strict=True):
+        who, much, where = own[some], arrived[some], ends[some]
+        here = (much > 0) | (found[SENT_AT][who] == where)
+        found[name][who[here]] = much[here]
+        found[SENT_AT][who[much > 0]] = where[much > 0]
+        found[name][lost] = 0.0
+    return found
 
 
 @dataclass(frozen=True)
@@ -152,12 +204,16 @@ def _really_sent(
     legs: tuple[_Leg, _Leg],
     who: tuple[np.ndarray, np.ndarray],
     before: np.ndarray,
-    sent: Sent,
+    bytes: np.ndarray,
+    already: np.ndarray,
     end: np.ndarray,
 ) -> Traffic:
-    """What was given out, as far as it was sent, and what was sent in vain beside the transfers of the exchange."""
+    """What was given out, as far as it was sent, and what was sent in vain beside the transfers of the exchange.
+
+    bytes: int64, really sent in each transfer of this round. already: int64 [clients], sent in earlier rounds of an
+    upload that got through.
+    """
     (down, up), (loads, sends) = legs, who
-    bytes = timing.on_the_air(sent.arrived)
     got, gone = bytes[: len(loads)], bytes[len(loads) :]
     share = np.ones(len(new))
     share[loads] = got / down.size[loads]
@@ -175,7 +231,7 @@ def _really_sent(
     going_on = loads[again]
     parts.append(Traffic.of(end_of(down.node[going_on]), going_on, got[again], down.distance[going_on]))
     whole = np.isfinite(end[len(loads) :])
-    vain = gone - np.where(whole, up.size[sends], before[sends]).astype(np.int64)
+    vain = gone + already[sends] - np.where(whole, up.size[sends], before[sends]).astype(np.int64)
     lost = sends[vain > 0]
     parts.append(Traffic.of(lost, end_of(up.node[lost]), vain[vain > 0], up.distance[lost]))
     return Traffic.joined(parts)

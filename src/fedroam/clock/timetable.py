@@ -11,9 +11,10 @@ from scipy import sparse
 from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import Plan
 from fedroam.clock.sending import Sent
+from fedroam.clock.spans import Spans
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute
-from fedroam.federation import Averagings, Traffic
+from fedroam.federation import Averagings, Pieces, Traffic
 from fedroam.learning import Job
 from fedroam.links import Link
 
@@ -76,10 +77,12 @@ class Timetable:
     that is computed. broken_off, shares: other work, and how much of each (float64) is done before it is broken off.
     graph: bool CSR [clients, clients], which clients' models get through to each other; None where clients do not send
     to each other, or one way counts. received: bool CSR [clients, clients], where one way counts, whose models
-    (columns) each client (row) gets; None elsewhere. averagings: where pairs average, which do; None elsewhere.
-    arrived: int64, the clients whose work is there when the round is over; None where that is not asked. dropped:
-    int64, those whose work is lost. traffic: what is sent beside the transfers of the exchange. state: what the clock
-    keeps. facts: its columns of the table of rounds.
+    (columns) each client (row) gets; None elsewhere. averagings: where pairs average, which do; None elsewhere. pieces:
+    what clients get of each other's models, where each counts as far as it came; None elsewhere. arrived: int64, the
+    clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
+    is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
+    int64 [clients], bytes of the exchange's transfers that were sent in earlier rounds; None: none. state: what the
+    clock keeps. facts: its columns of the table of rounds. spans: who is at what when.
     """
 
     seconds: float
@@ -93,8 +96,11 @@ class Timetable:
     traffic: Traffic
     state: dict[str, np.ndarray]
     facts: Mapping[str, float]
+    already: np.ndarray | None = None
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
+    pieces: Pieces | None = None
+    spans: Spans | None = None
 
 
 def following(

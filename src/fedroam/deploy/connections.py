@@ -16,6 +16,7 @@ except ImportError:
 
 # The services of the server, which nodes attend, and of nodes that listen to each other.
 SITE_SERVICE, HOLDER_SERVICE = "fedroam.Site", "fedroam.Holder"
+HANDSHAKE = 10_000  # ms in which a caller must have shown its certificate
 KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 
 
@@ -24,6 +25,7 @@ def channel_options(chunk: int) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", chunk + 2 * HEADER),
         ("grpc.max_send_message_length", chunk + 2 * HEADER),
+        ("grpc.server_handshake_timeout_ms", HANDSHAKE),
         ("grpc.keepalive_time_ms", KEEPALIVE),
         ("grpc.keepalive_timeout_ms", KEEPALIVE),
         ("grpc.keepalive_permit_without_calls", 1),

@@ -195,9 +195,9 @@ def decode(message: bytes, kind: type[H]) -> tuple[H, memoryview]:
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"]))
-        raise Refused(f"{kind.__name__.lower()}: {key}: {problem['msg']}") from None
-    except ValueError as error:
-        raise Refused(f"{kind.__name__.lower()}: {error}") from None
+        raise Refused(f"{kind.__name__.lower()}: {key:.60}: {problem['msg']:.200}") from None
+    except (ValueError, RecursionError) as error:
+        raise Refused(f"{kind.__name__.lower()}: {error!s:.200}") from None
     return header, memoryview(message)[4 + length :]
 
 

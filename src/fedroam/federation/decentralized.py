@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import compress
 from typing import ClassVar, Literal
 
@@ -15,9 +14,11 @@ from fedroam.contacts import degrees
 from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights
 from fedroam.federation.holders import Gathered, Model, Transfers
+from fedroam.federation.pieces import Pieces, mix_pieces
 from fedroam.federation.protocol import (
+    Arrays,
     Distributed,
-    EvaluationModels,
+    Evaluated,
     Exchanged,
     FederationContext,
     InitialState,
@@ -46,15 +47,12 @@ class Decentralized(Part):
     """
 
     holders: ClassVar[Literal["clients"]] = "clients"
+    takes_pieces: ClassVar[bool] = True
+    aggregates: ClassVar[bool] = True  # by the experiment's rule
 
     order: Literal["move_then_mix", "mix_then_move"] = field(
         "move_then_mix", "whether the consensus of a round uses the places after its move or before it"
     )
-
-    @property
-    def aggregates(self) -> bool:
-        """By the experiment's rule."""
-        return True
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """A model for each client, no state."""
@@ -79,6 +77,8 @@ class Decentralized(Part):
         Each client sends its model to each neighbour; its training counts as aggregated once a neighbour has it. A link
         by which a model does not arrive is down for both ends: weights that are symmetric stay so.
         """
+        if round.pieces is not None:
+            return self._of_pieces(round, after, round.pieces)
         context, models, truth = round.context, round.models, truth_of(round)
         meeting = self._arrived(round, self._met(round, after), truth)
         weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
@@ -88,6 +88,25 @@ class Decentralized(Part):
         distance = np.hypot(*(places[sender] - places[receiver]).T)
         traffic = Traffic.of(sender, receiver, models.bytes_each, distance)
         return Exchanged(meeting, traffic, models, dict(round.state), aggregated=np.flatnonzero(degree > 0))
+
+    def _of_pieces(self, round: Round, after: Meeting, pieces: Pieces) -> Exchanged:
+        """The exchange where each model counts by itself, as far as it came; the clock tells what that sent."""
+        context, met, clients = round.context, self._met(round, after), round.context.clients
+        pieces = pieces.of_use(context.seed, round.models.bytes_each)
+        one_way = pieces.graph(clients)
+        graph = sparse.csr_array((one_way + one_way.T).astype(bool))
+        graph.sort_indices()
+        meeting = Meeting(met.paths, graph)
+        weights = self._weights_of(context, meeting, one_way)
+        kept = mix_pieces(round.models, round.state, weights, pieces, context.seed, round.number)
+        heard = np.unique(pieces.sender)
+        return Exchanged(meeting, Traffic.nothing(), round.models, {**round.state, **kept}, aggregated=heard)
+
+    def _weights_of(
+        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array
+    ) -> sparse.csr_array:
+        """The weights of models of which something came, by the mixing rule as if both of each pair had."""
+        return context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
 
     def _met(self, round: Round, after: Meeting) -> Meeting:
         """The meeting of the exchange, as `order` says, without those who did not answer."""
@@ -166,9 +185,7 @@ class Decentralized(Part):
         mix_rows(near, row, np.zeros(1, dtype=np.int64))
         return near.parameters[0], near.buffers[0]
 
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """Each client by its own model; the average of all stands for all."""
         return {"own": own_models(models, models.mean())}
 

@@ -13,13 +13,16 @@ from torch import nn
 
 from fedroam.attacks import Withheld
 from fedroam.federation.holders import Aggregator, AtHand
+from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
 from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings
 from fedroam.mobility import Paths
+from fedroam.models import ModelBuilder
 
 # The ends of a transfer: clients are 0, 1, ...; the server (or cloud) is -1; access point a is -2 - a.
 SERVER = -1
+Arrays = Mapping[str, np.ndarray]  # of a state, by name
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -99,6 +102,15 @@ class Traffic:
             return cls.nothing()
         names = ("sender", "receiver", "bytes", "distance")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def less(self, already: np.ndarray) -> Traffic:
+        """Without what clients have already sent (int64 [clients], bytes) of what they send to a server or access
+        point: it is taken from the first transfer of each."""
+        rows = np.flatnonzero((self.sender >= 0) & (self.receiver < 0))
+        who, first = np.unique(self.sender[rows], return_index=True)
+        bytes = self.bytes.copy()
+        bytes[rows[first]] -= already[who]
+        return replace(self, bytes=bytes)
 
     @property
     def total(self) -> int:
@@ -183,13 +195,14 @@ class Round:
     an exchange, the clients (int64) that did not answer, as happens on a network: their work of this round counts for
     nothing, and their rows are as they were handed out. training: in an exchange, the clients (int64, ascending) that
     go on with local work in the next round: their models must stay as they are. averagings: in an exchange of a
-    federation that averages in pairs, which did; None: all, as they met. aggregator: takes models from one to another,
-    and aggregates them.
+    federation that averages in pairs, which did; None: all, as they met. pieces: in an exchange of a federation that
+    takes them, what clients got of each other's models, under a link whose broken transfers are not lost; None
+    elsewhere. aggregator: takes models from one to another, and aggregates them.
     """
 
     number: int
     models: Models
-    state: Mapping[str, np.ndarray]
+    state: Arrays
     context: FederationContext
     before: Meeting
     learner: Learner
@@ -198,6 +211,7 @@ class Round:
     finished: np.ndarray | None = None
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
+    pieces: Pieces | None = None
     lost: np.ndarray = field(default_factory=lambda: NOBODY)
     aggregator: Aggregator = field(default_factory=AtHand)
     training: np.ndarray = field(default_factory=lambda: NOBODY)
@@ -255,6 +269,9 @@ class EvaluationModels:
     mean: Models | None
 
 
+Evaluated = Mapping[str, EvaluationModels]  # by name, the headline first
+
+
 @runtime_checkable
 class Federation(Protocol):
     """Who trains and who aggregates. State is a mapping of plain numeric arrays (empty where none is needed).
@@ -275,9 +292,7 @@ class Federation(Protocol):
         The clients' move lies between the meetings `round.before` and `after`.
         """
 
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """The models that clients are evaluated with, by name.
 
         The first is the headline, further ones give `accuracy_NAME` columns.
@@ -352,6 +367,18 @@ class SendsOneWay(Protocol):
 
 
 @runtime_checkable
+class TakesPieces(Protocol):
+    """A federation among neighbours that is sent models as they stand, and can use a part of one, or an older one.
+
+    Its exchange is then told what came (`Round.pieces`).
+    """
+
+    @property
+    def takes_pieces(self) -> bool:
+        """Whether it does so."""
+
+
+@runtime_checkable
 class AveragesInPairs(Protocol):
     """A federation among neighbours in which pairs average at once, each with one partner at a time, while all train.
 
@@ -420,3 +447,11 @@ def own_models(models: Models, mean: Models | None = None) -> EvaluationModels:
 def one_model(model: Models, clients: int) -> EvaluationModels:
     """All clients are evaluated with one model (a single row), which stands for all."""
     return EvaluationModels(model, np.zeros(clients, np.int64), model)
+
+
+def network_of(
+    model: ModelBuilder, federation: Federation, shape: tuple[int, ...], classes: int
+) -> nn.Module:
+    """A network for samples of this shape (as networks see them), with start values of the moment."""
+    network = model.build(shape, classes)
+    return federation.adapt(network) if isinstance(federation, AdaptsNetwork) else network

@@ -36,7 +36,15 @@ class Link(Protocol):
     @property
     def broken(self) -> Broken:
         """What becomes of a transfer that the end of a contact breaks: all of it is lost, it is resumed in the next
-        contact of the round, or what came of it is used."""
+        contact of the two, or what came of it is used."""
+
+    @property
+    def chunk(self) -> int:
+        """Bytes of a model that can be used by themselves, where what came of it is used."""
+
+    @property
+    def kept(self) -> int:
+        """Rounds for which a model is kept that clients began to send to each other, where transfers are resumed."""
 
     def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
         """Bytes in a second, float64 [transfers]; infinite where sending takes no time.
@@ -65,6 +73,8 @@ class Instant(Part):
     simultaneous: ClassVar[int | None] = None
     shared: ClassVar[bool] = False
     broken: ClassVar[Broken] = "lost"
+    chunk: ClassVar[int] = 1024
+    kept: ClassVar[int] = 10
     everywhere: ClassVar[float] = np.inf
 
     def rate(self, distance: np.ndarray, seed: int, pair: np.ndarray) -> np.ndarray:
@@ -84,7 +94,22 @@ class Transfers(Part):
     broken: Broken = field(
         "lost",
         "what becomes of a transfer that the end of a contact breaks: it is lost, resumed in the next contact of the "
-        "round, or what came of it is used",
+        "two, or what came of it is used",
+    )
+    chunk: int = field(
+        1024,
+        'size of what can be used by itself (broken = "partial"), a multiple of 4',
+        unit="bytes",
+        ge=4,
+        multiple_of=4,
+        later=True,
+    )
+    kept: int = field(
+        10,
+        'how long clients keep a model that they have begun to send to each other (broken = "resumed")',
+        unit="rounds",
+        ge=1,
+        later=True,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -17,7 +16,7 @@ from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure
-from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, percent
+from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, Units, percent
 from fedroam.analysis.variants import Variant, uses
 from fedroam.recording import Run
 
@@ -41,7 +40,8 @@ class FigureSpec:
     """A figure that compares variants: its file name, heading and caption, and what is drawn.
 
     That is a column of `rounds` over rounds, with its label and unit, its scale and whether it may be logarithmic (see
-    `column_figure`); or whatever `make` draws. In captions {model} stands for the model that clients are judged by,
+    `column_figure`); with `units` the accuracy over the column, which adds up what was spent (see `cost_figure`); or
+    whatever `make` draws. In captions {model} stands for the model that clients are judged by,
     {mean_model} for what the accuracy of the averaged model is. needs: what a federation must look at (`places`,
     `contacts`) for the figure to tell anything.
     """
@@ -53,6 +53,7 @@ class FigureSpec:
     label: str = ""
     scale: float = 1.0
     log: bool = False
+    units: Units = ()
     make: Callable[[Sequence[Variant]], Figure | None] | None = None
     needs: str = ""
 
@@ -60,6 +61,8 @@ class FigureSpec:
         """The figure; None without numbers."""
         if self.make is not None:
             return self.make(compared)
+        if self.units:
+            return cost_figure(compared, self.column, self.label, self.units)
         return column_figure(compared, self.column, self.label, scale=self.scale, log=self.log)
 
 
@@ -138,7 +141,9 @@ SPECS = (
         "time",
         "Accuracy over time",
         "How long an accuracy takes by the clock of the simulated world.",
-        make=partial(cost_figure, column="time", label="Simulated time since the start", units=SECONDS),
+        column="time",
+        label="Simulated time since the start",
+        units=SECONDS,
     ),
     FigureSpec(
         "transfers",
@@ -164,26 +169,25 @@ SPECS = (
         "traffic",
         "Accuracy against bytes",
         "What an accuracy costs: bytes sent by all clients since the start.",
-        make=partial(cost_figure, column="bytes", label="Sent by all clients since the start", units=BYTES),
+        column="bytes",
+        label="Sent by all clients since the start",
+        units=BYTES,
     ),
     FigureSpec(
         "energy",
         "Accuracy against energy",
         "What an accuracy costs: joules of all clients since the start, for sending, receiving and training.",
-        make=partial(
-            cost_figure, column="energy", label="Spent by all clients since the start", units=JOULES
-        ),
+        column="energy",
+        label="Spent by all clients since the start",
+        units=JOULES,
     ),
     FigureSpec(
         "battery",
         "Accuracy against what batteries gave",
         "What an accuracy costs: joules drawn from all batteries since the start, moving and idling among them.",
-        make=partial(
-            cost_figure,
-            column="battery_drawn",
-            label="Drawn from all batteries since the start",
-            units=JOULES,
-        ),
+        column="battery_drawn",
+        label="Drawn from all batteries since the start",
+        units=JOULES,
     ),
     FigureSpec(
         "energy_per_round",

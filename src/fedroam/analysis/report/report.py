@@ -106,13 +106,7 @@ def _json(value: Any) -> str:
 
 
 def _map(notes: Sequence[str]) -> str:
-    """The section on movement."""
-    inside = f"{asset('map.html')}{_map_notes(notes)}"
-    return f'<section id="movement">\n<h2>Movement and contacts</h2>\n{inside}\n</section>'
-
-
-def _map_notes(notes: Sequence[str]) -> str:
-    """How to read the map, and what was left out of it."""
+    """The section on movement: the map, how to read it, and what was left out of it."""
     lines = [
         "Places and contacts are those in which models are exchanged, one a round; between two rounds the map draws "
         "straight lines, not the ways taken.",
@@ -120,4 +114,5 @@ def _map_notes(notes: Sequence[str]) -> str:
         "client, Escape lets go of it.",
         *notes,
     ]
-    return '<ul class="remarks">' + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
+    inside = f'{asset("map.html")}<ul class="remarks">{page.bullets(lines)}</ul>'
+    return f'<section id="movement">\n<h2>Movement and contacts</h2>\n{inside}\n</section>'

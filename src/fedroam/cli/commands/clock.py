@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.progress import track
 from rich.table import Table
 
 from fedroam.cli import options
 from fedroam.cli.console import cell, note, out, progress_console, say, writing
-from fedroam.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,15 +21,10 @@ def clock(
     source: options.Source,
     assignments: options.Assignments = None,
     use: options.Use = None,
-    seeds: Annotated[int | None, typer.Option(metavar="K", help="Look at K worlds of each.")] = None,
-    rounds: Annotated[
-        int | None, typer.Option(metavar="T", help="Rounds to look at. (default: the file's)")
-    ] = None,
+    seeds: options.Worlds = None,
+    rounds: options.Rounds = None,
     table: Annotated[
-        str | None,
-        typer.Option(
-            "--out", callback=options.named, metavar="FILE.csv", help="Write a row for each round there."
-        ),
+        str | None, options.place("--out", metavar="FILE.csv", help="Write a row for each round there.")
     ] = None,
     debug: options.Debug = False,
 ) -> None:
@@ -45,8 +38,6 @@ def clock(
     from fedroam.analysis.planned_time import summary
     from fedroam.planning import plan
 
-    if rounds is not None and rounds < 1:
-        raise InputError(f"--rounds {rounds}: allowed is a whole number from 1 on")
     resolved = plan(source, assignments=assignments or (), seeds=seeds, use=use or ())
     for line in resolved.notes:
         note(line)

@@ -67,10 +67,7 @@ def figure(
         typer.Option(metavar="pdf|svg|png", help="Format of the file. (default: by --out, else pdf)"),
     ] = None,
     out: Annotated[
-        str | None,
-        typer.Option(
-            callback=options.named, metavar="FILE", help="The file to write. (default: COLUMN.FORMAT)"
-        ),
+        str | None, options.place(metavar="FILE", help="The file to write. (default: COLUMN.FORMAT)")
     ] = None,
     debug: options.Debug = False,
 ) -> None:

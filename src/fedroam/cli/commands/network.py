@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,7 @@ from fedroam.cli.progress import progress
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
+    from fedroam.deploy.server.hub import Hub
     from fedroam.experiment import Experiment
     from fedroam.recording import Existing, Run
 
@@ -53,6 +56,14 @@ Relayed = Annotated[
         "--relayed",
         help="Models go through the server, which stands for peers and access points: for clients that cannot reach "
         "each other.",
+    ),
+]
+Metrics = Annotated[
+    str,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Serve numbers for Prometheus there, by default to this machine alone.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
@@ -138,6 +149,7 @@ def node(
             help="Where the readings of the node's meter go, if site.toml gives it one. (default: meters/ beside it)",
         ),
     ] = None,
+    metrics: Metrics = "",
     use: options.Use = None,
     quiet: Quiet = False,
     debug: options.Debug = False,
@@ -159,7 +171,12 @@ def node(
             tell(
                 f"{name}: {f'holds samples: {held}' if held else 'aggregates'}; looks for {own.site.address}"
             )
-        with metered(own, readings):
+        with contextlib.ExitStack() as beside:
+            beside.enter_context(metered(own, readings))
+            if metrics:
+                from fedroam.deploy.metrics import node_metrics
+
+                beside.enter_context(node_metrics(own, metrics))
             own.run()
     finally:
         own.close()
@@ -180,6 +197,7 @@ def deploy(
         float,
         typer.Option(metavar="SECONDS", help="How long to wait for all nodes before the first round."),
     ] = 600.0,
+    metrics: Metrics = "",
     resume: Resume = False,
     fresh: Fresh = False,
     use: options.Use = None,
@@ -200,19 +218,36 @@ def deploy(
     home = _home(site)
     experiment = experiment_of(home, read_site(home / FILE), use or ())
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
-    given: dict[str, Given] = {"--site": site, "--out": folder, "--address": address or None, "--use": use}
-    following = progress(plan, quiet)
-    with going_on(command("deploy", options={**given, "--resume": True}), LOST), following:
+    given: dict[str, Given] = {
+        "--site": site,
+        "--out": folder,
+        "--address": address or None,
+        "--metrics": metrics or None,
+        "--use": use,
+    }
+    following, follow = progress(plan, quiet), contextlib.ExitStack()
+    observers, hearing = [following.follow(plan.runs[0])], [tell]
+
+    def meet(hub: Hub) -> None:
+        if metrics:
+            from fedroam.deploy.metrics import server_metrics
+
+            numbers = follow.enter_context(server_metrics(hub, metrics))
+            observers.append(numbers.observe)
+            hearing.append(numbers.told)
+
+    with going_on(command("deploy", options={**given, "--resume": True}), LOST), follow, following:
         found = serve(
             home,
             folder,
             address=address,
             existing=_existing(resume, fresh),
             patience=patience,
-            observer=following.follow(plan.runs[0]),
+            observer=lambda *facts: _each(observers, *facts),
             on_interrupt=following.interrupted,
-            tell=tell,
+            tell=lambda line: _each(hearing, line),
             listening=lambda port: tell(f"listens at port {port}"),
+            follow=meet,
             use=use or (),
         )
     _conclude(found)
@@ -377,6 +412,11 @@ def energy(
     for note in notes:
         say(note)
     say(f"each node and round: {path}")
+
+
+def _each(those: Sequence[Callable[..., object]], *told: Any) -> None:
+    for each in those:
+        each(*told)
 
 
 def _days(days: float) -> float:

@@ -14,6 +14,7 @@ from fedroam.deploy.messages import Gift, Header, Order, Refused, Taken, Wish, d
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import Node
 from fedroam.deploy.site.identity import Callers, Credentials
+from fedroam.deploy.telling import Told
 from fedroam.errors import InputError, MissingExtraError
 
 try:
@@ -27,7 +28,7 @@ EVERYWHERE = "[::]:0"
 THREADS = 64  # that serve others at most, as many as are needed: one is taken up by each slow link
 CALL = 30.0  # seconds that a single message may take
 PAUSE = 0.1  # seconds between two tries to reach others
-TOLD = 100  # lines after which those told are forgotten
+TRIFLES = 10  # answers by which a transfer gets no further, after which it is given up
 # A holder that says so says it for good.
 FINAL = (
     grpc.StatusCode.PERMISSION_DENIED,
@@ -44,8 +45,7 @@ class Listener:
     def __init__(
         self, own: Credentials, callers: Callers, holding: Holding, tell: Callable[[str], None]
     ) -> None:
-        self._own, self._callers, self._holding, self._tell = own, callers, holding, tell
-        self._told: set[str] = set()
+        self._own, self._callers, self._holding, self._told = own, callers, holding, Told(tell)
         self._server: Any = None
         self._closing = threading.Event()
 
@@ -100,26 +100,19 @@ class Listener:
     def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[Node, Any, memoryview]:
         problem = self._callers.problem(context)
         if problem is not None:
-            self._once(f"refused: {problem}")
+            self._told.once(f"refused: {problem}")
             context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
         node = self._callers.node(context)
         try:
             return node, *decode(request, kind)
         except Refused as error:
-            self._once(f"{node.name}: {error}")
+            self._told.once(f"{node.name}: {error}")
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None
 
     def _refuse(self, node: Node, what: str, context: Any) -> None:
-        self._once(f"refused: {node.name} {what}")
+        self._told.once(f"refused: {node.name} {what}")
         context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
-
-    def _once(self, line: str) -> None:
-        if line not in self._told:
-            if len(self._told) > TOLD:
-                self._told.clear()
-            self._told.add(line)
-            self._tell(line)
 
 
 @dataclass
@@ -135,6 +128,8 @@ class Errand:
     body: bytearray = field(default_factory=bytearray)
     sent: int = 0
     damaged: int = 0
+    trifles: int = 0
+    spent: float = 0.0
 
     @property
     def moved(self) -> int:
@@ -157,7 +152,7 @@ class Neighbours:
         """Fetch and bring the models of an order; whether each has got through, bool `arrived` [models].
 
         A transfer that broke goes on where it stopped. Whoever cannot be reached for as long as a node may be away is
-        left.
+        left, and so is whoever takes more than its share of the time that the order has.
         """
         self.holding.paced(order, arrays)
         columns = (arrays[name].tolist() for name in ("end", "host", "port", "puts"))
@@ -165,7 +160,8 @@ class Neighbours:
             Errand(end, f"{order.hosts[host]}:{port}", model, puts)
             for end, host, port, puts, model in zip(*columns, sums(arrays["model"]), strict=True)
         ]
-        away = self.callers.site_now().limits.away
+        limits = self.callers.site_now().limits
+        away, share = limits.away, limits.answer / (len(errands) + 1)
         done, pending, end = (
             np.zeros(len(errands), dtype=bool),
             dict(enumerate(errands)),
@@ -173,9 +169,11 @@ class Neighbours:
         )
         while pending and not self.stopping.is_set():
             for k, errand in list(pending.items()):
-                before = errand.moved
+                before, began = errand.moved, time.monotonic()
                 try:
-                    self._bring(errand, order.round) if errand.puts else self._fetch(errand, order.round)
+                    (self._bring if errand.puts else self._fetch)(
+                        errand, order.round, began + share - errand.spent
+                    )
                     done[k] = True
                 except grpc.RpcError as error:
                     if error.code() not in FINAL:
@@ -184,6 +182,7 @@ class Neighbours:
                 except Refused as error:
                     self._failed(errand, order.round, str(error))
                 finally:
+                    errand.spent += time.monotonic() - began
                     if errand.moved != before:
                         end = time.monotonic() + away
                 del pending[k]
@@ -193,7 +192,7 @@ class Neighbours:
             self._failed(errand, order.round, "cannot be reached")
         return {"arrived": done}
 
-    def _fetch(self, errand: Errand, round: int) -> None:
+    def _fetch(self, errand: Errand, round: int, end: float) -> None:
         if not self.holding.lacks([errand.model]):  # since before it was broken off
             return
         size, body = self.holding.size, errand.body
@@ -203,24 +202,32 @@ class Neighbours:
             if not len(piece) or len(body) + len(piece) > size:
                 raise Refused(f"sent a piece of {len(piece)} bytes at {len(body)} of {size}")
             body += piece
+            if time.monotonic() > end:
+                raise Refused("takes too long")
         if sum_of(bytes(body)) != errand.model:
             errand.damaged, errand.body = errand.damaged + 1, bytearray()
             if errand.damaged >= TRIES:
                 raise Refused(f"sent another model than that of this round, {TRIES} times")
-            self._fetch(errand, round)
+            self._fetch(errand, round, end)
             return
         self.holding.keep(errand.model, bytes(body))
 
-    def _bring(self, errand: Errand, round: int) -> None:
+    def _bring(self, errand: Errand, round: int, end: float) -> None:
         body, chunk, pace = self.holding.body(errand.model), self.callers.site.limits.chunk, self.holding.pace
         while True:
             gift = Gift(round=round, model=errand.model, offset=errand.sent)
             piece = memoryview(body)[errand.sent : errand.sent + pace.piece(errand.end, chunk)]
             self.stopping.wait(pace.wait(errand.end, len(piece), time.monotonic()))
             taken: Taken = self._call(errand, "put", gift, piece, Taken)[0]
+            # Who is begun anew, or got what is damaged, takes it from the start; not for ever.
+            errand.trifles += taken.received <= errand.sent
+            if taken.received > len(body) or errand.trifles > TRIFLES:
+                raise Refused(f"says that it has {taken.received} of {len(body)} bytes")
             errand.sent = taken.received
             if taken.over or self.stopping.is_set():
                 return
+            if time.monotonic() > end:
+                raise Refused("takes too long")
 
     def _call(
         self, errand: Errand, method: str, header: Header, body: bytes | memoryview, kind: type[Any]

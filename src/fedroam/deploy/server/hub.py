@@ -42,6 +42,7 @@ from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Node, Site
 from fedroam.deploy.site.identity import Callers, Credentials
+from fedroam.deploy.telling import Told
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
 
 try:
@@ -100,7 +101,6 @@ class Place:
     left: float = -float("inf")
     asked: Asked | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    told: set[str] = field(default_factory=set)
 
 
 class Hub:
@@ -121,7 +121,7 @@ class Hub:
     ) -> None:
         self._journal = journal
         self.hellos = hellos
-        self.tell, self._credentials = tell, credentials
+        self.tell, self._told, self._credentials = tell, Told(tell), credentials
         self.callers = Callers(folder, "server", tell)
         self._places = {i: Place(node.name, i) for i, node in self._site.holders.items()}
         self._session = secrets.token_hex(8)  # orders of an earlier process are not this one's
@@ -232,6 +232,7 @@ class Hub:
                 place.pushes.put_nowait(Push(over="done" if done else ""))
         if self._server is not None:
             await self._server.stop(grace=1.0)
+        await self._loop.shutdown_default_executor()  # else its threads end some time
 
     async def _arrival(self, patience: float) -> None:
         """Wait until anybody comes."""
@@ -315,7 +316,7 @@ class Hub:
         for what in ("protocol", "digest", "layout", "samples"):
             if getattr(hello, what) != getattr(wanted, what):
                 said = _DIFFERS[what].format(theirs=hello.protocol, ours=wanted.protocol)
-                self.tell(f"{node.name}: refused: {said}")
+                self._told.once(f"{node.name}: refused: {said}")
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
         if hello.version != wanted.version:
             self.tell(
@@ -325,7 +326,7 @@ class Hub:
         place, own = self._places[node.number], asyncio.Queue[Push]()
         place.host, place.port = _host(context.peer()), hello.port
         if place.pushes is not None:
-            self.tell(f"{node.name}: a second process attends; it takes the place of the first")
+            self._told.once(f"{node.name}: a second process attends; it takes the place of the first")
             place.pushes.put_nowait(Push(over="replaced"))
         place.pushes, place.left = own, 0.0
         if place.asked is not None:
@@ -371,14 +372,12 @@ class Hub:
         try:
             put, piece = decode(request, Put)
         except Refused as error:
-            self.tell(f"{node.name}: {error}")
+            self._told.once(f"{node.name}: {error}")
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None
         asked, place = self._asked(node, put.order), self._places[node.number]
         if asked is None or asked.taking:
-            self._once(
-                place, f"{node.name}: an answer that nobody waits for (order {put.order}) is left aside"
-            )
+            self._told.once(f"{node.name}: an answer that nobody waits for is left aside")
             return encode(Taken(over=True))
         if put.failed:
             self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
@@ -440,16 +439,8 @@ class Hub:
         try:
             return decode(request, kind)[0]
         except Refused as error:
-            self.tell(f"{node.name}: {error}")
+            self._told.once(f"{node.name}: {error}")
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-
-    def _once(self, place: Place, line: str) -> None:
-        """Tell a line unless it was told lately: nobody fills a log by sending one thing again and again."""
-        if line not in place.told:
-            if len(place.told) > 100:
-                place.told.clear()
-            place.told.add(line)
-            self.tell(line)
 
     # --- who may speak ----------------------------------------------------------------------------------------
 
@@ -457,7 +448,7 @@ class Hub:
         """The node that calls. Anybody else's call ends here."""
         problem = self.callers.problem(context)
         if problem is not None:
-            self.tell(f"refused: {problem}")
+            self._told.once(f"refused: {problem}")
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
         return self.callers.node(context)
 

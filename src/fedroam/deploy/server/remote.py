@@ -25,12 +25,12 @@ from fedroam.deploy.messages import (
 from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.federation import SERVER
-from fedroam.learning import ClassMeans, Held, Job, Learner, Models, Scores, Task
+from fedroam.learning import ClassMeans, Evaluates, Held, Job, Learner, Models, Scores, Task
 
 Answer = Mapping[str, np.ndarray]
 
 
-class RemoteLearner(Learner):
+class RemoteLearner(Evaluates, Learner):
     """A learner whose clients are nodes.
 
     here: an engine of the server's own, for samples that all share. direct: models go from holder to holder, so that a
@@ -76,27 +76,6 @@ class RemoteLearner(Learner):
     @override
     def lost(self) -> np.ndarray:
         return np.array(sorted(self._lost), dtype=np.int64)
-
-    @override
-    def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
-    ) -> Scores:
-        return self.here.evaluate(models, rows, x, y, parts)
-
-    @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
-        return self.here.features(models, rows, parts)
-
-    @override
-    def close(self) -> None:
-        self.here.close()
 
     # --- asked of clients -------------------------------------------------------------------------------------
 

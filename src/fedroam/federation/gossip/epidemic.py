@@ -13,7 +13,7 @@ from typing_extensions import override
 from fedroam.components import field, register
 from fedroam.federation.decentralized import Decentralized, truth_of
 from fedroam.federation.gossip.delivered import Delivered, directed
-from fedroam.federation.protocol import Exchanged, Meeting, Round
+from fedroam.federation.protocol import Exchanged, FederationContext, Meeting, Round
 from fedroam.mixing import entries
 from fedroam.randomness import stream
 
@@ -64,9 +64,8 @@ class Epidemic(Decentralized):
         if not meeting.graph.nnz:
             return meeting.graph
         draws = stream(round.context.seed, "epidemic oracle", round.number)
-        place = np.concatenate(
-            [draws.permutation(n), n + draws.permutation(n)]
-        )  # which flow there is depends on order
+        # which flow there is depends on order
+        place = np.concatenate([draws.permutation(n), n + draws.permutation(n)])
         receiver, sender = (ends.astype(np.int64) for ends in meeting.graph.nonzero())
         source, sink = 2 * n, 2 * n + 1
         low = np.concatenate([place[sender], np.full(n, source), place[n:]])
@@ -81,6 +80,8 @@ class Epidemic(Decentralized):
     @override
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """x_i <- (x_i + sum_j x_j) / (1 + |S_i|) over the senders S_i whose model client i got."""
+        if round.pieces is not None:
+            return self._of_pieces(round, after, round.pieces)
         meeting, models, truth = self._met(round, after), round.models, truth_of(round)
         found = Delivered.of(self, round, meeting)
         receiver, sender = entries(found.received)
@@ -88,7 +89,18 @@ class Epidemic(Decentralized):
         if not arrived.all():
             received = directed(receiver[arrived], sender[arrived], len(models))
             found = Delivered.of(self, replace(round, received=received), meeting)
-        everybody = found.received.astype(np.float64) + sparse.eye_array(len(models), format="csr")
-        weights = sparse.csr_array(sparse.diags_array(1.0 / np.diff(everybody.indptr)) @ everybody)
+        weights = _alike(found.received)
         self._combine(round, Meeting(meeting.paths, found.received), weights, truth)
         return Exchanged(found.meeting, found.traffic, models, dict(round.state), aggregated=found.heard)
+
+    @override
+    def _weights_of(
+        self, context: FederationContext, meeting: Meeting, one_way: sparse.csr_array
+    ) -> sparse.csr_array:
+        return _alike(one_way)
+
+
+def _alike(received: sparse.csr_array) -> sparse.csr_array:
+    """Equal weights of the own model and all that were received (bool CSR [clients, clients])."""
+    everybody = received.astype(np.float64) + sparse.eye_array(received.shape[0], format="csr")
+    return sparse.csr_array(sparse.diags_array(1.0 / np.diff(everybody.indptr)) @ everybody)
