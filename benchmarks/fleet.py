@@ -3,9 +3,10 @@
     python benchmarks/fleet.py --record docs/records/fleet.json          # 50 rounds, one hidden layer of 32
     python benchmarks/fleet.py --model conv5 --rounds 3                  # memory with the network of Farcas et al.
 
-MNIST, IID, 100 images a device, one local epoch of batches of 8, k2 = 5, as far as these are said of the prototype of
-Farcas et al. (Sec. 4.4, Table 10); devices walk at random. Then the same is simulated and held against it. Memory is
-the proportional set size of all processes together, looked at every 20 seconds; time depends on what else runs.
+36 devices, 20 access points, MNIST dealt IID, one local epoch and k2 = 5 are those of the prototype of Farcas et al.
+(Sec. 4.4, Table 10), for MOHAWK; 100 images a device, the network and random walks are not. Then the same is simulated
+and held against it. Memory is the proportional set size of all processes together, looked at every 20 seconds; time
+depends on what else runs.
 """
 
 from __future__ import annotations
