@@ -47,9 +47,13 @@ def site(call: Commands) -> Path:
 def test_emulate_is_the_simulated_run(call: Commands) -> None:
     """Processes of their own, as on devices; the folder is one of a run."""
     call.write("net.toml", MOHAWK)
-    emulated = call("emulate", "net.toml", "--devices", "3", "--access-points", "2", "--out", "emulated")
+    emulated = call(
+        "emulate", "net.toml", "--devices", "3", "--access-points", "2", "--check", "--out", "emulated"
+    )
     assert emulated.code == 0, emulated.err
     assert "run: emulated" in emulated.out
+    assert emulated.out.count("the same bits") == 6
+    assert "DIFFERS" not in emulated.out
     if sys.platform == "linux":
         assert re.search(r"^7 processes, \d+\.\d GiB of memory together at most$", emulated.err, re.M)
     fleet = ("--set", "clients=3", "--set", "access_points.number=2")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import out, say, tell, writing
+from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
+    from fedroam.deploy.server.hub import Hub
     from fedroam.experiment import Experiment
     from fedroam.recording import Existing, Run
 
@@ -52,6 +56,14 @@ Relayed = Annotated[
         "--relayed",
         help="Models go through the server, which stands for peers and access points: for clients that cannot reach "
         "each other.",
+    ),
+]
+Metrics = Annotated[
+    str,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Serve numbers for Prometheus there, by default to this machine alone.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
@@ -137,6 +149,7 @@ def node(
             help="Where the readings of the node's meter go, if site.toml gives it one. (default: meters/ beside it)",
         ),
     ] = None,
+    metrics: Metrics = "",
     use: options.Use = None,
     quiet: Quiet = False,
     debug: options.Debug = False,
@@ -158,7 +171,12 @@ def node(
             tell(
                 f"{name}: {f'holds samples: {held}' if held else 'aggregates'}; looks for {own.site.address}"
             )
-        with metered(own, readings):
+        with contextlib.ExitStack() as beside:
+            beside.enter_context(metered(own, readings))
+            if metrics:
+                from fedroam.deploy.metrics import node_metrics
+
+                beside.enter_context(node_metrics(own, metrics))
             own.run()
     finally:
         own.close()
@@ -179,6 +197,7 @@ def deploy(
         float,
         typer.Option(metavar="SECONDS", help="How long to wait for all nodes before the first round."),
     ] = 600.0,
+    metrics: Metrics = "",
     resume: Resume = False,
     fresh: Fresh = False,
     use: options.Use = None,
@@ -199,19 +218,36 @@ def deploy(
     home = _home(site)
     experiment = experiment_of(home, read_site(home / FILE), use or ())
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
-    given: dict[str, Given] = {"--site": site, "--out": folder, "--address": address or None, "--use": use}
-    following = progress(plan, quiet)
-    with going_on(command("deploy", options={**given, "--resume": True}), LOST), following:
+    given: dict[str, Given] = {
+        "--site": site,
+        "--out": folder,
+        "--address": address or None,
+        "--metrics": metrics or None,
+        "--use": use,
+    }
+    following, follow = progress(plan, quiet), contextlib.ExitStack()
+    observers, hearing = [following.follow(plan.runs[0])], [tell]
+
+    def meet(hub: Hub) -> None:
+        if metrics:
+            from fedroam.deploy.metrics import server_metrics
+
+            numbers = follow.enter_context(server_metrics(hub, metrics))
+            observers.append(numbers.observe)
+            hearing.append(numbers.told)
+
+    with going_on(command("deploy", options={**given, "--resume": True}), LOST), follow, following:
         found = serve(
             home,
             folder,
             address=address,
             existing=_existing(resume, fresh),
             patience=patience,
-            observer=following.follow(plan.runs[0]),
+            observer=lambda *facts: _each(observers, *facts),
             on_interrupt=following.interrupted,
-            tell=tell,
+            tell=lambda line: _each(hearing, line),
             listening=lambda port: tell(f"listens at port {port}"),
+            follow=meet,
             use=use or (),
         )
     _conclude(found)
@@ -245,6 +281,13 @@ def emulate(
         bool,
         typer.Option("--paced", help="Transfers take as long as [radio] says, by distance."),
     ] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Then simulate the same experiment, and hold one against the other; exit code 1 where they differ.",
+        ),
+    ] = False,
     quiet: Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -272,6 +315,7 @@ def emulate(
         "--meter": meter,
         "--relayed": relayed or None,
         "--paced": paced or None,
+        "--check": check or None,
         "--resume": True,
     }
     following = progress(plan, quiet)
@@ -290,6 +334,23 @@ def emulate(
             paced=paced,
         )
     _conclude(found)
+    if check:
+        _check(experiment, found)
+
+
+def _check(experiment: Experiment, network: Run) -> None:
+    """Simulate an experiment, and print how far its run on a network is the same. Exits with 1 where it is not."""
+    from fedroam.cli.agreement_table import agreement_table
+    from fedroam.deploy.emulation.agreement import agreement
+    from fedroam.runner import run
+
+    with tempfile.TemporaryDirectory(prefix="fedroam-simulated-") as folder:
+        compared = agreement(network, run(experiment, Path(folder) / "run"))
+    out().print(agreement_table(compared))
+    apart = [each.what for each in compared if not each.agrees]
+    if apart:
+        tell(f"error: the network's run is not the simulated one: {', '.join(apart)}")
+        raise typer.Exit(FAILED)
 
 
 def _home(site: str) -> Path:
@@ -351,6 +412,11 @@ def energy(
     for note in notes:
         say(note)
     say(f"each node and round: {path}")
+
+
+def _each(those: Sequence[Callable[..., object]], *told: Any) -> None:
+    for each in those:
+        each(*told)
 
 
 def _days(days: float) -> float:

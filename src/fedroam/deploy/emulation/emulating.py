@@ -79,7 +79,7 @@ def emulate(
                     tell=tell,
                     use=use,
                     paced=paced,
-                    serving=watch.see,
+                    follow=watch.see,
                     listening=listening,
                     still=still,
                 )

@@ -1,0 +1,40 @@
+"""What the page on networks says was measured is what the kept records say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+
+
+def recorded(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "docs" / "records" / f"{name}.json").read_text("utf-8"))
+    return found
+
+
+def test_a_fleet_is_the_simulation() -> None:
+    fleet = recorded("fleet")
+    assert (fleet["devices"], fleet["access_points"], fleet["rounds"]) == (36, 20, 50)
+    assert fleet["told"] == []
+    assert all(one["identical"] and one["values"] for one in fleet["agreement"].values())
+    assert f"its {fleet['processes']} processes had {fleet['gib']} GiB of memory together at most" in PAGE
+    assert f"took {fleet['seconds']:.0f} seconds on two cores" in PAGE
+
+
+def test_an_access_point_bears_its_load() -> None:
+    load = recorded("access-point-load")
+    assert load["messages"] > 10_000
+    memory = {int(round): value for round, value in load["memory_by_rounds"].items()}
+    for told in (
+        f"it took {load['updates']:,} of them, in {load['messages']:,} messages, with {load['core_seconds']:g} seconds",
+        f"{load['updates_a_core_minute']:,.0f} for each minute",
+        f"It had {load['handles_end']} files and connections open after 6 rounds and after {load['rounds']}",
+        f"{memory[96] / 1e6:.0f} MB of memory from round 96 on, after {memory[30] / 1e6:.0f} MB in round 30",
+        f"costs {(load['memory']['all_wait'] - load['memory']['begun']) / load['devices'] / 1e6:.1f} MB",
+    ):
+        assert told in PAGE
+    assert load["handles_warm"] == load["handles_end"]
+    assert len({memory[round] for round in memory if round >= 96}) == 1
