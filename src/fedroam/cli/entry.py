@@ -18,6 +18,7 @@ import fedroam
 from fedroam.cli import options
 from fedroam.cli.commands import (
     bench,
+    boards,
     catalogue,
     clock,
     connectivity,
@@ -94,7 +95,7 @@ app.command("node")(network.node)
 app.command("deploy")(network.deploy)
 app.command("emulate")(network.emulate)
 app.command("energy")(network.energy)
-app.add_typer(network.app, name="site")
+app.add_typer(boards.app, name="site")
 app.add_typer(data.app, name="data")
 app.add_typer(trace.app, name="trace")
 

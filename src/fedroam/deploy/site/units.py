@@ -1,0 +1,104 @@
+"""Files by which a system starts nodes and the server, and keeps them going: systemd units, a container, and what a
+device installs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fedroam.deploy.site.file import FILE, read_site
+from fedroam.writing import write_aside
+
+FOLDER = "units"
+# What a client, peer or access point imports of what fedroam depends on; figures, statistics and compiled kernels are
+# for the machine that looks at runs. tests/deploy/test_boards.py holds it.
+DEVICE = (
+    "torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "safetensors", "typer", "rich", "pillow", "pooch",
+    "tomli-w", "typing_extensions", "grpcio", "cryptography", "prometheus-client",
+)  # fmt: skip
+HARD = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=yes
+PrivateTmp=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+CapabilityBoundingSet=
+LimitNOFILE=65536
+"""
+NODE = f"""\
+# A client, peer or access point: systemctl enable --now fedroam-node@client-00
+[Unit]
+Description=fedroam node %i
+Wants=network-online.target
+After=network-online.target time-sync.target
+StartLimitIntervalSec=0
+
+[Service]
+User=fedroam
+Environment=OMP_NUM_THREADS=4
+ExecStart=/opt/fedroam/current/bin/fedroam node --site /etc/fedroam/site.toml --name %i \\
+    --meters /var/lib/fedroam/meters --metrics 9100 --quiet
+# Done: exit code 0. What is wrong in its files (2) does not become right by itself.
+Restart=on-failure
+RestartPreventExitStatus=2
+RestartSec=5
+StateDirectory=fedroam
+# What it must remember lies beside its key.
+ReadWritePaths=/etc/fedroam/nodes/%i
+{HARD}
+[Install]
+WantedBy=multi-user.target
+"""
+SERVER = f"""\
+# The server: systemctl enable --now fedroam-server
+[Unit]
+Description=fedroam server
+Wants=network-online.target
+After=network-online.target time-sync.target
+StartLimitIntervalSec=0
+
+[Service]
+User=fedroam
+ExecStart=/opt/fedroam/current/bin/fedroam deploy --site /etc/fedroam/site.toml \\
+    --out /var/lib/fedroam/run --metrics 9101 --resume --quiet
+Restart=on-failure
+RestartPreventExitStatus=2
+RestartSec=5
+# Ctrl-C: it ends after the round, with a checkpoint.
+KillSignal=SIGINT
+TimeoutStopSec=600
+StateDirectory=fedroam
+{HARD}
+[Install]
+WantedBy=multi-user.target
+"""
+CONTAINER = """\
+# A node in a container. Beside this file: the wheel of fedroam, device-requirements.txt.
+#   podman build -t fedroam-node .
+#   podman run -d --name client-00 --restart on-failure --network host \\
+#       -v /etc/fedroam:/etc/fedroam fedroam-node client-00
+FROM docker.io/library/python:3.11-slim-bookworm
+COPY device-requirements.txt fedroam-*.whl /tmp/
+RUN pip install --no-cache-dir -r /tmp/device-requirements.txt \\
+ && pip install --no-cache-dir --no-deps /tmp/fedroam-*.whl && rm /tmp/fedroam-*.whl
+ENV OMP_NUM_THREADS=4
+ENTRYPOINT ["fedroam", "node", "--site", "/etc/fedroam/site.toml", "--quiet", "--name"]
+"""
+
+
+def write_units(folder: Path) -> list[Path]:
+    """Write the files into `units/` of a site's folder, in the place of older ones; their paths."""
+    read_site(folder / FILE)
+    home = folder / FOLDER
+    home.mkdir(exist_ok=True)
+    texts = {
+        "fedroam-node@.service": NODE,
+        "fedroam-server.service": SERVER,
+        "Containerfile": CONTAINER,
+        "device-requirements.txt": "".join(f"{name}\n" for name in DEVICE),
+    }
+    for name, text in texts.items():
+        write_aside(home / name, lambda aside, text=text: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+    return [home / name for name in texts]
