@@ -55,6 +55,7 @@ PAPERS = {
     "heredia": "Client mobility (de Heredia)",
     "mohawk": "MOHAWK",
     "mocfl": "MoCFL",
+    "contact-limits": "Contact limits (our own study)",
     "quickstart": "fedroam's own README",
 }
 FILES = ("claims.json", "cells.json", "study.json")
@@ -162,7 +163,7 @@ def _plain(html: str) -> str:
 def _cut(kept: Kept) -> Iterator[str]:
     cut, diverged = kept.study.scale(kept.scale).cut, kept.result.diverged
     if cut:
-        yield f"<p>Scale {escape(kept.scale)} is not the paper's:</p>"
+        yield f"<p>What scale {escape(kept.scale)} leaves out, or cuts:</p>"
         yield f"<ul>{_plain(bullets(cut))}</ul>"
     if diverged:
         runs = "1 run has" if len(diverged) == 1 else f"{len(diverged)} runs have"
@@ -303,7 +304,8 @@ def index(root: Path = RECORDS) -> str:
         [
             "<!-- This page is made by `make docs` from results/. -->",
             "# Results",
-            "What five papers claim of learning among things that move, tested claim by claim on runs of fedroam. "
+            "What five papers claim of learning among things that move, and what we expected of contacts that are too "
+            "short, tested claim by claim on runs of fedroam. "
             "[How claims are judged](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
             "that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested at this scale; runs: kept, of those that the claims "

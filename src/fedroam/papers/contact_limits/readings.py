@@ -42,6 +42,17 @@ READINGS = (
         "links still holds with them, not how large the gain is.",
     ),
     Reading(
+        "a server",
+        "It is reached all the time at the rate of the column, down and up. So times up to 30 s, half of a round, "
+        "leave its runs as they are, in every seed.",
+    ),
+    Reading(
+        "seeds that agree exactly",
+        "Two claims say that values are equal, and in every seed they are. The method borrows what spread there is in "
+        "other claims, which four seeds do not outweigh: undecided says nothing against them. The share of the taxis "
+        "is the same in every seed, too, as all drive by one trace; there a sign test asks for more seeds.",
+    ),
+    Reading(
         "shares that get through",
         "Of the rounds that are evaluated.",
     ),

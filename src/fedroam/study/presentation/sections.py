@@ -299,8 +299,9 @@ def tables_html(result: StudyResult, states: Mapping[str, str]) -> str:
         title = f'<h3 id="table-{escape(table.name)}">{escape(table.title)}</h3>'
         if any(each.n for each in result.tables[table.name]):
             parts.append(f"{title}{table_html(heads, rows)}")
+            printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
             told = (
-                f"{_sentence(states[table.name] + source)} Mean ± standard error over seeds; below it the paper's. "
+                f"{_sentence(states[table.name] + source)} Mean ± standard error over seeds{printed}. "
                 f"{table.caption}"
             )
         else:
