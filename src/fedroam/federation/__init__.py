@@ -1,6 +1,6 @@
 """Federation: who trains, who aggregates with whom."""
 
-from fedroam.federation import asynchronous, decentralized, gossip, hierarchical, methods, server
+from fedroam.federation import asynchronous, decentralized, delayed, gossip, hierarchical, methods, server
 from fedroam.federation.holders import (
     AggregatesAtHolders,
     Aggregator,
@@ -77,6 +77,7 @@ __all__ = [
     "access_point",
     "asynchronous",
     "decentralized",
+    "delayed",
     "gossip",
     "hierarchical",
     "methods",
