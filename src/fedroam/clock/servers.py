@@ -107,7 +107,15 @@ def with_servers(
     off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
     off = [job for job in off if trained[job.client] < work[job.client]]
     stopped = {job.client for job in off}
-    found = following(state, seconds, round.before.paths.present, (begun, begun + work), plan, sent, dies)
+    found = following(
+        state,
+        seconds,
+        round.before.paths.present,
+        (begun, begun + np.where(part, work, 0.0)),
+        plan,
+        sent,
+        dies,
+    )
     found |= {
         BUSY: carried | away,
         "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
