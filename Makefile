@@ -8,8 +8,13 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
 
+# Half as many more workers as cores, for tests that wait for processes of theirs; and compiled files are kept, which
+# those processes would otherwise compile anew, each for itself.
+WORKERS := $(shell $(PYTHON) -c 'import os; print((3 * os.cpu_count() + 1) // 2)')
+TESTED := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1
+
 test: $(VENV)/.dev  ## set up with test extras, run the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST)
+	$(TESTED) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
 # What depends on how numbers are computed, as narrower processors compute: with AVX2, and with neither AVX2 nor AVX.
 NARROW := $(BIN)/python -m pytest -n 2 --dist worksteal tests/learning tests/house/test_contract.py::test_engine \

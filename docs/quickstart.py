@@ -1,10 +1,12 @@
 """Run the quickstart and put its figure and its table into the README: `python docs/quickstart.py`.
 
-The runs lie in `runs/`, where finished ones are reused. Takes about a minute.
+The runs lie in `runs/`, where finished ones are reused. Takes about a minute. What each of them ended with is kept in
+`docs/records/quickstart.json`: tests hold the table against it, and some runs computed again against its lines.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ from fedroam.recording import Run
 from fedroam.writing import write_aside
 
 ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "docs" / "records" / "quickstart.json"
 PICTURE = ROOT / "docs" / "images" / "quickstart.png"
 SPARED = ("Seeds", "Best", "Mean of last", "Sent to", "Energy", "Wasted")
 BEGIN, END = "<!-- quickstart: begin -->", "<!-- quickstart: end -->"
@@ -35,6 +38,20 @@ def draw(runs: list[Run], path: Path) -> None:
         )
 
 
+def record(planned: fr.Plan, runs: list[Run]) -> str:
+    """The final accuracy of each run, and the digest of its experiment, as JSON."""
+    lines = [
+        {
+            "variant": one.variant,
+            "seed": one.experiment.seed,
+            "digest": one.experiment.digest,
+            "final": round(float(run.rounds["accuracy"].iloc[-1]), 6),
+        }
+        for one, run in zip(planned.runs, runs, strict=True)
+    ]
+    return json.dumps(lines, indent=1) + "\n"
+
+
 def table(runs: list[Run]) -> str:
     """The comparison as a Markdown table, without the columns that a first look can spare."""
     found = compare_runs(runs)
@@ -47,8 +64,10 @@ def table(runs: list[Run]) -> str:
 
 def main() -> int:
     """Run, draw, and rewrite the README's table."""
-    runs = fr.run_plan(fr.plan("quickstart"), ROOT / "runs" / "readme-quickstart")
+    planned = fr.plan("quickstart")
+    runs = fr.run_plan(planned, ROOT / "runs" / "readme-quickstart")
     draw(runs, PICTURE)
+    write_aside(RECORD, lambda aside: aside.write_text(record(planned, runs), encoding="utf-8"))
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     new = re.sub(

@@ -20,6 +20,11 @@ from fedroam.analysis.formatting import NONE
 from fedroam.analysis.report.page import bullets, table_html
 from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.cli.study_runs import StudyRuns
+from fedroam.data.dirichlet import ClientDirichlet
+from fedroam.data.sources.cifar10 import Cifar10
+from fedroam.devices.arithmetic import training_flops
+from fedroam.experiment import Experiment
+from fedroam.federation.hierarchical import Hierarchical
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
@@ -139,6 +144,7 @@ def page(name: str, root: Path = RECORDS) -> str:
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
         *_cut(first),
+        *_on_a_gpu(first.study),
         *(_smaller(each) for each in smaller),
         *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
         "See also [how claims are judged](../how-claims-are-judged.md).",
@@ -162,6 +168,42 @@ def _cut(kept: Kept) -> Iterator[str]:
         runs = "1 run has" if len(diverged) == 1 else f"{len(diverged)} runs have"
         listed = _plain(bullets(diverged))
         yield f"<details><summary>{runs} diverged, and count in every mean.</summary><ul>{listed}</ul></details>"
+
+
+GPU = 10e12  # floating-point operations a second: some tenth of what a large GPU does at best, with small batches
+
+
+def _on_a_gpu(study: Study) -> Iterator[str]:
+    """What is run at no scale but the full one, because it trains on images in colour: its arithmetic, and hours."""
+    known = {variant for scale in study.scales if scale != "full" for variant in study.needs(scale)}
+    unknown = (study.experiment(variant, "full") for variant in study.needs("full") if variant not in known)
+    runs = [run for run in unknown if isinstance(run.data, Cifar10)]
+    if not runs:
+        return
+    training, evaluation = (sum(part) for part in zip(*map(_arithmetic, runs), strict=True))
+    seeds = study.scales["full"].seeds
+    hours = (training + evaluation) * seeds / GPU / 3600
+    yield (
+        f"<p>Needs a GPU, and was not run: {len(runs)} of the {len(study.needs('full'))} variants of scale full train "
+        f"on CIFAR-10. A run has {training / len(runs) / 1e15:,.1f} x 10^15 floating-point operations of training and "
+        f"{evaluation / len(runs) / 1e15:,.1f} x 10^15 of evaluation, if every client trains in every round; {seeds} "
+        f"seeds of all of them are {hours:,.0f} hours of a GPU that does 10 x 10^12 a second. That is reckoned by "
+        "counting, not measured.</p>"
+    )
+
+
+def _arithmetic(run: Experiment) -> tuple[float, float]:
+    """Operations of training and of evaluation, counted on its network, if every client trains in every round."""
+    shape, classes, test_samples = (3, 32, 32), 10, 10_000
+    each = training_flops(run.model.build(shape, classes), shape)
+    rule, held = run.training, run.partition
+    if isinstance(held, ClientDirichlet):
+        samples = held.samples_per_client * (rule.epochs or 1)
+    else:
+        samples = (rule.batch_size or 50_000 // run.clients) * (rule.steps or 1)
+    models = 1 if isinstance(run.federation, Hierarchical) else run.clients
+    evaluations = run.rounds // run.evaluate_every + 1
+    return run.rounds * run.clients * samples * each, evaluations * models * test_samples * each / 3
 
 
 def _smaller(kept: Kept) -> str:

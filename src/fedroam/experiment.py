@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator, model_validator
@@ -32,6 +32,13 @@ from fedroam.facts import BeyondLimits, within_limits
 
 MOST_CLIENTS = 1_000_000
 MOST_ROUNDS = 10**8 - 1  # names of checkpoints and pieces of tables have eight digits
+
+
+@runtime_checkable
+class KnowsDeviceNames(Protocol):
+    """A part that knows devices by name; what it is asked by differs between families (see `traces.matching`)."""
+
+    device_names: Callable[..., tuple[str, ...]]
 
 
 class Experiment(BaseModel):
@@ -79,6 +86,13 @@ class Experiment(BaseModel):
     )
     record_movement: Literal["all", "evaluated", "none"] = field(
         "all", "which rounds' positions and contacts are kept in the run folder"
+    )
+    record_schedule: int = field(
+        24,
+        "clients, the first ones, whose timetable is kept under a clock of seconds: who is at what when",
+        unit="clients",
+        ge=0,
+        identity=False,
     )
     keep_models: Literal["all", "mean", "none"] = field(
         "all",
@@ -189,7 +203,7 @@ class Experiment(BaseModel):
             and not (isinstance(value, Part) and unused(value))
         }
         # Two parts that know devices by name are matched by it; before they were, such runs gave other numbers.
-        if self.match is None and sum(hasattr(part, "device_names") for part in self.parts.values()) > 1:
+        if self.match is None and sum(isinstance(part, KnowsDeviceNames) for part in self.parts.values()) > 1:
             identity["match"] = "names"
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedroam.clock import COLUMNS, TIME, TOTALS
+from fedroam.clock import COLUMNS, TIME, TOTALS, Spans
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
@@ -37,8 +37,8 @@ class Measurement:
 @dataclass(frozen=True)
 class RoundResult:
     """What a round did: the meeting in which models were exchanged, the clients (int64) that learnt, the mean training
-    loss of each piece of honest clients' local work (float64), which of these made a step at all (bool), and the
-    federation's own columns.
+    loss of each piece of honest clients' local work (float64), which of these made a step at all (bool), the
+    federation's own columns, and, where things take time, who is at what when.
     """
 
     meeting: Meeting
@@ -46,6 +46,7 @@ class RoundResult:
     losses: np.ndarray
     stepped: np.ndarray
     facts: Mapping[str, float]
+    spans: Spans | None = None
 
     @classmethod
     def nothing(cls, meeting: Meeting) -> RoundResult:

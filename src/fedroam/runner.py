@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from fedroam.clock import TIME
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.federation import Meeting
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
@@ -46,8 +46,8 @@ class RunEvents:
     def on_start(self, state: State) -> None:
         """The rounds of this session are about to begin, from a state that may come from a checkpoint."""
 
-    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
-        """A round is over, round 0 being the start: who met in its exchange, and what was measured, if it was."""
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
+        """A round is over, round 0 being the start: what it did, and what was measured, if it was."""
 
     def on_checkpoint(self, state: State) -> None:
         """All up to this state is to be made safe."""
@@ -144,9 +144,11 @@ class _Recording(RunEvents):
 
     def __init__(self, scene: Scene, recorder: Recorder) -> None:
         self.scene, self.recorder = scene, recorder
+        self.last: State | None = None  # before the round that is played, as its timetable needs it
 
     @override
     def on_start(self, state: State) -> None:
+        self.last = state
         # What clients are judged by, the headline first: what accuracy means in this run.
         judged = list(
             self.scene.parts.federation.evaluation_models(state.models, state.federation, self.scene.context)
@@ -154,12 +156,16 @@ class _Recording(RunEvents):
         self.recorder.note(state="running", reason="", round=state.round, judged=judged)
 
     @override
-    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         scene, recorder, kept = self.scene, self.recorder, self.scene.experiment.record_movement
         if kept == "all" or (kept == "evaluated" and measurement is not None):
-            positions, contacts = scene.movement_rows(state.round, meeting)
+            positions, contacts = scene.movement_rows(state.round, done.meeting)
             recorder.add("positions", positions)
             recorder.add("contacts", contacts)
+        last, self.last, first = self.last, state, scene.experiment.record_schedule
+        if done.spans is not None and last is not None and first > 0:
+            now = float(last.clock[TIME][0])
+            recorder.add("schedule", done.spans.rows(state.round, first, now, last.battery, state.battery))
         if measurement is None:
             return
         recorder.add("rounds", measurement.round_row)
@@ -194,7 +200,7 @@ class _Telling(RunEvents):
         self.observer, self.rounds = observer, rounds
 
     @override
-    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         self.observer(state.round, self.rounds, measurement)
 
 
@@ -211,7 +217,7 @@ class _Tracking(RunEvents):
             self.left.append(tracker)
 
     @override
-    def on_round(self, state: State, meeting: Meeting, measurement: Measurement | None) -> None:
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         if measurement is not None and self.left:
             row = measurement.round_row.drop(columns="round").iloc[0]
             values = {str(name): float(value) for name, value in row.items() if not np.isnan(value)}
@@ -276,7 +282,7 @@ def _play(
             if t % experiment.evaluate_every == 0 or t == rounds:
                 measurement = evaluate(scene, state, done, time.perf_counter() - began)
             for each in followers:
-                each.on_round(state, done.meeting, measurement)
+                each.on_round(state, done, measurement)
             due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
             leaving = t > 0 and interrupted()  # asked once: Ctrl-C after the checkpoint is for the next round
             if due or t in (0, rounds) or leaving:

@@ -88,7 +88,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     told = ~np.isin(clients, np.append(scene.attackers, lost))
     facts = done.facts if time is None else {**done.facts, **time.facts}
     learners = np.setdiff1d(clients, lost)
-    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts)
+    spans = None if time is None else time.spans
+    return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts, spans)
 
 
 def _begun(scene: Scene, round: Round, state: State) -> Round:

@@ -102,11 +102,8 @@ class State:
         }
         for family, start in starts.items():
             for name, array in start.items():
-                fixed = family == "battery" or name in (
-                    "position",
-                    "present",
-                    "active",
-                )  # one row a client; other arrays may grow
+                # one row a client; other arrays may grow
+                fixed = family == "battery" or name in ("position", "present", "active")
                 shape = array.shape if fixed else [None] * array.ndim
                 found.get(f"{family}.{name}", array.dtype.str[1:], *shape)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedroam.deploy.measured import UPDATES, measured_energy, note_updates
-from fedroam.deploy.metering import DONE, FOLDER, READING
+from fedroam.deploy.metering.measured import UPDATES, measured_energy, note_updates
+from fedroam.deploy.metering.readings import DONE, FOLDER, READING
 from fedroam.recording import Run
 from support.tiny import tiny
 

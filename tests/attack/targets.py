@@ -34,7 +34,7 @@ from fedroam.components import FAMILIES, build, kinds
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
 from fedroam.deploy import messages as network
-from fedroam.deploy.site import read_site
+from fedroam.deploy.site.file import read_site
 from fedroam.devices.meters.streams import numbers, said
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment

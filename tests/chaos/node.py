@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from chaos.faults import Fault
-from fedroam.deploy.hub import SERVICE, channel_options
-from fedroam.deploy.identity import Credentials, credentials
+from fedroam.deploy.connections import SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Header, Order, Put, Taken, decode, encode, sum_of
-from fedroam.deploy.node import Node, node_of
-from fedroam.deploy.site import CERTIFICATE, KEY, NODES
+from fedroam.deploy.node.process import Node, node_of
+from fedroam.deploy.site.file import CERTIFICATE, KEY, NODES
+from fedroam.deploy.site.identity import Credentials, credentials
 
 Arrays = dict[str, np.ndarray]
 PATIENCE = 60.0  # seconds for a stranger's call, however busy the machine is
@@ -202,9 +202,11 @@ class Acting:
             for method, message in calls.items():
                 try:
                     if method == "attend":
-                        reply = next(channel.unary_stream(f"/{SERVICE}/attend")(message, timeout=PATIENCE))
+                        reply = next(
+                            channel.unary_stream(f"/{SITE_SERVICE}/attend")(message, timeout=PATIENCE)
+                        )
                     else:
-                        reply = channel.unary_unary(f"/{SERVICE}/{method}")(message, timeout=PATIENCE)
+                        reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=PATIENCE)
                 except grpc.RpcError as error:
                     if error.code() not in REFUSALS:
                         self.found(f"{way}, {method}: {error.code()}")

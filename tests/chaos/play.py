@@ -22,12 +22,12 @@ from typing_extensions import override
 from chaos import node
 from chaos.faults import Fault, drawn
 from chaos.link import Link
-from fedroam.deploy import serving
-from fedroam.deploy.founding import found_site
-from fedroam.deploy.hub import Hub
-from fedroam.deploy.identity import enrol, make_authority
-from fedroam.deploy.remote import RemoteLearner
-from fedroam.deploy.site import AUTHORITY, AUTHORITY_KEY, FILE, Limits, read_site
+from fedroam.deploy.server import serving
+from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.remote import RemoteLearner
+from fedroam.deploy.site.file import AUTHORITY, AUTHORITY_KEY, FILE, Limits, read_site
+from fedroam.deploy.site.founding import found_site
+from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.experiment import Experiment
 from fedroam.recording import Run
 from support.losing import same_runs, without
@@ -46,7 +46,7 @@ FEDERATIONS: tuple[Any, ...] = (
     {"kind": "hierfavg", "k2": 3},
 )
 # What nodes import, some of it only when they begin to train: Python 3.11's server does not look below tests/.
-ROOMS = ("fedroam.deploy.node", "fedroam.parts", "sklearn.datasets", "torch._dynamo")
+ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets", "torch._dynamo")
 LOST = re.compile(r"round (\d+): client-(\d+) .* counts as not arrived$")
 
 

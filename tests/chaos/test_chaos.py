@@ -16,7 +16,7 @@ pytest.importorskip("cryptography")
 from chaos.__main__ import held, leaks
 from chaos.faults import WAYS, drawn
 from chaos.play import CLIENTS, ROUNDS, play
-from fedroam.deploy import remote
+from fedroam.deploy.server import remote
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="counts handles and threads as Linux shows them"),

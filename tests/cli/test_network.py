@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fedroam.deploy.site import FILE, read_site
+from fedroam.deploy.site.file import FILE, read_site
 from fedroam.recording import open_run
 from support.commands import TINY, Commands
 from support.tiny import same_tables

@@ -17,7 +17,7 @@ from fedroam.components import build
 from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
 from fedroam.data.preparing import held_out
 from fedroam.data.sources.images import ImageArrays
-from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS, Records
+from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS
 from fedroam.errors import InputError
 from fedroam.sweep.sharing import arrays_of, describe, rebuild
 
@@ -112,17 +112,12 @@ def test_flow_records() -> None:
     draw, n = np.random.default_rng(1), 40
     words = {name: np.array([known[k % 7] for k in range(n)], dtype=object) for name, known in WORDS.items()}
     words["proto"][0] = "beyond"
-    records = Records(
-        draw.normal(size=(n, len(NUMBERS))),
-        words,
-        np.array(["Normal"] * n, dtype=object),
-        np.zeros(n, np.int64),
-    )
+    numbers = {name: draw.normal(size=n) for name in NUMBERS}
+    records = pd.DataFrame(numbers | words | {"attack_cat": ["Normal"] * n, "label": 0})
     part: Any = build("data", "unsw_nb15")
     is_test = np.arange(n) >= 30
-    dataset = part._scaled(records, records.label, is_test, ("normal", "attack"), [])
-    columns = dict(zip(NUMBERS, records.numbers.T, strict=True)) | words
-    assert np.array_equal(dataset.preprocessing.apply(columns)[30:], dataset.x_test)
+    dataset = part._scaled(records, np.zeros(n, np.int64), is_test, ("normal", "attack"), [])
+    assert np.array_equal(dataset.preprocessing.apply(numbers | words)[30:], dataset.x_test)
     assert dataset.x_test.shape[1] == 39 + sum(map(len, WORDS.values())) + 1  # one word more
 
 

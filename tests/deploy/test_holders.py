@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from fedroam.components import Part
-from fedroam.deploy.founding import found_site, revoke
-from fedroam.deploy.holding import Holding, fact_arrays, facts_of, packed_sums
-from fedroam.deploy.hub import _host
-from fedroam.deploy.identity import Callers, Credentials, credentials
+from fedroam.deploy.connections import HOLDER_SERVICE, dialled
 from fedroam.deploy.messages import Gift, Order, Taken, Wish, decode, encode, named
-from fedroam.deploy.neighbours import SERVICE, Listener, dialled
-from fedroam.deploy.node import Node
-from fedroam.deploy.site import FILE, Limits, read_site
+from fedroam.deploy.node.holding import Holding, fact_arrays, facts_of, packed_sums
+from fedroam.deploy.node.neighbours import Listener
+from fedroam.deploy.node.process import Node
+from fedroam.deploy.server.hub import _host
+from fedroam.deploy.site.file import FILE, Limits, read_site
+from fedroam.deploy.site.founding import found_site, revoke
+from fedroam.deploy.site.identity import Callers, Credentials, credentials
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Round, access_point
@@ -273,7 +274,7 @@ class Door:
 
     def call(self, own: Credentials, method: str, message: bytes) -> bytes:
         self._channels.append(dialled(self.site, own, self.node, f"127.0.0.1:{self.port}"))
-        reply: bytes = self._channels[-1].unary_unary(f"/{SERVICE}/{method}")(message, timeout=WAIT)
+        reply: bytes = self._channels[-1].unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=WAIT)
         return reply
 
     def shown(self, name: str) -> Credentials:

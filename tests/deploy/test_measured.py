@@ -18,11 +18,11 @@ pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
 from fedroam.cli.entry import app
-from fedroam.deploy import metering
-from fedroam.deploy.measured import TABLE, UPDATES, Measured, keep, measured_energy, note_updates
-from fedroam.deploy.metering import FOLDER, Metering, metered, readings_of, work_of
-from fedroam.deploy.node import Node
-from fedroam.deploy.site import FILE, read_site
+from fedroam.deploy.metering import readings as metering
+from fedroam.deploy.metering.measured import TABLE, UPDATES, Measured, keep, measured_energy, note_updates
+from fedroam.deploy.metering.readings import FOLDER, Metering, metered, readings_of, work_of
+from fedroam.deploy.node.process import Node
+from fedroam.deploy.site.file import FILE, read_site
 from fedroam.devices.meters import MeterError, Sample, Watch
 from fedroam.errors import FedroamError, InputError
 from fedroam.recording import Run, open_run
@@ -291,7 +291,7 @@ def test_a_meter_that_is_none_is_told(tmp_path: Path) -> None:
     site = LocalSite.new(tmp_path / "site", tiny(**EVERY, federation="fedavg", clients=2, rounds=1))
     known = read_site(site.folder / FILE)
     known.changed(known.clients[0].model_copy(update={"meter": {"kind": "raple"}})).write(site.folder)
-    from fedroam.deploy.node import node_of
+    from fedroam.deploy.node.process import node_of
 
     node = node_of(site.folder, "client-00", lambda line: None)
     with (

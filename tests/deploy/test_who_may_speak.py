@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedroam.deploy import identity
-from fedroam.deploy.founding import found_site, renew, revoke
-from fedroam.deploy.hub import SERVICE, Asked, Hub, channel_options
-from fedroam.deploy.identity import Credentials, credentials, enrol, make_authority
+from fedroam.deploy.connections import SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decode, encode, packed, sum_of
-from fedroam.deploy.site import FILE, KEY, NODES, Limits, Node, read_site
+from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.deploy.site import identity
+from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, Node, read_site
+from fedroam.deploy.site.founding import found_site, renew, revoke
+from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority
 from fedroam.errors import InputError
 from support.tiny import tiny
 
@@ -58,12 +59,12 @@ class Server:
         return self._channels[-1]
 
     def attend(self, channel: Any, hello: Hello = HELLO) -> Any:
-        call = channel.unary_stream(f"/{SERVICE}/attend")(encode(hello), timeout=WAIT)
+        call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(hello), timeout=WAIT)
         self._calls.append(call)  # one that nobody holds any more ends
         return call
 
     def call(self, channel: Any, method: str, message: bytes) -> bytes:
-        reply: bytes = channel.unary_unary(f"/{SERVICE}/{method}")(message, timeout=WAIT)
+        reply: bytes = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=WAIT)
         return reply
 
     def attended(self) -> None:
@@ -225,7 +226,7 @@ def test_a_certificate_of_the_past_is_not_heard(server: Server, monkeypatch: pyt
     stream = server.attend(channel)
     server.attended()
     # A connection that was made while it was valid is no way around it.
-    monkeypatch.setattr("fedroam.deploy.identity.datetime.datetime", Later)
+    monkeypatch.setattr("fedroam.deploy.site.identity.datetime.datetime", Later)
     assert refused(lambda: server.call(channel, "put", encode(Put(order="x")))) == (
         grpc.StatusCode.PERMISSION_DENIED
     )

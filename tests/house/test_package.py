@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import runpy
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,31 @@ def test_it_holds_what_is_needed_and_no_more(built: Path) -> None:
     (archive,) = built.glob("*.tar.gz")
     with tarfile.open(archive) as held:
         assert f"fedroam-{fedroam.__version__}/README.md" in held.getnames()
+
+
+def _described(wheel: Path) -> str:
+    """What a package index would show of it."""
+    held = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in held.namelist() if name.endswith(".dist-info/METADATA"))
+    return message_from_bytes(held.read(metadata)).get_payload()
+
+
+def test_its_description_needs_no_file_beside_it(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    shown = _described(wheel)
+    assert shown.startswith("# fedroam\n")
+    assert "<img" not in shown
+    assert not re.findall(r"\]\((?!https?://|#)[^)]*\)", shown)
+    assert "| Tutorial | from nothing to a judged comparison |" in shown
+
+
+def test_with_the_repository_s_address_its_picture_and_links_lead_there() -> None:
+    described = runpy.run_path(str(ROOT / "setup.py"))["description"]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = described(readme, "https://example.org/we/fedroam")
+    assert '<img src="https://example.org/we/fedroam/raw/main/docs/images/quickstart.png" width' in shown
+    assert "[Tutorial](https://example.org/we/fedroam/blob/main/docs/tutorial.md)" in shown
+    assert not re.findall(r"\]\((?!https?://|#)[^)]*\)|src=\"(?!https://)", shown)
 
 
 def test_its_description_would_be_accepted(built: Path) -> None:

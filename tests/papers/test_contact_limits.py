@@ -21,6 +21,7 @@ from fedroam.papers.contact_limits.runs import (
     under_access_points,
     walk,
     walk_larger,
+    walk_shared,
 )
 
 STUDY, _ = find_study("contact-limits")
@@ -63,6 +64,7 @@ def test_the_share_that_gets_through_by_hand() -> None:
         walk(10.0, "fast", method="fedavg"),
         walk(10.0, "fast", method="fedbuff"),
         walk(10.0, "fast", method="local"),
+        walk_shared(150.0),
         *(steered(pattern, 30.0) for pattern in ("static", "random", "dam", "dcm")),
     ],
 )

@@ -14,20 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_runs_killed_at_random_moments_resume_to_equal_files() -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--kills", "3", "--rounds", "15", "--seed", "5"],
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "3 of 3 resumed runs equal the uninterrupted one" in done.stdout
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_other_federations_and_a_sweep_too() -> None:
-    words = ["--kinds", "mohawk", "sweep", "--kills", "2", "--rounds", "8", "--seed", "2"]
+    words = ["--kinds", "decentralized", "mohawk", "sweep", "--kills", "3", "--rounds", "10", "--seed", "5"]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
         capture_output=True,
@@ -36,4 +23,4 @@ def test_other_federations_and_a_sweep_too() -> None:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 of 2 resumed runs equal the uninterrupted one" in done.stdout
+    assert "3 of 3 resumed runs equal the uninterrupted one" in done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from fedroam.deploy.founding import found_site
-from fedroam.deploy.node import Node, node_of
-from fedroam.deploy.serving import serve
-from fedroam.deploy.site import FILE, Limits, read_site
+from fedroam.deploy.node.process import Node, node_of
+from fedroam.deploy.server.serving import serve
+from fedroam.deploy.site.file import FILE, Limits, read_site
+from fedroam.deploy.site.founding import found_site
 from fedroam.experiment import Experiment
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load
@@ -129,3 +130,10 @@ def living(site: LocalSite) -> Iterator[LocalSite]:
         yield site
     finally:
         site.end()
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port: int = found.getsockname()[1]
+    return port

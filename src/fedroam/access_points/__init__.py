@@ -1,17 +1,11 @@
 """Access points: where they stand, and which one is nearest."""
 
-from fedroam.access_points import given, landmarks, synthetic
-from fedroam.access_points.nearest import choose_nearest, distances, in_service
-from fedroam.access_points.protocol import AccessPoints, KnowsRanges, ranges_of
-
-__all__ = [
-    "AccessPoints",
-    "KnowsRanges",
-    "choose_nearest",
-    "distances",
-    "given",
-    "in_service",
-    "landmarks",
-    "ranges_of",
-    "synthetic",
-]
+from fedroam.access_points import given as given
+from fedroam.access_points import landmarks as landmarks
+from fedroam.access_points import synthetic as synthetic
+from fedroam.access_points.nearest import choose_nearest as choose_nearest
+from fedroam.access_points.nearest import distances as distances
+from fedroam.access_points.nearest import in_service as in_service
+from fedroam.access_points.protocol import AccessPoints as AccessPoints
+from fedroam.access_points.protocol import KnowsRanges as KnowsRanges
+from fedroam.access_points.protocol import ranges_of as ranges_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, Units
+from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, Units, largest
 from fedroam.errors import unknown
 from fedroam.recording import Run
 
@@ -22,11 +22,11 @@ class Quantity:
     units: Units = ()
     log: bool = False
 
-    def axis(self, largest: float) -> tuple[str, float]:
+    def axis(self, most: float) -> tuple[str, float]:
         """The label with its unit, and the factor to it, where the largest value is that (as in the column)."""
         unit, scale = self.unit, self.scale
         if self.units:
-            unit, size = next((u for u in self.units if abs(largest) >= u[1]), self.units[-1])
+            unit, size = largest(most, self.units)
             scale = 1 / size
         return (f"{self.label} ({unit})" if unit else self.label), scale
 

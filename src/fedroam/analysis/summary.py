@@ -8,6 +8,7 @@ model, which the column `mean_model` gives.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ import pandas as pd
 
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.formatting import percent
-from fedroam.analysis.link_scale import link_scale_note
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
 from fedroam.recording import Run
@@ -199,3 +199,23 @@ def _row(
 def _seeds(runs: Sequence[Run]) -> str:
     """The seeds of runs, as text: `0, 2`."""
     return ", ".join(str(run.status["seed"]) for run in runs)
+
+
+def link_scale_note(runs: Sequence[Run]) -> str:
+    """What a reader must know of runs whose access points differ; '' where there is nothing to know."""
+    told = [run for run in runs if run.world.get("distance_mean") is not None]
+    places = {json.dumps(run.settings.get("access_points"), sort_keys=True) for run in told}
+    if len(places) < 2:
+        return ""
+    found = {(run.world["distance_mean"], run.world["distance_std"]) for run in told}
+    if len(found) == 1:
+        mean, std = found.pop()
+        return (
+            "access points vary; LTE is measured by one scale in all runs: distances between clients and access points "
+            f"of {mean:.4g} m on average, standard deviation {std:.4g} m"
+        )
+    return (
+        "access points vary, and each run measures LTE by its own distances: what counts as far away is farther where "
+        "there are fewer of them, so energy hardly shows how many there are (radio.distance_mean and "
+        "radio.distance_std set one scale for all)"
+    )

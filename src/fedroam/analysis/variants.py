@@ -14,11 +14,12 @@ import pandas as pd
 from fedroam.analysis.formatting import percent
 from fedroam.errors import InputError
 from fedroam.planning.advice import small_reach
-from fedroam.recording import Run
+from fedroam.recording import Run, flat
 
 # Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
 FREE = (
-    "name", "seed", "checkpoint_every", "record_movement", "keep_models", "data.root", "engine.workers", "radio.scale",
+    "name", "seed", "checkpoint_every", "record_movement", "record_schedule", "keep_models",
+    "data.root", "engine.workers", "radio.scale",
 )  # fmt: skip
 
 
@@ -156,18 +157,6 @@ def has_rounds(run: Run) -> bool:
         if run.done:
             raise
         return False
-
-
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings as one level with dotted names: `{"data": {"kind": "digits"}}` as `{"data.kind": "digits"}`."""
-    result: dict[str, Any] = {}
-    for name, value in settings.items():
-        dotted = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            result.update(flat(value, f"{dotted}."))
-        else:
-            result[dotted] = value
-    return result
 
 
 def plain_text(value: Any) -> str:

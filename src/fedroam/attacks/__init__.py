@@ -1,7 +1,7 @@
 """Attacks: who sends something else than it learnt, and what."""
 
-from fedroam.attacks import model_poisoning
-from fedroam.attacks.attackers import Attack, NoAttack, Withheld
-from fedroam.attacks.sending import Trial
-
-__all__ = ["Attack", "NoAttack", "Trial", "Withheld", "model_poisoning"]
+from fedroam.attacks import model_poisoning as model_poisoning
+from fedroam.attacks.attackers import Attack as Attack
+from fedroam.attacks.attackers import NoAttack as NoAttack
+from fedroam.attacks.attackers import Withheld as Withheld
+from fedroam.attacks.sending import Trial as Trial

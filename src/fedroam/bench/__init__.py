@@ -12,14 +12,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from fedroam.bench.measures import Result, evaluation, mixing, overhead, training
+from fedroam.bench.measures import Result as Result
+from fedroam.bench.measures import evaluation, mixing, overhead, training
 from fedroam.bench.server_methods import methods
 from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
 from fedroam.learning.cpu.workers import cores
 from fedroam.writing import write_named
-
-__all__ = ["NAMES", "Result", "run"]
 
 # What can be measured, in the order of the table.
 NAMES = (*WORKLOADS, "F", "evaluation", "overhead", "methods")

@@ -161,9 +161,8 @@ def evaluation(repeats: int, workers: int) -> list[Result]:
     times = in_turn(repeats, plain=plain.evaluate, engine=ours.evaluate, training=ours.round)
     ours.learner.close()
     trained = workload.clients * workload.steps * workload.flops
-    tested = (
-        workload.clients * len(ours.y) * 0.96e6
-    )  # multiplications and additions of one sample's forward pass
+    # multiplications and additions of one sample's forward pass
+    tested = workload.clients * len(ours.y) * 0.96e6
     share = statistics.median(
         (tested / e) / (trained / t) for e, t in zip(times["engine"], times["training"], strict=True)
     )

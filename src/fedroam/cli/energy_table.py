@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from fedroam.deploy.measured import Measured
+    from fedroam.deploy.metering.measured import Measured
 
 
 def energy_table(found: Measured) -> tuple[Table, list[str]]:
     """The table, and what is to be known beside it, a line each."""
-    from fedroam.deploy.metering import WORK
+    from fedroam.deploy.metering.readings import WORK
 
     grid = Table(box=None, pad_edge=False, header_style="bold")
     for title, side in (("energy", "left"), ("J", "right"), ("+- J", "right")):

@@ -36,6 +36,12 @@ class Commands(TyperGroup):
             raise typer.Exit from None
 
 
+def _a_round(value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise InputError(f"--rounds {value}: allowed is a whole number from 1 on")
+    return value
+
+
 def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
     """Refuse a name of a file or folder that is empty, which would mean the folder that one happens to be in, or that
     the system does not take.
@@ -47,6 +53,11 @@ def named(parameter: typer.CallbackParam, value: str | None) -> str | None:
     if value is not None:
         checked_name(value, parameter.opts[0])
     return value
+
+
+def place(*names: str, metavar: str, help: str) -> Any:
+    """An option that names a file or folder; its name is that of its parameter where none is given."""
+    return typer.Option(*names, callback=named, metavar=metavar, help=help)
 
 
 Source = Annotated[
@@ -73,6 +84,13 @@ Track = Annotated[
         metavar="TRACKER",
         help="Tell tensorboard, mlflow or wandb what is measured, while it runs (may be repeated).",
     ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Workers = Annotated[int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")]
+Worlds = Annotated[int | None, typer.Option("--seeds", metavar="K", help="Look at K worlds of each.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(callback=_a_round, metavar="T", help="Rounds to look at. (default: the file's)"),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Runs = Annotated[

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Group
@@ -59,9 +58,7 @@ class SweepProgress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     def follow(self, progress: Progress, event: Event) -> None:
@@ -125,9 +122,7 @@ class SweepTable(SweepProgress):
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.stop()
 
     @override

@@ -4,14 +4,17 @@ from fedroam.clock import kinds
 from fedroam.clock.batteries import Supply
 from fedroam.clock.kinds import Clock
 from fedroam.clock.schedule import check_fits, first_state, free, timetable
+from fedroam.clock.spans import STATES, Spans
 from fedroam.clock.timetable import BUSY, COLUMNS, TIME, TOTALS, Timetable, Timing
 
 __all__ = [
     "BUSY",
     "COLUMNS",
+    "STATES",
     "TIME",
     "TOTALS",
     "Clock",
+    "Spans",
     "Supply",
     "Timetable",
     "Timing",

@@ -11,6 +11,7 @@ from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.begun import Begun
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
@@ -93,9 +94,8 @@ def among_neighbours(
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
     apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
-    found = following(
-        on, seconds, paths.present, (np.zeros(clients), np.where(learns, left, 0.0)), plan, sent, dies
-    )
+    training = (np.zeros(clients), np.where(learns, left, 0.0))
+    found = following(on, seconds, paths.present, training, plan, sent, dies)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
     jobs = [job for job in given.jobs if not late[job.client]]
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
@@ -122,6 +122,7 @@ def among_neighbours(
             tries(timing, sent, sender, receiver, apart),
             np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
         ),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 
 

@@ -11,6 +11,7 @@ from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.neighbours import heard, tries
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
+from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
@@ -70,9 +71,8 @@ def in_pairs(
     stopped = {job.client for job in off}
     order = np.flatnonzero(whole)[np.argsort(end[whole], kind="stable")]
     learnt = np.where(learns & ~late, left, np.inf)
-    found = following(
-        state, seconds, paths.present, (np.zeros(clients), np.where(learns, left, 0.0)), plan, sent, dies
-    )
+    training = (np.zeros(clients), np.where(learns, left, 0.0))
+    found = following(state, seconds, paths.present, training, plan, sent, dies)
     found |= {
         BUSY: carried | rests,
         "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
@@ -104,6 +104,7 @@ def in_pairs(
             _both_ways(timing, sent, pairs, paths.end, each / size),
             np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
         ),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 
 

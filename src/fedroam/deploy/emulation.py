@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.components import build
-from fedroam.deploy.founding import found_site
-from fedroam.deploy.metering import FOLDER
-from fedroam.deploy.serving import serve
-from fedroam.deploy.site import FILE, Limits, read_site
+from fedroam.deploy.metering.readings import FOLDER
+from fedroam.deploy.server.serving import serve
+from fedroam.deploy.site.file import FILE, Limits, read_site
+from fedroam.deploy.site.founding import found_site
 from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
 from fedroam.recording import Existing, Run

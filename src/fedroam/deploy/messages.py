@@ -28,6 +28,7 @@ Arrays = Mapping[str, np.ndarray]
 # What an array must be: numpy's name of its type, and its shape.
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
 Work = Literal["train", "judge", "represent", "class_means", "mean_features", "open", "carry", "aggregate"]
+NO_ORDER = f"{'0' * 16}-0"  # of one that has not been given yet
 SHA256 = r"^[0-9a-f]{64}$"
 Sum = Annotated[str, Field(pattern=SHA256)]
 
@@ -108,6 +109,16 @@ class Order(Header):
     weighed: bool = False
     size: int = Field(0, ge=0)
     sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
+
+
+def digest_of(order: Order) -> str:
+    """SHA-256 (hex) of what is asked, whichever order it is: by it, node and round an update is known again."""
+    return sum_of(order.model_copy(update={"order": NO_ORDER}).model_dump_json().encode())
+
+
+def session_of(order: Order) -> str:
+    """The run at the server that an order belongs to: the same one when the server was killed and goes on with it."""
+    return order.order.partition("-")[0]
 
 
 class Push(Header):

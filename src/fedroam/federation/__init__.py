@@ -1,89 +1,45 @@
 """Federation: who trains, who aggregates with whom."""
 
-from fedroam.federation import asynchronous, decentralized, delayed, gossip, hierarchical, methods, server
-from fedroam.federation.holders import (
-    AggregatesAtHolders,
-    Aggregator,
-    AtHand,
-    Gathered,
-    Model,
-    Transfers,
-)
-from fedroam.federation.network import network_of
-from fedroam.federation.pieces import Pieces
-from fedroam.federation.protocol import (
-    SERVER,
-    AdaptsNetwork,
-    AdaptsObjective,
-    AddsColumns,
-    Aggregates,
-    AveragesInPairs,
-    Averagings,
-    Distributed,
-    EvaluationModels,
-    Exchanged,
-    Federation,
-    FederationContext,
-    InitialState,
-    Meeting,
-    RecordsMatrices,
-    Round,
-    SendsOneWay,
-    SendsToNeighbours,
-    SendsToServers,
-    Start,
-    TakesPieces,
-    TellsDistances,
-    Traffic,
-    UsesLess,
-    access_point,
-    one_model,
-    own_models,
-    used_by,
-)
-
-__all__ = [
-    "SERVER",
-    "AdaptsNetwork",
-    "AdaptsObjective",
-    "AddsColumns",
-    "Aggregates",
-    "AggregatesAtHolders",
-    "Aggregator",
-    "AtHand",
-    "AveragesInPairs",
-    "Averagings",
-    "Distributed",
-    "EvaluationModels",
-    "Exchanged",
-    "Federation",
-    "FederationContext",
-    "Gathered",
-    "InitialState",
-    "Meeting",
-    "Model",
-    "Pieces",
-    "RecordsMatrices",
-    "Round",
-    "SendsOneWay",
-    "SendsToNeighbours",
-    "SendsToServers",
-    "Start",
-    "TakesPieces",
-    "TellsDistances",
-    "Traffic",
-    "Transfers",
-    "UsesLess",
-    "access_point",
-    "asynchronous",
-    "decentralized",
-    "delayed",
-    "gossip",
-    "hierarchical",
-    "methods",
-    "network_of",
-    "one_model",
-    "own_models",
-    "server",
-    "used_by",
-]
+from fedroam.federation import asynchronous as asynchronous
+from fedroam.federation import decentralized as decentralized
+from fedroam.federation import delayed as delayed
+from fedroam.federation import gossip as gossip
+from fedroam.federation import hierarchical as hierarchical
+from fedroam.federation import methods as methods
+from fedroam.federation import server as server
+from fedroam.federation.holders import AggregatesAtHolders as AggregatesAtHolders
+from fedroam.federation.holders import Aggregator as Aggregator
+from fedroam.federation.holders import AtHand as AtHand
+from fedroam.federation.holders import Gathered as Gathered
+from fedroam.federation.holders import Model as Model
+from fedroam.federation.holders import Transfers as Transfers
+from fedroam.federation.pieces import Pieces as Pieces
+from fedroam.federation.protocol import SERVER as SERVER
+from fedroam.federation.protocol import AdaptsNetwork as AdaptsNetwork
+from fedroam.federation.protocol import AdaptsObjective as AdaptsObjective
+from fedroam.federation.protocol import AddsColumns as AddsColumns
+from fedroam.federation.protocol import Aggregates as Aggregates
+from fedroam.federation.protocol import AveragesInPairs as AveragesInPairs
+from fedroam.federation.protocol import Averagings as Averagings
+from fedroam.federation.protocol import Distributed as Distributed
+from fedroam.federation.protocol import EvaluationModels as EvaluationModels
+from fedroam.federation.protocol import Exchanged as Exchanged
+from fedroam.federation.protocol import Federation as Federation
+from fedroam.federation.protocol import FederationContext as FederationContext
+from fedroam.federation.protocol import InitialState as InitialState
+from fedroam.federation.protocol import Meeting as Meeting
+from fedroam.federation.protocol import RecordsMatrices as RecordsMatrices
+from fedroam.federation.protocol import Round as Round
+from fedroam.federation.protocol import SendsOneWay as SendsOneWay
+from fedroam.federation.protocol import SendsToNeighbours as SendsToNeighbours
+from fedroam.federation.protocol import SendsToServers as SendsToServers
+from fedroam.federation.protocol import Start as Start
+from fedroam.federation.protocol import TakesPieces as TakesPieces
+from fedroam.federation.protocol import TellsDistances as TellsDistances
+from fedroam.federation.protocol import Traffic as Traffic
+from fedroam.federation.protocol import UsesLess as UsesLess
+from fedroam.federation.protocol import access_point as access_point
+from fedroam.federation.protocol import network_of as network_of
+from fedroam.federation.protocol import one_model as one_model
+from fedroam.federation.protocol import own_models as own_models
+from fedroam.federation.protocol import used_by as used_by

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import compress
 from typing import ClassVar, Literal
 
@@ -17,8 +16,9 @@ from fedroam.federation.attention import AveragingWeights
 from fedroam.federation.holders import Gathered, Model, Transfers
 from fedroam.federation.pieces import Pieces, mix_pieces
 from fedroam.federation.protocol import (
+    Arrays,
     Distributed,
-    EvaluationModels,
+    Evaluated,
     Exchanged,
     FederationContext,
     InitialState,
@@ -48,15 +48,11 @@ class Decentralized(Part):
 
     holders: ClassVar[Literal["clients"]] = "clients"
     takes_pieces: ClassVar[bool] = True
+    aggregates: ClassVar[bool] = True  # by the experiment's rule
 
     order: Literal["move_then_mix", "mix_then_move"] = field(
         "move_then_mix", "whether the consensus of a round uses the places after its move or before it"
     )
-
-    @property
-    def aggregates(self) -> bool:
-        """By the experiment's rule."""
-        return True
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """A model for each client, no state."""
@@ -187,9 +183,7 @@ class Decentralized(Part):
         mix_rows(near, row, np.zeros(1, dtype=np.int64))
         return near.parameters[0], near.buffers[0]
 
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """Each client by its own model; the average of all stands for all."""
         return {"own": own_models(models, models.mean())}
 

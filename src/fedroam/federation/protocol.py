@@ -18,9 +18,11 @@ from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
 from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings
 from fedroam.mobility import Paths
+from fedroam.models import ModelBuilder
 
 # The ends of a transfer: clients are 0, 1, ...; the server (or cloud) is -1; access point a is -2 - a.
 SERVER = -1
+Arrays = Mapping[str, np.ndarray]  # of a state, by name
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -200,7 +202,7 @@ class Round:
 
     number: int
     models: Models
-    state: Mapping[str, np.ndarray]
+    state: Arrays
     context: FederationContext
     before: Meeting
     learner: Learner
@@ -267,6 +269,9 @@ class EvaluationModels:
     mean: Models | None
 
 
+Evaluated = Mapping[str, EvaluationModels]  # by name, the headline first
+
+
 @runtime_checkable
 class Federation(Protocol):
     """Who trains and who aggregates. State is a mapping of plain numeric arrays (empty where none is needed).
@@ -287,9 +292,7 @@ class Federation(Protocol):
         The clients' move lies between the meetings `round.before` and `after`.
         """
 
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """The models that clients are evaluated with, by name.
 
         The first is the headline, further ones give `accuracy_NAME` columns.
@@ -444,3 +447,11 @@ def own_models(models: Models, mean: Models | None = None) -> EvaluationModels:
 def one_model(model: Models, clients: int) -> EvaluationModels:
     """All clients are evaluated with one model (a single row), which stands for all."""
     return EvaluationModels(model, np.zeros(clients, np.int64), model)
+
+
+def network_of(
+    model: ModelBuilder, federation: Federation, shape: tuple[int, ...], classes: int
+) -> nn.Module:
+    """A network for samples of this shape (as networks see them), with start values of the moment."""
+    network = model.build(shape, classes)
+    return federation.adapt(network) if isinstance(federation, AdaptsNetwork) else network

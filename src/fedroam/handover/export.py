@@ -104,10 +104,6 @@ def _values(module: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
-def _safetensors(module: nn.Module, shape: tuple[int, ...]) -> bytes:
-    return save(_values(module))
-
-
 def _state_dict(module: nn.Module, shape: tuple[int, ...]) -> bytes:
     """A pickle, as `torch.save` writes it, which others read as weights only; fedroam itself reads none."""
     buffer = io.BytesIO()
@@ -159,7 +155,7 @@ def _onnx(module: nn.Module, shape: tuple[int, ...]) -> bytes:
 FORMATS: dict[str, _Writer] = {
     writer.format: writer
     for writer in (
-        _Writer("safetensors", "model.safetensors", _safetensors),
+        _Writer("safetensors", "model.safetensors", lambda module, shape: save(_values(module))),
         _Writer("state_dict", "model.pt", _state_dict),
         _Writer("onnx", "model.onnx", _onnx),
         _Writer("torchscript", "model.torchscript", _torchscript),

@@ -22,7 +22,7 @@ from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.learning.cpu.worker_model import probe
-from fedroam.learning.engine import Job, Learner, Scores, Task, rate
+from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
@@ -336,12 +336,7 @@ class BatchedLearner(Learner):
     @torch.no_grad()
     @override
     def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
         blocks = list(_blocks(len(rows), len(y), parts))
         classes = self._classes(models, rows, x)
@@ -365,7 +360,7 @@ class BatchedLearner(Learner):
     def _judge(
         self,
         models: Models,
-        rows: Sequence[int],
+        rows: Rows,
         blocks: Sequence[tuple[int, np.ndarray]],
         samples: tuple[torch.Tensor, torch.Tensor],
         found: tuple[torch.Tensor, torch.Tensor],
@@ -405,7 +400,7 @@ class BatchedLearner(Learner):
             self.module.train()
         return found
 
-    def _classes(self, models: Models, rows: Sequence[int], x: torch.Tensor) -> int:
+    def _classes(self, models: Models, rows: Rows, x: torch.Tensor) -> int:
         """How many outputs there are; 0 where there is nothing to judge, or no batched pass can."""
         if not len(rows) or not len(x):
             return 0
@@ -420,9 +415,7 @@ class BatchedLearner(Learner):
         return self._outputs_each
 
     @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
+    def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
         return self.slow.features(models, rows, parts)
 
     @override
@@ -483,7 +476,7 @@ def _mask(draw: _Draw, samples: int, most: int, generator: torch.Generator) -> t
     return _filled(mask.bernoulli_(draw.keep, generator=generator).mul_(1 / draw.keep), most, 0.0)
 
 
-def _blocks(rows: int, samples: int, parts: Sequence[np.ndarray] | None) -> Iterator[tuple[int, np.ndarray]]:
+def _blocks(rows: int, samples: int, parts: Indices | None) -> Iterator[tuple[int, np.ndarray]]:
     """Which samples (int64) which of the rows is judged on, in pieces."""
     for k in range(rows):
         own = np.arange(samples) if parts is None else parts[k]

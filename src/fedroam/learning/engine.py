@@ -159,6 +159,10 @@ class Scores:
         return Scores(counts[0], counts[1], counts[2], loss)
 
 
+Rows = Sequence[int]  # of a matrix of models
+Indices = Sequence[np.ndarray]  # for each of several rows, which samples it is asked about, int64
+
+
 def tally(outputs: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     """Hits, answers and samples of each class, int64 [3, classes], of logits [n, classes] for classes y."""
     classes, answer = outputs.shape[1], outputs.argmax(1)
@@ -184,18 +188,11 @@ class Learner(Protocol):
         """Train each job's row in place; mean training loss of each job (float64 [jobs], NaN for no samples)."""
 
     def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
         """Evaluate rows on samples x, y: all of them, or for the k-th row those with indices parts[k]."""
 
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
+    def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
         """What the extractor of the k-th row makes of the task's samples parts[k]: float32 [samples, features].
 
         In evaluation mode (nothing dropped, nothing drawn). Raises InputError where the network declares no extractor.
@@ -219,7 +216,7 @@ class Learner(Protocol):
         them are computed here. Their rows are as they were handed out."""
         return np.zeros(0, dtype=np.int64)
 
-    def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:
+    def judge(self, models: Models, rows: Rows, held: Sequence[Held]) -> Scores:
         """Evaluate the k-th row on the samples held[k]; who is lost has no samples."""
         task = self.task
         return self.evaluate(models, rows, task.x, task.y, [own.samples for own in held])
@@ -229,24 +226,42 @@ class Learner(Protocol):
         task = self.task
         return self.evaluate(models, [row], task.x, task.y, [np.concatenate([own.samples for own in held])])
 
-    def represent(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> list[torch.Tensor]:
+    def represent(self, models: Models, rows: Rows, held: Sequence[Held]) -> list[torch.Tensor]:
         """Features of the samples held[k] by the k-th row, float32 [samples, features], for `Job.each` of this round.
 
         Their values may stay with the clients: then these are tensors of the device `meta`.
         """
         return self.features(models, rows, [own.samples for own in held])
 
-    def class_means(
-        self, models: Models, rows: Sequence[int], held: Sequence[Held], classes: int
-    ) -> ClassMeans:
+    def class_means(self, models: Models, rows: Rows, held: Sequence[Held], classes: int) -> ClassMeans:
         """Mean features of each class among the samples held[k] by the k-th row; who is lost holds no class."""
         labels = self.task.y.cpu().numpy()
         return class_means(self.represent(models, rows, held), [labels[own.samples] for own in held], classes)
 
-    def mean_features(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> np.ndarray:
+    def mean_features(self, models: Models, rows: Rows, held: Sequence[Held]) -> np.ndarray:
         """Mean features of the samples held[k] by the k-th row, float64 [k, features]; NaN for who is lost."""
         found = self.represent(models, rows, held)
         return np.stack([some.cpu().numpy().mean(0, dtype=np.float64) for some in found])
+
+
+class Evaluates:
+    """What learners share that leave evaluation to another one, `here`."""
+
+    here: Learner
+
+    def evaluate(
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
+    ) -> Scores:
+        """As `here` does."""
+        return self.here.evaluate(models, rows, x, y, parts)
+
+    def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
+        """As `here` does."""
+        return self.here.features(models, rows, parts)
+
+    def close(self) -> None:
+        """Give back its workers and memory."""
+        self.here.close()
 
 
 @runtime_checkable

@@ -14,7 +14,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.learning.engine import Anchor, Job, Learner, Scores, Task, rate, tally
+from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, rate, tally
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.samples import standard
 from fedroam.models import noise, split
@@ -82,9 +82,7 @@ class ReferenceLearner(Learner):
 
     @torch.no_grad()
     @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
+    def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
         found = []
         for row, part in zip(rows, parts, strict=True):
             models.layout.read(self.module, models.parameters[row], models.buffers[row])
@@ -98,12 +96,7 @@ class ReferenceLearner(Learner):
     @torch.no_grad()
     @override
     def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
         counts, loss = [], []
         for k, row in enumerate(rows):

@@ -1,24 +1,17 @@
 """Mixing: the weights of an exchange, as a sparse matrix, and the rules that see the models themselves."""
 
-from fedroam.mixing import balance, clipped_gossip, contact_duration, coordinate_wise, krum, mobility_aware
-from fedroam.mixing.aggregation import Aggregation, Average, Received
-from fedroam.mixing.facts import Fact, Facts, Surroundings
-from fedroam.mixing.weights import Mixing, entries, matrix
-
-__all__ = [
-    "Aggregation",
-    "Average",
-    "Fact",
-    "Facts",
-    "Mixing",
-    "Received",
-    "Surroundings",
-    "balance",
-    "clipped_gossip",
-    "contact_duration",
-    "coordinate_wise",
-    "entries",
-    "krum",
-    "matrix",
-    "mobility_aware",
-]
+from fedroam.mixing import balance as balance
+from fedroam.mixing import clipped_gossip as clipped_gossip
+from fedroam.mixing import contact_duration as contact_duration
+from fedroam.mixing import coordinate_wise as coordinate_wise
+from fedroam.mixing import krum as krum
+from fedroam.mixing import mobility_aware as mobility_aware
+from fedroam.mixing.aggregation import Aggregation as Aggregation
+from fedroam.mixing.aggregation import Average as Average
+from fedroam.mixing.aggregation import Received as Received
+from fedroam.mixing.facts import Fact as Fact
+from fedroam.mixing.facts import Facts as Facts
+from fedroam.mixing.facts import Surroundings as Surroundings
+from fedroam.mixing.weights import Mixing as Mixing
+from fedroam.mixing.weights import entries as entries
+from fedroam.mixing.weights import matrix as matrix

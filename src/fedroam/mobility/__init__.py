@@ -1,23 +1,16 @@
 """Mobility: where everybody is, as piecewise-linear paths, round by round."""
 
-from fedroam.mobility import activity, grid, random_walk, steered
-from fedroam.mobility.activity import Activity, KnowsItsLimits, check_limits
-from fedroam.mobility.distance import within_reach
-from fedroam.mobility.world import KnowsPlaces, Mobility, Paths, State, World, checked
-
-__all__ = [
-    "Activity",
-    "KnowsItsLimits",
-    "KnowsPlaces",
-    "Mobility",
-    "Paths",
-    "State",
-    "World",
-    "activity",
-    "check_limits",
-    "checked",
-    "grid",
-    "random_walk",
-    "steered",
-    "within_reach",
-]
+from fedroam.mobility import activity as activity
+from fedroam.mobility import grid as grid
+from fedroam.mobility import random_walk as random_walk
+from fedroam.mobility import steered as steered
+from fedroam.mobility.activity import Activity as Activity
+from fedroam.mobility.activity import KnowsItsLimits as KnowsItsLimits
+from fedroam.mobility.activity import check_limits as check_limits
+from fedroam.mobility.distance import within_reach as within_reach
+from fedroam.mobility.world import KnowsPlaces as KnowsPlaces
+from fedroam.mobility.world import Mobility as Mobility
+from fedroam.mobility.world import Paths as Paths
+from fedroam.mobility.world import State as State
+from fedroam.mobility.world import World as World
+from fedroam.mobility.world import checked as checked

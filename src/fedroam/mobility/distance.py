@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-_DOUBT = (
-    4 * np.finfo(np.float64).eps
-)  # np.hypot is off by one unit in the last place or two, never by so much
+# np.hypot is off by one unit in the last place or two, never by so much
+_DOUBT = 4 * np.finfo(np.float64).eps
 
 
 def within_reach(dx: np.ndarray, dy: np.ndarray, reach: float) -> np.ndarray:

@@ -20,31 +20,21 @@ it: (channels, height, width) or (features,). The network maps float32 samples [
             return Network(extractor, nn.Linear(self.width, classes))
 """
 
-from fedroam.models.convolutional import CNN1d, Conv5, LeNetGN, MnistCNN
-from fedroam.models.dense import MLP, SoftmaxRegression
-from fedroam.models.dropout import Dropout, draws, noise, own_dropout
-from fedroam.models.network import ModelBuilder, Network, split
-from fedroam.models.resnet import ResNet18, ResNet50
-from fedroam.models.torch_module import TorchModule
-from fedroam.models.weights import Loaded, load_weights
-
-__all__ = [
-    "MLP",
-    "CNN1d",
-    "Conv5",
-    "Dropout",
-    "LeNetGN",
-    "Loaded",
-    "MnistCNN",
-    "ModelBuilder",
-    "Network",
-    "ResNet18",
-    "ResNet50",
-    "SoftmaxRegression",
-    "TorchModule",
-    "draws",
-    "load_weights",
-    "noise",
-    "own_dropout",
-    "split",
-]
+from fedroam.models.convolutional import CNN1d as CNN1d
+from fedroam.models.convolutional import Conv5 as Conv5
+from fedroam.models.convolutional import LeNetGN as LeNetGN
+from fedroam.models.convolutional import MnistCNN as MnistCNN
+from fedroam.models.dense import MLP as MLP
+from fedroam.models.dense import SoftmaxRegression as SoftmaxRegression
+from fedroam.models.dropout import Dropout as Dropout
+from fedroam.models.dropout import draws as draws
+from fedroam.models.dropout import noise as noise
+from fedroam.models.dropout import own_dropout as own_dropout
+from fedroam.models.network import ModelBuilder as ModelBuilder
+from fedroam.models.network import Network as Network
+from fedroam.models.network import split as split
+from fedroam.models.resnet import ResNet18 as ResNet18
+from fedroam.models.resnet import ResNet50 as ResNet50
+from fedroam.models.torch_module import TorchModule as TorchModule
+from fedroam.models.weights import Loaded as Loaded
+from fedroam.models.weights import load_weights as load_weights

@@ -1,5 +1,4 @@
 """Papers: the studies that come with fedroam, one folder a paper."""
 
-from fedroam.papers.library import find_study, studies
-
-__all__ = ["find_study", "studies"]
+from fedroam.papers.library import find_study as find_study
+from fedroam.papers.library import studies as studies

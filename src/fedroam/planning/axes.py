@@ -126,9 +126,8 @@ def parse_over(text: str) -> tuple[str, tuple[Any, ...]]:
 def _pieces(text: str) -> list[str]:
     """Text cut at its commas, but not within brackets or quotes; one that is never closed is a character as any."""
     pieces, start, at = [], 0, 0
-    unclosed: set[str] = (
-        set()
-    )  # what closes them is not to be found any more: looked for once, not at each of them
+    # what closes them is not to be found any more: looked for once, not at each of them
+    unclosed: set[str] = set()
     while at < len(text):
         closing = _CLOSED_BY.get(text[at], "")
         if closing and closing not in unclosed:

@@ -114,9 +114,10 @@ class SweepPlan:
         return Path("sweeps") / f"{self.name}-{self.digest[:8]}"
 
 
-def title(keys: Mapping[str, Any]) -> str:
-    """Varied settings for people."""
-    return ", ".join(str(v) if k == "variant" else f"{k}={v}" for k, v in keys.items())
+def title(keys: Mapping[str, Any], seed: int | None = None) -> str:
+    """Varied settings for people, and the seed where it is given."""
+    told = ", ".join(str(v) if k == "variant" else f"{k}={v}" for k, v in keys.items())
+    return told if seed is None else ", ".join(filter(None, (told, f"seed {seed}")))
 
 
 def _sha256(lines: Iterable[str]) -> str:

@@ -1,63 +1,35 @@
 """Recording: the run folder, its checkpoints, and reading it back."""
 
-from fedroam.recording.environment import environment
-from fedroam.recording.files import (
-    FileFacts,
-    check_summed,
-    manifest_of,
-    read_json,
-    write_csv,
-    write_json,
-    write_named_csv,
-    write_summed,
-    write_table,
-    write_text,
-)
-from fedroam.recording.inputs import (
-    code_facts,
-    file_facts,
-    recorded_experiment,
-    run_in,
-    unchanged_data,
-    unchanged_files,
-)
-from fedroam.recording.locking import folder_at, lock_folder, take_lock
-from fedroam.recording.recorder import Existing, Recorder, check
-from fedroam.recording.run import MATRIX_COLUMNS, NOT_REPEATABLE, Run, open_run, open_runs, runs_below
-from fedroam.recording.schema import Manifest
-from fedroam.recording.verify import changed_files, damage
-
-__all__ = [
-    "MATRIX_COLUMNS",
-    "NOT_REPEATABLE",
-    "Existing",
-    "FileFacts",
-    "Manifest",
-    "Recorder",
-    "Run",
-    "changed_files",
-    "check",
-    "check_summed",
-    "code_facts",
-    "damage",
-    "environment",
-    "file_facts",
-    "folder_at",
-    "lock_folder",
-    "manifest_of",
-    "open_run",
-    "open_runs",
-    "read_json",
-    "recorded_experiment",
-    "run_in",
-    "runs_below",
-    "take_lock",
-    "unchanged_data",
-    "unchanged_files",
-    "write_csv",
-    "write_json",
-    "write_named_csv",
-    "write_summed",
-    "write_table",
-    "write_text",
-]
+from fedroam.recording.environment import environment as environment
+from fedroam.recording.files import FileFacts as FileFacts
+from fedroam.recording.files import check_summed as check_summed
+from fedroam.recording.files import manifest_of as manifest_of
+from fedroam.recording.files import read_json as read_json
+from fedroam.recording.files import write_csv as write_csv
+from fedroam.recording.files import write_json as write_json
+from fedroam.recording.files import write_named_csv as write_named_csv
+from fedroam.recording.files import write_summed as write_summed
+from fedroam.recording.files import write_table as write_table
+from fedroam.recording.files import write_text as write_text
+from fedroam.recording.inputs import code_facts as code_facts
+from fedroam.recording.inputs import file_facts as file_facts
+from fedroam.recording.inputs import recorded_experiment as recorded_experiment
+from fedroam.recording.inputs import run_in as run_in
+from fedroam.recording.inputs import unchanged_data as unchanged_data
+from fedroam.recording.inputs import unchanged_files as unchanged_files
+from fedroam.recording.locking import folder_at as folder_at
+from fedroam.recording.locking import lock_folder as lock_folder
+from fedroam.recording.locking import take_lock as take_lock
+from fedroam.recording.recorder import Existing as Existing
+from fedroam.recording.recorder import Recorder as Recorder
+from fedroam.recording.recorder import check as check
+from fedroam.recording.run import MATRIX_COLUMNS as MATRIX_COLUMNS
+from fedroam.recording.run import NOT_REPEATABLE as NOT_REPEATABLE
+from fedroam.recording.run import Run as Run
+from fedroam.recording.run import flat as flat
+from fedroam.recording.run import open_run as open_run
+from fedroam.recording.run import open_runs as open_runs
+from fedroam.recording.run import runs_below as runs_below
+from fedroam.recording.schema import Manifest as Manifest
+from fedroam.recording.verify import changed_files as changed_files
+from fedroam.recording.verify import damage as damage

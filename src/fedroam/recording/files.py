@@ -8,7 +8,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,8 +130,13 @@ def write_named_csv(path: Path, table: pd.DataFrame) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; InputError where it is missing or damaged."""
+    return read_facts(path, json_object)
+
+
+def read_facts(path: Path, parse: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """What a text file of a run folder says; InputError where it is missing or damaged."""
     try:
-        return json_object(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
     except (OSError, ValueError) as error:

@@ -15,7 +15,7 @@ from fedroam.recording import checkpoint
 from fedroam.recording.files import FileFacts, settle, write_json, write_table, write_text
 from fedroam.recording.locking import folder_at, lock_folder
 from fedroam.recording.pieces import Pieces
-from fedroam.recording.run import TABLES, Run, open_run, table_path, write_status
+from fedroam.recording.run import TABLES, Run, flat, open_run, table_path, write_status
 
 Existing = Literal["refuse", "resume", "replace"]
 RECORDED = "recorded.rows"  # in a checkpoint: rows recorded so far, by table
@@ -45,13 +45,11 @@ class Recorder:
         """Take the folder: make it, or check what it holds (see `check`). Raises InputError where it cannot."""
         digest = self.status["digest"]
         check(self.folder, digest, settings_toml, existing)  # a folder that is refused stays untouched
-        self._lock = lock_folder(
-            self.folder, "writing this run"
-        )  # two writers would spoil each other's files
+        # two writers would spoil each other's files
+        self._lock = lock_folder(self.folder, "writing this run")
         try:
-            there = check(
-                self.folder, digest, settings_toml, existing
-            )  # another process may have been faster
+            # another process may have been faster
+            there = check(self.folder, digest, settings_toml, existing)
         except InputError:
             self.close()
             raise
@@ -208,13 +206,6 @@ def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> 
 def _difference(run: Run, settings_toml: str) -> str:
     """The first setting in which the run in a folder differs from the one wanted."""
     import tomllib
-
-    def flat(value: Any, prefix: str = "") -> dict[str, Any]:
-        if not isinstance(value, dict):
-            return {prefix: value}
-        return {
-            k: v for name, part in value.items() for k, v in flat(part, f"{prefix}.{name}".strip(".")).items()
-        }
 
     there, wanted = flat(run.settings), flat(tomllib.loads(settings_toml))
     for name in sorted({*there, *wanted}):

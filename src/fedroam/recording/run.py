@@ -15,7 +15,15 @@ from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
-from fedroam.recording.files import FileFacts, check_summed, manifest_of, read_json, read_table, write_summed
+from fedroam.recording.files import (
+    FileFacts,
+    check_summed,
+    manifest_of,
+    read_facts,
+    read_json,
+    read_table,
+    write_summed,
+)
 from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
 from fedroam.writing import checked_name
 
@@ -23,8 +31,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 # New ones at the end: a checkpoint counts their rows in this order.
-TABLES = ("rounds", "clients", "positions", "contacts", "matrices")
+TABLES = ("rounds", "clients", "positions", "contacts", "matrices", "schedule")
 MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "value": "float64"}
+SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
@@ -60,12 +69,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The resolved experiment as plain values."""
         path = self.folder / "experiment.toml"
-        try:
-            settings = parse_toml(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{path}: missing; not a run folder of fedroam, or a damaged one") from None
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: damaged: {error}") from None
+        settings = read_facts(path, parse_toml)
         checked_facts(settings, Settings, path)
         # A run from before a family of parts came had none of it: what its default kind says now.
         later = {name: {"kind": family.default} for name, family in FAMILIES.items() if family.later}
@@ -119,6 +123,14 @@ class Run:
         if table_path(self.folder, "matrices").exists() or [*(self.folder / "unfinished").glob("matrices-*")]:
             return self.table("matrices")
         return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in MATRIX_COLUMNS.items()})
+
+    @cached_property
+    def schedule(self) -> pd.DataFrame:
+        """Who was at what when: round, client, state, begin, end (s since the start), of the first clients; what no row
+        covers is waiting. Empty where nothing takes time, and in runs of before it was recorded."""
+        if table_path(self.folder, "schedule").exists() or [*(self.folder / "unfinished").glob("schedule-*")]:
+            return self.table("schedule")
+        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in SCHEDULE_COLUMNS.items()})
 
     def model(self, which: str | None = None, *, client: int | None = None) -> nn.Module:
         """A model that the run ended with, on the CPU and in evaluation mode: `run.model(client=3)`.
@@ -232,3 +244,15 @@ def open_runs(folder: str | Path) -> list[Run]:
     runs = [open_run(path) for path in runs_below(folder)]
     order = {id(run): k for k, run in enumerate(runs)}
     return sorted(runs, key=lambda run: (run.status.get("order", 0), order[id(run)]))
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings as one level with dotted names: `{"data": {"kind": "digits"}}` as `{"data.kind": "digits"}`."""
+    result: dict[str, Any] = {}
+    for name, value in settings.items():
+        dotted = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            result.update(flat(value, f"{dotted}."))
+        else:
+            result[dotted] = value
+    return result

@@ -107,6 +107,7 @@ COLUMNS: dict[str, dict[str, str]] = {
     "positions": {"round": _WHOLE, "client": _WHOLE, "x": _NUMBER, "y": _NUMBER, "present": _TRUTH},
     "contacts": {"round": _WHOLE, "i": _WHOLE, "j": _WHOLE},
     "matrices": {"round": _WHOLE, "name": _TEXT, "i": _WHOLE, "j": _WHOLE, "value": _NUMBER},
+    "schedule": {"round": _WHOLE, "client": _WHOLE, "state": _TEXT, "begin": _NUMBER, "end": _NUMBER},
     "meter": {
         "process": _WHOLE,
         "piece": _WHOLE,

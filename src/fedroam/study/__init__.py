@@ -1,89 +1,52 @@
 """Study: settings, tables, figures and claims, declared before they are run, and how they are evaluated."""
 
-from fedroam.study.claims import (
-    Claim,
-    all_of,
-    each_over,
-    equal,
-    falls,
-    order,
-    over,
-    ratio,
-    rises,
-    size,
-    under,
-)
-from fedroam.study.evaluation import CellResult, SearchResult, StudyResult, evaluate_study
-from fedroam.study.files import make_files
-from fedroam.study.findings import Finding
-from fedroam.study.items import Cell, Curves, Doses, Heat, OwnFigure, Search, Table, table
-from fedroam.study.measures import (
-    best,
-    by_group,
-    degree_over_run,
-    final,
-    gap_over_run,
-    group_over_run,
-    last,
-    mean_model,
-    measure,
-    neighbours_by_group,
-    over_run,
-    rounds_to,
-    spent_to,
-)
-from fedroam.study.study import Reading, Scale, Study, declared, declared_by
-from fedroam.study.values import Item, Measure, Quotient, StudyVariant, Value, average, total
-
-__all__ = [
-    "Cell",
-    "CellResult",
-    "Claim",
-    "Curves",
-    "Doses",
-    "Finding",
-    "Heat",
-    "Item",
-    "Measure",
-    "OwnFigure",
-    "Quotient",
-    "Reading",
-    "Scale",
-    "Search",
-    "SearchResult",
-    "Study",
-    "StudyResult",
-    "StudyVariant",
-    "Table",
-    "Value",
-    "all_of",
-    "average",
-    "best",
-    "by_group",
-    "declared",
-    "declared_by",
-    "degree_over_run",
-    "each_over",
-    "equal",
-    "evaluate_study",
-    "falls",
-    "final",
-    "gap_over_run",
-    "group_over_run",
-    "last",
-    "make_files",
-    "mean_model",
-    "measure",
-    "neighbours_by_group",
-    "order",
-    "over",
-    "over_run",
-    "ratio",
-    "rises",
-    "rounds_to",
-    "size",
-    "spent_to",
-    "table",
-    "total",
-    "under",
-]
+from fedroam.study.claims import Claim as Claim
+from fedroam.study.claims import all_of as all_of
+from fedroam.study.claims import each_over as each_over
+from fedroam.study.claims import equal as equal
+from fedroam.study.claims import falls as falls
+from fedroam.study.claims import order as order
+from fedroam.study.claims import over as over
+from fedroam.study.claims import ratio as ratio
+from fedroam.study.claims import rises as rises
+from fedroam.study.claims import size as size
+from fedroam.study.claims import under as under
+from fedroam.study.evaluation import CellResult as CellResult
+from fedroam.study.evaluation import SearchResult as SearchResult
+from fedroam.study.evaluation import StudyResult as StudyResult
+from fedroam.study.evaluation import evaluate_study as evaluate_study
+from fedroam.study.files import make_files as make_files
+from fedroam.study.findings import Finding as Finding
+from fedroam.study.items import Cell as Cell
+from fedroam.study.items import Curves as Curves
+from fedroam.study.items import Doses as Doses
+from fedroam.study.items import Heat as Heat
+from fedroam.study.items import OwnFigure as OwnFigure
+from fedroam.study.items import Search as Search
+from fedroam.study.items import Table as Table
+from fedroam.study.items import table as table
+from fedroam.study.measures import best as best
+from fedroam.study.measures import by_group as by_group
+from fedroam.study.measures import degree_over_run as degree_over_run
+from fedroam.study.measures import final as final
+from fedroam.study.measures import gap_over_run as gap_over_run
+from fedroam.study.measures import group_over_run as group_over_run
+from fedroam.study.measures import last as last
+from fedroam.study.measures import mean_model as mean_model
+from fedroam.study.measures import measure as measure
+from fedroam.study.measures import neighbours_by_group as neighbours_by_group
+from fedroam.study.measures import over_run as over_run
+from fedroam.study.measures import rounds_to as rounds_to
+from fedroam.study.measures import spent_to as spent_to
+from fedroam.study.study import Reading as Reading
+from fedroam.study.study import Scale as Scale
+from fedroam.study.study import Study as Study
+from fedroam.study.study import declared as declared
+from fedroam.study.study import declared_by as declared_by
+from fedroam.study.values import Item as Item
+from fedroam.study.values import Measure as Measure
+from fedroam.study.values import Quotient as Quotient
+from fedroam.study.values import StudyVariant as StudyVariant
+from fedroam.study.values import Value as Value
+from fedroam.study.values import average as average
+from fedroam.study.values import total as total

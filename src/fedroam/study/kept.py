@@ -232,8 +232,11 @@ def _line(run: RunRecord) -> dict[str, Any]:
             name: [_plain(least)] if least == most else [_plain(least), _plain(most)]
             for name, (least, most) in sorted(run.numbers.items())
         },
-        "curves": {
-            name: {"rounds": [int(k) for k in curve.index], "values": [_rounded(v) for v in curve]}
+        "curves": {  # six digits: they are drawn, not reckoned with
+            name: {
+                "rounds": [int(k) for k in curve.index],
+                "values": [_plain(float(f"{v:.6g}")) for v in curve],
+            }
             for name, curve in sorted(run.curves.items())
         },
     }
@@ -242,11 +245,6 @@ def _line(run: RunRecord) -> dict[str, Any]:
 def _plain(value: float) -> float | str:
     """A number as JSON knows it; those that it does not know as text."""
     return value if math.isfinite(value) else str(value)
-
-
-def _rounded(value: float) -> float | str:
-    """Six digits: a curve is drawn, not reckoned with."""
-    return _plain(float(f"{value:.6g}"))
 
 
 def merged(old: Records, found: Iterable[RunRecord], sitting: Mapping[str, Any] | None = None) -> Records:

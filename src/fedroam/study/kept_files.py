@@ -118,12 +118,10 @@ def _rounded(value: Any) -> Any:
 
 def _themed(svg: str) -> str:
     """A drawing with rules for dark pages, which those who draw it elsewhere need not know."""
-    rules = "".join(_rule(light, dark) for light, dark in _DARK.items())
+    rules = "".join(
+        f'[style*="{what}: {light}"] {{ {what}: {dark} !important }} '
+        for light, dark in _DARK.items()
+        for what in ("fill", "stroke")
+    )
     style = f"<style>@media (prefers-color-scheme: dark) {{ {rules} }}</style>"
     return re.sub(r"(<svg [^>]*>)", lambda found: found[1] + style, svg, count=1)
-
-
-def _rule(light: str, dark: str) -> str:
-    return "".join(
-        f'[style*="{what}: {light}"] {{ {what}: {dark} !important }} ' for what in ("fill", "stroke")
-    )

@@ -1,21 +1,13 @@
 """Sweeps: many runs at once, each identified by its digest, and one table over all of them."""
 
-from fedroam.sweep.estimate import Estimate, estimate
-from fedroam.sweep.folder import Sweep, SweptRun, open_sweep, sweep_damage
-from fedroam.sweep.progress import Event, Observer, Progress
-from fedroam.sweep.running import run_sweep
-from fedroam.sweep.scale import one_scale
-
-__all__ = [
-    "Estimate",
-    "Event",
-    "Observer",
-    "Progress",
-    "Sweep",
-    "SweptRun",
-    "estimate",
-    "one_scale",
-    "open_sweep",
-    "run_sweep",
-    "sweep_damage",
-]
+from fedroam.sweep.estimate import Estimate as Estimate
+from fedroam.sweep.estimate import estimate as estimate
+from fedroam.sweep.folder import Sweep as Sweep
+from fedroam.sweep.folder import SweptRun as SweptRun
+from fedroam.sweep.folder import open_sweep as open_sweep
+from fedroam.sweep.folder import sweep_damage as sweep_damage
+from fedroam.sweep.progress import Event as Event
+from fedroam.sweep.progress import Observer as Observer
+from fedroam.sweep.progress import Progress as Progress
+from fedroam.sweep.running import run_sweep as run_sweep
+from fedroam.sweep.scale import one_scale as one_scale

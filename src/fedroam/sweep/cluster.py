@@ -155,9 +155,8 @@ def _ray() -> Any:
 
 def _connect(ray: Any, address: str, workers: int) -> None:
     """Reach the cluster, or start one of this machine alone."""
-    os.environ.setdefault(
-        "RAY_USAGE_STATS_ENABLED", "0"
-    )  # nothing is sent anywhere unless the user asked for it
+    # nothing is sent anywhere unless the user asked for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own = {"num_cpus": workers or cores(), "include_dashboard": False} if address == LOCAL else {}
     try:
         ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
@@ -284,7 +283,9 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
 
     there = Path(node.root) / TOKEN
     seen = there.exists() and there.read_text() == node.token
-    folder = Path(task.folder) if seen else _own_folder(node.token, task.digest)
+    # A folder of this node's own is the same if the run is taken up here again.
+    own = Path(tempfile.gettempdir()) / f"fedroam-{node.token[:16]}" / task.digest[:16]
+    folder = Path(task.folder) if seen else own
     former = limit_memory(node.memory) if node.memory is not None else None
     try:
         result = do_run(replace(task, folder=str(folder)), send, stopping, node.memory, node.track)
@@ -300,11 +301,6 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
     shutil.rmtree(folder, ignore_errors=True)
     return result, files
-
-
-def _own_folder(token: str, digest: str) -> Path:
-    """This node's folder for a run: the same if the run is taken up here again."""
-    return Path(tempfile.gettempdir()) / f"fedroam-{token[:16]}" / digest[:16]
 
 
 def _load_parts(sources: Iterable[tuple[str, str]], modules: Iterable[str]) -> None:

@@ -152,7 +152,8 @@ def estimate(
         failed: dict[str, str] = {}
         tasks = [
             _task(runs, families[f], k, folder, budget)
-            for k in range(_copies(len(chosen), workers))
+            # As often as it takes for all workers to be busy as they will be.
+            for k in range(max(1, math.ceil(workers / len(chosen))) if chosen else 0)
             for f in chosen
         ]
 
@@ -185,11 +186,6 @@ def estimate(
     total = first_ready + makespan(by_run.values(), workers)
     factor = _factor(ratios) if len(ratios) < len(families) else None
     return Estimate(total, by_run, workers, max(memory, default=None), data, len(ratios), failed, factor)
-
-
-def _copies(variants: int, workers: int) -> int:
-    """How often each variant is measured, so that all workers are busy as they will be."""
-    return max(1, math.ceil(workers / variants)) if variants else 0
 
 
 def _task(

@@ -38,7 +38,7 @@ def one_scale(plan: SweepPlan) -> SweepPlan:
         settings = {**experiment.radio.settings(), "distance_mean": mean, "distance_std": std}
         return experiment.replace(radio=build("radio", settings))
 
-    first = ", ".join(filter(None, (title(own[0].keys), f"seed {own[0].experiment.seed}")))
+    first = title(own[0].keys, own[0].experiment.seed)
     note = (
         f"access points vary: LTE is measured by one scale in all runs, {mean:g} m on average (standard deviation "
         f'{std:g} m), the distances of the run with {first}; radio.scale = "own" takes each run\'s own'

@@ -63,9 +63,8 @@ def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:
         preprocessing=preprocessing_of(facts["preprocessing"]),
         **{name: arrays[name] for name in PARTS},
     )
-    dataset.__dict__["fingerprint"] = facts[
-        "fingerprint"
-    ]  # what the cached property would find by reading all
+    # what the cached property would find by reading all
+    dataset.__dict__["fingerprint"] = facts["fingerprint"]
     return dataset
 
 

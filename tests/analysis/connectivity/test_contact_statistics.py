@@ -120,18 +120,12 @@ def patterns(mobile: int, kinds: tuple[str, ...], worlds: int) -> dict[str, list
     return found
 
 
-def test_movement_makes_a_split_world_b_strongly_connected() -> None:
-    found = patterns(3, ("static", "random"), 1)
-    assert found["static"] == [np.inf]
-    assert 20 < found["random"][0] < 250
-
-
 @pytest.mark.slow
 def test_steering_needs_shorter_windows_than_chance() -> None:
     """Of ten worlds an independent trial found: random 57-115, DAM 31-76, DCM 16-36 with 3 mobile clients."""
-    found = patterns(3, ("static", "random", "dam", "dcm"), 4)
+    found = patterns(3, ("static", "random", "dam", "dcm"), 3)
     middle = {kind: float(np.median(values)) for kind, values in found.items()}
-    assert middle["static"] == np.inf
+    assert found["static"] == [np.inf] * 3
     assert middle["random"] > middle["dam"] > middle["dcm"]
     assert 40 < middle["random"] < 140
     assert 25 < middle["dam"] < 80

@@ -14,8 +14,8 @@ from fedroam.analysis.connectivity.bounds import (
     lemma_3,
     theorem_1,
 )
-from fedroam.analysis.connectivity.bounds_figure import convergence_figure
 from fedroam.analysis.connectivity.convex import client_gradients
+from fedroam.analysis.connectivity.figures import convergence_figure
 from fedroam.analysis.connectivity.measure import measure_run, problem_of
 from fedroam.analysis.connectivity.trajectory import Trajectory
 from fedroam.errors import InputError

@@ -75,6 +75,17 @@ def window_parameters(weights: Sequence[MixingMatrix], length: int, *, keep_last
     return np.array([mixing_parameter(chain) for chain in chains])
 
 
+def window_distances(weights: Sequence[MixingMatrix], length: int) -> np.ndarray:
+    """||P - J||_F^2 of the product P of each aligned window of `length` rounds, float64 [windows]."""
+    found = []
+    for end in range(length, len(weights) + 1, length):
+        product = weights[end - length].toarray()
+        for one in weights[end - length + 1 : end]:
+            product = one @ product
+        found.append(((product - 1 / len(product)) ** 2).sum())
+    return np.array(found)
+
+
 def spectral_gap(weights: MixingMatrix, *, dense: bool | None = None) -> float:
     """1 - |lambda_2|, the second largest modulus of W's eigenvalues (its eigenvalue 1 of the vector 1 left out).
 

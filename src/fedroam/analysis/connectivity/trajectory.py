@@ -11,7 +11,12 @@ import numpy as np
 from fedroam.analysis.connectivity.bounds import corollary_1, descent, lemma_3, product_bound, theorem_1
 from fedroam.analysis.connectivity.contact_statistics import ContactSequence
 from fedroam.analysis.connectivity.convex import Optimum, SoftmaxProblem
-from fedroam.analysis.connectivity.spectral import MixingMatrix, mixing_parameters, window_parameters
+from fedroam.analysis.connectivity.spectral import (
+    MixingMatrix,
+    mixing_parameters,
+    window_distances,
+    window_parameters,
+)
 
 
 @dataclass(frozen=True)
@@ -75,13 +80,7 @@ class Trajectory:
     @cached_property
     def products(self) -> np.ndarray:
         """||P - J||_F^2 of the product of each aligned window of B rounds, to be held against Corollary 1."""
-        b, found = self.window or len(self.weights), []
-        for end in range(b, len(self.weights) + 1, b):
-            product = self.weights[end - b].toarray()
-            for one in self.weights[end - b + 1 : end]:
-                product = one @ product
-            found.append(((product - 1 / self.clients) ** 2).sum())
-        return np.array(found)
+        return window_distances(self.weights, self.window or len(self.weights))
 
     def corollary(self) -> float:
         """Corollary 1's bound on `products`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -14,14 +13,16 @@ from fedroam.analysis.figures.affinity import affinity_figure
 from fedroam.analysis.figures.client_accuracy import client_accuracy_figure, client_energy_figure
 from fedroam.analysis.figures.clock import client_time_figure, transfers_figure
 from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
+from fedroam.analysis.figures.gantt import first_clients, gantt_figure, shown_rounds
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure
-from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, percent
+from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, Units, percent
 from fedroam.analysis.variants import Variant, uses
 from fedroam.recording import Run
 
 _AFFINITIES = 4  # variants whose affinities are drawn
+_GANTTS = 2  # variants whose clients' timetables are drawn
 _HOLDINGS = 4  # charts of who holds what; more variants with other data are named, not drawn
 
 
@@ -41,7 +42,8 @@ class FigureSpec:
     """A figure that compares variants: its file name, heading and caption, and what is drawn.
 
     That is a column of `rounds` over rounds, with its label and unit, its scale and whether it may be logarithmic (see
-    `column_figure`); or whatever `make` draws. In captions {model} stands for the model that clients are judged by,
+    `column_figure`); with `units` the accuracy over the column, which adds up what was spent (see `cost_figure`); or
+    whatever `make` draws. In captions {model} stands for the model that clients are judged by,
     {mean_model} for what the accuracy of the averaged model is. needs: what a federation must look at (`places`,
     `contacts`) for the figure to tell anything.
     """
@@ -53,6 +55,7 @@ class FigureSpec:
     label: str = ""
     scale: float = 1.0
     log: bool = False
+    units: Units = ()
     make: Callable[[Sequence[Variant]], Figure | None] | None = None
     needs: str = ""
 
@@ -60,6 +63,8 @@ class FigureSpec:
         """The figure; None without numbers."""
         if self.make is not None:
             return self.make(compared)
+        if self.units:
+            return cost_figure(compared, self.column, self.label, self.units)
         return column_figure(compared, self.column, self.label, scale=self.scale, log=self.log)
 
 
@@ -138,7 +143,9 @@ SPECS = (
         "time",
         "Accuracy over time",
         "How long an accuracy takes by the clock of the simulated world.",
-        make=partial(cost_figure, column="time", label="Simulated time since the start", units=SECONDS),
+        column="time",
+        label="Simulated time since the start",
+        units=SECONDS,
     ),
     FigureSpec(
         "transfers",
@@ -164,26 +171,25 @@ SPECS = (
         "traffic",
         "Accuracy against bytes",
         "What an accuracy costs: bytes sent by all clients since the start.",
-        make=partial(cost_figure, column="bytes", label="Sent by all clients since the start", units=BYTES),
+        column="bytes",
+        label="Sent by all clients since the start",
+        units=BYTES,
     ),
     FigureSpec(
         "energy",
         "Accuracy against energy",
         "What an accuracy costs: joules of all clients since the start, for sending, receiving and training.",
-        make=partial(
-            cost_figure, column="energy", label="Spent by all clients since the start", units=JOULES
-        ),
+        column="energy",
+        label="Spent by all clients since the start",
+        units=JOULES,
     ),
     FigureSpec(
         "battery",
         "Accuracy against what batteries gave",
         "What an accuracy costs: joules drawn from all batteries since the start, moving and idling among them.",
-        make=partial(
-            cost_figure,
-            column="battery_drawn",
-            label="Drawn from all batteries since the start",
-            units=JOULES,
-        ),
+        column="battery_drawn",
+        label="Drawn from all batteries since the start",
+        units=JOULES,
     ),
     FigureSpec(
         "energy_per_round",
@@ -232,6 +238,7 @@ def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
             caption = spec.caption.replace("{model}", describe_models(models))
             caption = caption.replace("{mean_model}", _mean_model(models))
             yield ReportFigure(spec.name, spec.title, caption, figure)
+    yield from _gantts(compared)
     yield from _affinities(compared)
     yield from _holdings(compared)
     if not uses(compared, "places"):
@@ -262,6 +269,25 @@ def _affinities(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
         )
         name = "affinity" if drawn == 1 else f"affinity_{drawn}"
         yield ReportFigure(name, "Affinity between clients", caption, figure)
+
+
+def timetables(compared: Sequence[Variant]) -> dict[str, tuple[str, Run]]:
+    """Of each variant whose first run kept a timetable, the label and that run, by the name of its Gantt chart."""
+    kept = [(label, run) for label, run in _firsts(compared) if first_clients(run)]
+    return {"gantt" if k == 0 else f"gantt_{k + 1}": one for k, one in enumerate(kept[:_GANTTS])}
+
+
+def _gantts(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
+    """A Gantt chart of each variant's first run that kept a timetable."""
+    for name, (label, run) in timetables(compared).items():
+        figure = gantt_figure(run)
+        assert figure is not None  # it kept a timetable
+        caption = (
+            f"The first {first_clients(run)} of {run.settings['clients']} clients of {label}, seed "
+            f"{run.status['seed']}. Sending is sending or receiving, and not training meanwhile. As a file: rounds 1 "
+            f"to {shown_rounds(run, None)[1]}."
+        )
+        yield ReportFigure(name, "Who is at what when", caption, figure)
 
 
 def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:

@@ -18,17 +18,29 @@ from fedroam.recording import Run
 _PANELS = (("Spent", "energy"), ("Wasted", "energy_wasted"))
 
 
+def spent_and_gained(
+    compared: Sequence[Variant], column: str, units: Units
+) -> tuple[list[tuple[pd.DataFrame, pd.DataFrame]], str, float] | None:
+    """What each variant spent (a column of `rounds`) and its accuracy, over seeds, and the unit of what was spent with
+    its factor; None without numbers, or where nobody spent anything.
+    """
+    found = [(over_seeds(variant, column), over_seeds(variant, "accuracy")) for variant in compared]
+    most = max((spent["mean"].max() for spent, _ in found if spent["mean"].notna().any()), default=0.0)
+    if not (np.isfinite(most) and most > 0) or not any(gained["mean"].notna().any() for _, gained in found):
+        return None
+    return found, *largest(most, units)
+
+
 def cost_figure(compared: Sequence[Variant], column: str, label: str, units: Units) -> Figure | None:
     """Accuracy (%, mean over clients) against a column of `rounds` that adds up what was spent.
 
     Both are means over seeds of the same round; the band is the standard error of the accuracy. None without numbers,
     or where nobody spent anything.
     """
-    found = [(over_seeds(variant, column), over_seeds(variant, "accuracy")) for variant in compared]
-    most = max((spent["mean"].max() for spent, _ in found if spent["mean"].notna().any()), default=0.0)
-    if not (np.isfinite(most) and most > 0) or not any(gained["mean"].notna().any() for _, gained in found):
+    known = spent_and_gained(compared, column, units)
+    if known is None:
         return None
-    unit, factor = largest(most, units)
+    found, unit, factor = known
     with style():
         figure, ax = new_figure()
         names = short_each([variant.label for variant in compared])

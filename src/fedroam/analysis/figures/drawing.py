@@ -191,7 +191,7 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     points = io.BytesIO()
-    with _saving(name):
+    with saving(name):
         figure.savefig(points, format="png", dpi=160, metadata={"Software": None})
     text = svg_text(figure, name)
     write_aside(png, lambda aside: aside.write_bytes(points.getvalue()))
@@ -202,14 +202,15 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
 def svg_text(figure: Figure, name: str) -> str:
     """A figure as SVG; equal figures of one name give equal texts."""
     lines = io.StringIO()
-    with _saving(name):
+    with saving(name):
         figure.savefig(lines, format="svg", metadata=_NO_FACTS)
     return _NOT_IN_XML.sub("\ufffd", lines.getvalue())
 
 
 @contextmanager
-def _saving(name: str) -> Iterator[None]:
-    with style(), matplotlib.rc_context({"svg.hashsalt": name}), warnings.catch_warnings():
+def saving(name: str, look: Any = STYLE) -> Iterator[None]:
+    """While a figure of a name is saved: equal figures give equal files. look: settings of matplotlib."""
+    with matplotlib.rc_context({**look, "svg.hashsalt": name}), warnings.catch_warnings():
         # Names are the user's: what the font lacks is drawn as a box, and that is all there is to say of it.
         warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support", UserWarning)
         yield

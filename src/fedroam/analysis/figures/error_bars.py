@@ -45,7 +45,7 @@ def error_bar_figure(
     if not any(np.isfinite(value) for line in lines for _, values in line.points for value in values):
         return None
     keys = list(dict.fromkeys(key for line in lines for key, _ in line.points))
-    scaled = all(_is_number(key) for key in keys)
+    scaled = all(is_number(key) for key in keys)
     if scaled:
         keys = sorted(keys)
     numbers = [len(values) for line in lines for _, values in line.points if values]
@@ -87,7 +87,8 @@ def key_text(key: Any) -> str:
     return str(key)
 
 
-def _is_number(key: Any) -> bool:
+def is_number(key: Any) -> bool:
+    """Whether a key is a finite number, so that it can stand to scale."""
     return isinstance(key, int | float) and not isinstance(key, bool) and math.isfinite(key)
 
 

@@ -37,9 +37,8 @@ def holdings_figure(class_counts: np.ndarray, class_names: Sequence[str], title:
     height = min(max(2.8, _ROOM[1] + 0.27 * classes), 16.0)
     # Points between neighbours; along the many clients the largest may overlap, they are seldom side by side.
     pitch = 72 * min(2.2 * (width - _ROOM[0]) / clients, (height - _ROOM[1]) / classes)
-    area = (0.98 * min(pitch, 26.0)) ** 2 / max(
-        int(counts.max()), 1
-    )  # points² a sample: the largest just fits
+    # points² a sample: the largest just fits
+    area = (0.98 * min(pitch, 26.0)) ** 2 / max(int(counts.max()), 1)
     with style():
         figure, ax = new_figure((width, height))
         client, label = np.nonzero(counts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from matplotlib.figure import Figure
 from scipy.special import stdtrit
 
 from fedroam.analysis.figures.drawing import FEW, legend, log_ticks, new_figure, round_ticks, short
-from fedroam.analysis.figures.error_bars import key_text
+from fedroam.analysis.figures.error_bars import is_number, key_text
 from fedroam.analysis.figures.publishing import MOST_LINES, look_of, mark_of, size_of
 from fedroam.analysis.quantities import Quantity, quantity
 from fedroam.analysis.variants import (
@@ -34,10 +33,8 @@ from fedroam.recording import Run
 BANDS = ("error", "interval", "none")
 _LEVEL = 0.95
 _SHORT = 27  # characters of a label that a legend shows whole; longer ones are made of the settings that vary
-_DECADES, _TICKS = (
-    30,
-    8,
-)  # from which span numbers stand on a logarithmic axis; up to how many each has a tick
+# from which span numbers stand on a logarithmic axis; up to how many each has a tick
+_DECADES, _TICKS = (30, 8)
 
 
 @dataclass(frozen=True)
@@ -168,7 +165,7 @@ def _groups(
                 seeds.setdefault(int(run.status["seed"]), []).append(run)
         complete = {seed: each for seed, each in sorted(seeds.items()) if len(each) == len(several)}
         groups.append(_Group(key, several[0].label if whole else _label(by, key), complete))
-    ordered = all(_is_number(value) for group in groups for value in group.key)
+    ordered = all(is_number(value) for group in groups for value in group.key)
     groups = sorted(groups, key=lambda group: group.key) if ordered and not whole else groups
     if len(groups) > MOST_LINES:
         raise InputError(
@@ -188,10 +185,6 @@ def _label(by: Sequence[str], key: tuple[Any, ...]) -> str:
 
 def _plain(value: Any) -> Any:
     return value if isinstance(value, int | float | str) and not isinstance(value, bool) else str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _half(error: np.ndarray, n: np.ndarray | int, band: str) -> np.ndarray:
@@ -277,7 +270,7 @@ def _over_setting(
 ) -> list[int]:
     """Values at the end of runs over a setting; gives the number of seeds of each point."""
     values = [_plain(value) for value in varied[setting]]
-    scaled = all(_is_number(value) for value in values)
+    scaled = all(is_number(value) for value in values)
     keys = sorted(set(values)) if scaled else list(dict.fromkeys(values))
     lines: dict[tuple[Any, ...], str] = {}
     points: dict[tuple[Any, ...], list[tuple[Any, np.ndarray]]] = {}

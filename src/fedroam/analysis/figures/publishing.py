@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -126,11 +124,7 @@ def save_figure(figure: Figure | Axes, path: str | Path, look: str = "paper") ->
         "png": {"Software": None},
     }
     content = io.BytesIO()
-    with (
-        matplotlib.rc_context({**look_of(look), "svg.hashsalt": target.stem}),
-        warnings.catch_warnings(),
-    ):
-        warnings.filterwarnings("ignore", "Glyph|Matplotlib currently does not support", UserWarning)
+    with drawing.saving(target.stem, look_of(look)):
         drawn.savefig(content, format=format, dpi=600 if look == "paper" else 160, metadata=facts[format])
     target.parent.mkdir(parents=True, exist_ok=True)
     write_aside(target, lambda aside: aside.write_bytes(content.getvalue()))

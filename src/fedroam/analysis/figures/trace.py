@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.analysis.figures.drawing import INK, MUTED, colour_bar, colour_of, new_figure, style
+from fedroam.analysis.formatting import duration
 from fedroam.analysis.trace_facts import HOUR, TraceStatistics, span
 from fedroam.traces import Trace
 
@@ -126,7 +127,7 @@ def gaps_figure(measured: TraceStatistics) -> Figure:
         ticks = [tick for tick in _TICKS if edges[0] <= tick <= edges[-1]]
         if len(ticks) < 3:
             ticks = sorted(t for t in (*_TICKS, *_MORE_TICKS) if edges[0] <= t <= edges[-1])
-        ax.set_xticks(ticks, [_short(tick) for tick in ticks])
+        ax.set_xticks(ticks, [duration(tick) for tick in ticks])
         ax.minorticks_off()
         middle = float(np.median(measured.gaps))
         _mark_median(ax, middle, span(middle))
@@ -172,10 +173,3 @@ def _mark_median(ax: Axes, at: float, text: str) -> None:
         fontsize=9,
         color=INK,
     )
-
-
-def _short(seconds: float) -> str:
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import zlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from fedroam.analysis.figures.catalogue import SPECS, isolated_axis
-from fedroam.analysis.figures.costs import per_round
+from fedroam.analysis.figures.costs import per_round, spent_and_gained
 from fedroam.analysis.figures.pareto import Offer, front
-from fedroam.analysis.formatting import BYTES, JOULES, SECONDS, Units, largest
+from fedroam.analysis.formatting import JOULES, Units, largest
+from fedroam.analysis.report.scripts import deflated
 from fedroam.analysis.variants import Variant, mean_by_round, over_seeds
 
 POINTS = 400  # of a line; more cannot be told apart on a screen
@@ -52,7 +50,9 @@ def curves(compared: Sequence[Variant]) -> dict[str, Chart]:
     found = {}
     for spec in SPECS:
         made: Chart | None = None
-        if spec.column:
+        if spec.units:
+            made = _against(compared, spec.title, spec.column, spec.label, spec.units)
+        elif spec.column:
             made = _column(compared, spec.column, spec.title, spec.label, spec.scale, spec.log)
         elif spec.name in _MADE:
             made = _MADE[spec.name](compared, spec.title)
@@ -70,7 +70,7 @@ def scatter(title: str, x: str, y: str, offers: Sequence[Offer]) -> Chart:
 def packed(value: Any) -> str:
     """JSON values as base64 of a zlib stream: short, and without any character that HTML gives a meaning."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode()
+    return deflated(text.encode("utf-8"))
 
 
 def _column(
@@ -96,18 +96,15 @@ def _isolated(compared: Sequence[Variant], title: str) -> Chart | None:
 
 def _against(compared: Sequence[Variant], title: str, column: str, label: str, units: Units) -> Chart | None:
     """Accuracy against what was spent so far."""
-    found = [(over_seeds(variant, column), over_seeds(variant, "accuracy")) for variant in compared]
-    most = max((spent["mean"].max() for spent, _ in found if spent["mean"].notna().any()), default=0.0)
-    if not (math.isfinite(most) and most > 0):
+    known = spent_and_gained(compared, column, units)
+    if known is None:
         return None
-    unit, factor = largest(most, units)
+    found, unit, factor = known
     lines = [
         (variant.label, _scaled(spent["mean"] / factor, gained, 100))
         for variant, (spent, gained) in zip(compared, found, strict=True)
     ]
-    return (
-        chart(title, f"{label} ({unit})", "Clients' test accuracy (%)", lines) if len(_means(lines)) else None
-    )
+    return chart(title, f"{label} ({unit})", "Clients' test accuracy (%)", lines)
 
 
 def _energy_per_round(compared: Sequence[Variant], title: str) -> Chart | None:
@@ -136,12 +133,6 @@ def _energy_per_round(compared: Sequence[Variant], title: str) -> Chart | None:
 # The figures that their own functions draw.
 _MADE: Mapping[str, Callable[[Sequence[Variant], str], Chart | None]] = {
     "isolated": _isolated,
-    "traffic": partial(_against, column="bytes", label="Sent by all clients since the start", units=BYTES),
-    "energy": partial(_against, column="energy", label="Spent by all clients since the start", units=JOULES),
-    "time": partial(_against, column="time", label="Simulated time since the start", units=SECONDS),
-    "battery": partial(
-        _against, column="battery_drawn", label="Drawn from all batteries since the start", units=JOULES
-    ),
     "energy_per_round": _energy_per_round,
 }
 

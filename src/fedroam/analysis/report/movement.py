@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.report.scripts import deflated
 from fedroam.analysis.report.serving import AccessPointsOfRun, access_points, serving_points
 from fedroam.analysis.variants import Variant, by_round
 from fedroam.errors import InputError
@@ -116,7 +115,7 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
         "access_points": [] if points is None else np.round(points.places, 6).tolist(),
         "ranges": [] if points is None else [r if math.isfinite(r) else None for r in points.ranges.tolist()],
         "linked": serving is not None,
-        "packed": base64.b64encode(zlib.compress(raw, 9)).decode(),
+        "packed": deflated(raw),
     }
     return entry, notes
 

@@ -10,9 +10,9 @@ from fedroam.analysis.figures.drawing import COLOURS
 from fedroam.analysis.report.headline import headline
 from fedroam.analysis.report.table import cells, columns, remarks
 from fedroam.analysis.summary import Comparison
-from fedroam.analysis.variants import Variant, differing, flat, plain_text
+from fedroam.analysis.variants import Variant, differing, plain_text
 from fedroam.errors import InputError
-from fedroam.recording import Run
+from fedroam.recording import Run, flat
 
 _FEW = 4  # differences that are told before anything is opened
 _MANY = 8  # rows of a table that come before what is drawn

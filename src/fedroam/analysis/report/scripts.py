@@ -11,7 +11,7 @@ from importlib import resources
 
 # Observable Plot and what it needs, unchanged from their packages (see NOTICE).
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
-OWN = ("charts.js", "map.js")
+OWN = ("charts.js", "gantt.js", "map.js")
 
 
 @cache
@@ -37,13 +37,14 @@ def inline_scripts(names: Sequence[str] = OWN) -> str:
 def packed_libraries() -> str:
     """The plotting library as packed text that nothing runs until a chart is near."""
     return "\n".join(
-        f'<script type="text/plain" data-library="{name.rpartition("/")[2]}">{_packed(asset(name))}</script>'
+        f'<script type="text/plain" data-library="{name.rpartition("/")[2]}">{deflated(asset(name).encode())}</script>'
         for name in LIBRARIES
     )
 
 
-def _packed(text: str) -> str:
-    return base64.b64encode(zlib.compress(text.encode("utf-8"), 9)).decode()
+def deflated(content: bytes) -> str:
+    """Base64 of a zlib stream: how pages carry what is large."""
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def _sum(script: str) -> str:

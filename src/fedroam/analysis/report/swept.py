@@ -42,7 +42,7 @@ _SECONDS: Units = (("h", 3600.0), ("s", 1.0))
 
 
 @dataclass(frozen=True)
-class Quantity:
+class Outcome:
     """A number of a run that heat maps and trade-offs show: its file name, heading, units, and how it is found."""
 
     name: str
@@ -56,15 +56,15 @@ def _at_the_end(column: str) -> Statistic:
 
 
 _GAINS = (
-    Quantity("final", _LABEL, _NO_UNIT, final_accuracy),
-    Quantity("best", "Highest accuracy (%)", _NO_UNIT, lambda run: 100 * summarise(run, 1).best),
-    Quantity(
+    Outcome("final", _LABEL, _NO_UNIT, final_accuracy),
+    Outcome("best", "Highest accuracy (%)", _NO_UNIT, lambda run: 100 * summarise(run, 1).best),
+    Outcome(
         "last",
         "Mean accuracy of the last 5 evaluations (%)",
         _NO_UNIT,
         lambda run: 100 * summarise(run, 5).last_k,
     ),
-    Quantity(
+    Outcome(
         "mean_model",
         "Accuracy of the averaged model (%)",
         _NO_UNIT,
@@ -73,15 +73,15 @@ _GAINS = (
 )
 # What an accuracy costs, of all clients together.
 _COSTS = (
-    Quantity("energy", "Energy", JOULES, _at_the_end("energy")),
-    Quantity("bytes", "Bytes sent", BYTES, _at_the_end("bytes")),
-    Quantity("air_time", "Air time", _SECONDS, _at_the_end("air_time")),
-    Quantity("seconds", "Time to compute", _SECONDS, _at_the_end("seconds")),
+    Outcome("energy", "Energy", JOULES, _at_the_end("energy")),
+    Outcome("bytes", "Bytes sent", BYTES, _at_the_end("bytes")),
+    Outcome("air_time", "Air time", _SECONDS, _at_the_end("air_time")),
+    Outcome("seconds", "Time to compute", _SECONDS, _at_the_end("seconds")),
 )
 _REST = (
-    Quantity("wasted", "Wasted energy", JOULES, _at_the_end("energy_wasted")),
-    Quantity("loss", "Test loss (nats)", _NO_UNIT, _at_the_end("loss")),
-    Quantity("consensus", "Consensus distance", _NO_UNIT, _at_the_end("consensus_distance")),
+    Outcome("wasted", "Wasted energy", JOULES, _at_the_end("energy_wasted")),
+    Outcome("loss", "Test loss (nats)", _NO_UNIT, _at_the_end("loss")),
+    Outcome("consensus", "Consensus distance", _NO_UNIT, _at_the_end("consensus_distance")),
 )
 
 
@@ -98,34 +98,31 @@ def sweep_figures(points: Sequence[SweepPoint]) -> Iterator[ReportFigure]:
             yield from _error_bars(points, varied, name)
     for quantity in (*_GAINS, *_COSTS, *_REST):
         yield from _heat_maps(points, varied, quantity)
-    for cost in _COSTS:
-        found = _offers(points, varied, cost)
-        if found is not None:
-            offers, label = found
-            caption = (
-                "A dot for each setting, mean over seeds; strokes: standard error of the accuracy. Filled: no other "
-                "setting has a higher accuracy for as little or less (the Pareto front)."
-            )
-            figure = pareto_figure(offers, label, _LABEL)
-            yield ReportFigure(
-                f"pareto-{cost.name}", f"Accuracy against {cost.title.lower()}", caption, figure, part="sweep"
-            )
+    for name, title, offers, label in _trade_offs(points, varied):
+        caption = (
+            "A dot for each setting, mean over seeds; strokes: standard error of the accuracy. Filled: no other "
+            "setting has a higher accuracy for as little or less (the Pareto front)."
+        )
+        yield ReportFigure(name, title, caption, pareto_figure(offers, label, _LABEL), part="sweep")
 
 
 def sweep_charts(points: Sequence[SweepPoint]) -> dict[str, Chart]:
     """The numbers behind those figures of a sweep that answer."""
-    varied, found = varied_settings(points), {}
+    told = _trade_offs(points, varied_settings(points))
+    return {name: scatter(title, label, _LABEL, offers) for name, title, offers, label in told}
+
+
+def _trade_offs(
+    points: Sequence[SweepPoint], varied: Sequence[str]
+) -> Iterator[tuple[str, str, list[Offer], str]]:
+    """For each cost that differs between settings: the figure's name and title, the offers, the label of the costs."""
     for cost in _COSTS if varied else ():
-        known = _offers(points, varied, cost)
-        if known is not None:
-            offers, label = known
-            found[f"pareto-{cost.name}"] = scatter(
-                f"Accuracy against {cost.title.lower()}", label, _LABEL, offers
-            )
-    return found
+        found = _offers(points, varied, cost)
+        if found is not None:
+            yield f"pareto-{cost.name}", f"Accuracy against {cost.title.lower()}", *found
 
 
-def _heat_maps(points: Sequence[SweepPoint], varied: Sequence[str], what: Quantity) -> Iterator[ReportFigure]:
+def _heat_maps(points: Sequence[SweepPoint], varied: Sequence[str], what: Outcome) -> Iterator[ReportFigure]:
     """A quantity over pairs of settings; nothing where it is not known or the same everywhere."""
     for x, y in itertools.islice(itertools.combinations(varied, 2), _PAIRS):
         found = marginal(points, (x, y), what.of)
@@ -148,7 +145,7 @@ def _heat_maps(points: Sequence[SweepPoint], varied: Sequence[str], what: Quanti
 
 
 def _offers(
-    points: Sequence[SweepPoint], varied: Sequence[str], cost: Quantity
+    points: Sequence[SweepPoint], varied: Sequence[str], cost: Outcome
 ) -> tuple[list[Offer], str] | None:
     """What each setting reaches and costs, means over the same seeds, and the label of the costs; None where nobody
     paid, or all paid the same."""

@@ -25,12 +25,7 @@ def bench(
     workers: Annotated[int, typer.Option(metavar="N", help="Threads; 0 is one a core.", min=0)] = 0,
     json: Annotated[
         str | None,
-        typer.Option(
-            "--json",
-            callback=options.named,
-            metavar="FILE",
-            help="Write every single time to a JSON file too.",
-        ),
+        options.place("--json", metavar="FILE", help="Write every single time to a JSON file too."),
     ] = None,
 ) -> None:
     """Measure speed: training, mixing and evaluation against a plain loop in the same run, the overhead, and a round of

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.connectivity_tables import plain, print_patterns, print_windows
-from fedroam.cli.console import note, say, tell, writing
+from fedroam.cli.console import note, out, say, tell, writing
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name
 
@@ -52,10 +53,8 @@ def connectivity(
     ] = None,
     assignments: options.Assignments = None,
     use: options.Use = None,
-    seeds: Annotated[int | None, typer.Option(metavar="K", help="Look at K worlds of each.")] = None,
-    rounds: Annotated[
-        int | None, typer.Option(metavar="T", help="Rounds to look at. (default: the file's)")
-    ] = None,
+    seeds: options.Worlds = None,
+    rounds: options.Rounds = None,
     windows: Annotated[
         str | None,
         typer.Option(
@@ -75,10 +74,7 @@ def connectivity(
         ),
     ] = False,
     folder: Annotated[
-        str | None,
-        typer.Option(
-            "--out", callback=options.named, metavar="DIR", help="Write tables (CSV) and figures there."
-        ),
+        str | None, options.place("--out", metavar="DIR", help="Write tables (CSV) and figures there.")
     ] = None,
     debug: options.Debug = False,
 ) -> None:
@@ -93,8 +89,6 @@ def connectivity(
     from fedroam.analysis.connectivity.contact_statistics import pattern_table, recorded, simulate, summary
 
     worlds = list(_worlds(source, over, assignments, use, seeds))
-    if rounds is not None and rounds < 1:
-        raise InputError(f"--rounds {rounds}: allowed is a whole number from 1 on")
     if sliding and keep_last:
         raise InputError("--sliding and --keep-last: allowed is one of the two")
     found: list[tuple[_World, ContactSequence]] = []
@@ -111,8 +105,8 @@ def connectivity(
         for world, meetings in found
     ]
     tables = {"connectivity": _frame(rows), **_tables(found, lengths, keep_last)}
-    print_patterns(pattern_table(rows, ["variant"]), rows, sliding)
-    print_windows(tables["windows"])
+    _print_patterns(pattern_table(rows, ["variant"]), rows, sliding)
+    _print_windows(tables["windows"])
     figures = {}
     if folder is not None:
         from fedroam.analysis.connectivity.figures import smallest_figure, windows_figure
@@ -227,7 +221,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Train the first world of each variant; its measurements and bounds, printed, as a table, and drawn."""
-    from fedroam.analysis.connectivity.bounds_figure import convergence_figure
+    from fedroam.analysis.connectivity.figures import convergence_figure
     from fedroam.analysis.connectivity.measure import measure_run
 
     firsts: dict[str, _World] = {}
@@ -242,7 +236,7 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
         say()
         say(f"{title or 'convergence'}, seed {world.seed}, {len(trajectory.weights)} rounds:")
         for name, value, remark in lines:
-            say(f"  {name:<58} {plain(value):>12}{'  ' + remark if remark else ''}")
+            say(f"  {name:<58} {_plain(value):>12}{'  ' + remark if remark else ''}")
         found += [
             {"variant": title, "seed": world.seed, "quantity": name, "value": value}
             for name, value, _ in lines
@@ -264,3 +258,74 @@ def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any
         for name, figure in figures.items():
             save(figure, folder, name)
     say(f"written: {folder}")
+
+
+def _print_patterns(table: pd.DataFrame, rows: list[dict[str, Any]], sliding: bool) -> None:
+    """The table of patterns, and what its columns mean."""
+    heads = (
+        "Variant",
+        "Worlds",
+        "Degree",
+        "Components",
+        "Connected rounds",
+        "p of a round",
+        "Smallest B",
+        "None",
+    )
+    grid = _grid(heads)
+    for row in table.to_dict("records"):
+        low, middle, high = (row[name] for name in ("b_min", "b_median", "b_max"))
+        b = (
+            "none"
+            if math.isnan(middle)
+            else f"{middle:g}"
+            if low == high
+            else f"{middle:g} ({low:g}–{high:g})"
+        )
+        cells = [
+            row["variant"] or "all",
+            str(row["seeds"]),
+            f"{row['degree']:.2f}",
+            f"{row['components']:.2f}",
+        ]
+        cells += [f"{100 * row['connected']:.1f} %", _plain(row["p_mean"]), b, str(row["without"])]
+        grid.add_row(*cells)
+    out().print(grid)
+    counted = {int(row["rounds"]) for row in rows}
+    which = "window" if sliding else "aligned window"
+    say(
+        f"Smallest B: the contacts of every {which} of B rounds, taken together, connect everybody; median (lowest–"
+        f"highest) over worlds, exact over {', '.join(map(str, sorted(counted)))} rounds. None: worlds in which no B "
+        "does."
+    )
+    if any(row["windows"] == 1 for row in rows):
+        say("note: in some worlds only one window of B rounds fits into the run; look at more rounds")
+    if (table["p_mean"] < 0).any():
+        say(
+            "note: p is below 0 where weights are not doubly stochastic: no mixing parameter of 0 to 1 exists there"
+        )
+
+
+def _print_windows(table: pd.DataFrame) -> None:
+    """What products of windows do, means over worlds."""
+    grid = _grid(("Variant", "Window (rounds)", "Windows", "Connect everybody", "Smallest p", "Mean p"))
+    for key, some in table.groupby(["variant", "length"], sort=False):
+        variant, length = key if isinstance(key, tuple) else ("", key)
+        cells = [str(variant or "all"), str(length), f"{some['windows'].mean():g}"]
+        cells += [f"{100 * some['connected'].mean():.1f} %", _plain(some["p_min"].min())]
+        grid.add_row(*cells, _plain(some["p_mean"].mean()))
+    out().print(grid)
+
+
+def _grid(heads: tuple[str, ...]) -> Table:
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for k, head in enumerate(heads):
+        grid.add_column(head, justify="left" if k == 0 else "right", overflow="fold")
+    return grid
+
+
+def _plain(value: float) -> str:
+    """A number with four digits; infinity in words, no number as a dash."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.4g}" if math.isfinite(value) else "infinity"

@@ -30,13 +30,7 @@ def info(
     assignments: options.Assignments = None,
     use: options.Use = None,
     folder: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="Where the bubble chart and the full table go.",
-        ),
+        str, options.place("--out", metavar="DIR", help="Where the bubble chart and the full table go.")
     ] = ".",
     debug: options.Debug = False,
 ) -> None:
@@ -64,7 +58,8 @@ def info(
             dataset, split = deal(planned.experiment)
         except InputError as error:
             raise InputError(f"{variant}: {error}" if variant else str(error)) from None
-        name = f"who-holds-what{variant and '-' + _in_a_name(variant)}"
+        in_a_name = re.sub(r"[^A-Za-z0-9._=-]+", "-", variant)[:80]
+        name = f"who-holds-what{variant and '-' + in_a_name}"
         if variant:
             say(f"{'variant ' if planned.keys.get('variant') == variant else ''}{variant}:")
         for line in (*describe_split(dataset, split), *match_devices(planned.experiment, dataset).notes):
@@ -87,11 +82,7 @@ def fetch(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A public data set, e.g. mnist.")],
     root: Annotated[
         str | None,
-        typer.Option(
-            callback=options.named,
-            metavar="DIR",
-            help="Where to put it: DIR/NAME. (default: the user's cache folder)",
-        ),
+        options.place(metavar="DIR", help="Where to put it: DIR/NAME. (default: the user's cache folder)"),
     ] = None,
     debug: options.Debug = False,
 ) -> None:
@@ -125,11 +116,6 @@ def _different(plan: SweepPlan) -> dict[str, SweepRun]:
     shown = first.values()
     telling = [name for name in plan.varied if len({repr(run.keys.get(name)) for run in shown}) > 1]
     return {title({name: run.keys[name] for name in telling if name in run.keys}): run for run in shown}
-
-
-def _in_a_name(text: str) -> str:
-    """A text as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9._=-]+", "-", text)[:80]
 
 
 def _print(table: pd.DataFrame) -> None:

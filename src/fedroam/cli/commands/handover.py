@@ -42,12 +42,7 @@ def export(
     ] = "safetensors",
     out: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="A folder for it. (default: NAME-seed-S-WHOSE-FORMAT)",
-        ),
+        options.place("--out", metavar="DIR", help="A folder for it. (default: NAME-seed-S-WHOSE-FORMAT)"),
     ] = None,
     use: options.Use = None,
     imports: Import = None,
@@ -89,10 +84,7 @@ def predict(
         typer.Argument(metavar="FILE", help="New rows: CSV with a header line, or samples as .npy."),
     ],
     out: Annotated[
-        str | None,
-        typer.Option(
-            "--out", callback=options.named, metavar="FILE.csv", help="Write here instead of printing."
-        ),
+        str | None, options.place("--out", metavar="FILE.csv", help="Write here instead of printing.")
     ] = None,
     label: Annotated[
         str | None,

@@ -82,7 +82,7 @@ def site_init(
     Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
     authority.key, stays where it is: whoever has it can make nodes.
     """
-    from fedroam.deploy.founding import found_site
+    from fedroam.deploy.site.founding import found_site
 
     where = Path(folder)
     with writing(where):
@@ -104,7 +104,7 @@ def site_init(
 @app.command("revoke")
 def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
     """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
-    from fedroam.deploy.founding import revoke
+    from fedroam.deploy.site.founding import revoke
 
     with writing(folder):
         revoke(Path(folder), name)
@@ -116,7 +116,7 @@ def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: op
     """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
     by the new one.
     """
-    from fedroam.deploy.founding import renew
+    from fedroam.deploy.site.founding import renew
 
     with writing(folder):
         renew(Path(folder), name, _days(days))
@@ -146,8 +146,8 @@ def node(
 
     A server that is not there, or goes away, is looked for again, as long as the site's limits say.
     """
-    from fedroam.deploy.metering import FOLDER, metered
-    from fedroam.deploy.node import node_of
+    from fedroam.deploy.metering.readings import FOLDER, metered
+    from fedroam.deploy.node.process import node_of
 
     readings = Path(meters) if meters else _home(site) / FOLDER
     own = node_of(_home(site), name, lambda line: tell(f"{name}: {line}"), use or ())
@@ -189,9 +189,9 @@ def deploy(
 
     Ctrl-C stops after the present round and leaves a checkpoint; so does a kill, but for the rounds since the last one.
     """
-    from fedroam.deploy.node import experiment_of
-    from fedroam.deploy.serving import serve
-    from fedroam.deploy.site import FILE, read_site
+    from fedroam.deploy.server.serving import serve
+    from fedroam.deploy.site.experiment import experiment_of
+    from fedroam.deploy.site.file import FILE, read_site
     from fedroam.planning import Plan, PlannedRun
 
     if not 0 <= patience <= 30 * 86_400:
@@ -318,7 +318,7 @@ def energy(
     that will never be aggregated; energy counts while a node works for the run, not while it waits.
     """
     from fedroam.cli.energy_table import energy_table
-    from fedroam.deploy.measured import keep, measured_energy
+    from fedroam.deploy.metering.measured import keep, measured_energy
     from fedroam.recording import open_run
 
     if not 0 <= idle < 1e6:

@@ -60,17 +60,11 @@ def reproduce(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="Where all of it goes. (default: studies/PAPER/SCALE)",
-        ),
+        options.place("--out", metavar="DIR", help="Where all of it goes. (default: studies/PAPER/SCALE)"),
     ] = None,
     records: Annotated[
         str | None,
-        typer.Option(
-            callback=options.named,
+        options.place(
             metavar="DIR",
             help="Keep in DIR what the study asks of each run, and compute no run that is kept there.",
         ),
@@ -88,9 +82,7 @@ def reproduce(
             metavar="H", help="Stop computing after H hours; the same command goes on. (default: no limit)"
         ),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
-    ] = 0,
+    workers: options.Workers = 0,
     ray: Annotated[
         str | None,
         typer.Option(metavar="ADDRESS", help="Spread the runs over a Ray cluster (local, auto, HOST:PORT)."),
@@ -102,7 +94,7 @@ def reproduce(
         bool, typer.Option("--judge-only", help="Run nothing; judge the runs that there are.")
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Reproduce a paper: our numbers beside the paper's, and a verdict on each of its claims.

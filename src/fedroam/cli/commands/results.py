@@ -36,8 +36,7 @@ def compare(
         ),
     ] = None,
     csv: Annotated[
-        str | None,
-        typer.Option(callback=options.named, metavar="FILE", help="Write the table to a CSV file too."),
+        str | None, options.place(metavar="FILE", help="Write the table to a CSV file too.")
     ] = None,
     by: Annotated[
         list[str] | None,
@@ -87,9 +86,8 @@ def report(
     folders: options.Runs,
     folder: Annotated[
         str | None,
-        typer.Option(
+        options.place(
             "--out",
-            callback=options.named,
             metavar="DIR",
             help="Where report.html goes. (default: the run folder, or report/ here if several are given)",
         ),
@@ -103,7 +101,8 @@ def report(
     for run in runs:
         _read(run)  # a damaged table is found before half of a report is written
     home = Path(folder) if folder is not None else Path(folders[0] if len(folders) == 1 else "report")
-    points = _points(folders)
+    swept = len(folders) == 1 and (Path(folders[0]) / "sweep.json").exists()
+    points = _points_of(folders[0]) if swept else []
     with writing(home):
         say(f"report: {write_report(runs, home, swept=points)}")
 
@@ -114,13 +113,6 @@ def open_all(folders: list[str]) -> list[Run]:
 
     found = {run.folder.resolve(): run for folder in folders for run in open_runs(folder)}
     return list(found.values())
-
-
-def _points(folders: list[str]) -> list[SweepPoint]:
-    """The rows of a sweep, where one is all that is reported on."""
-    if len(folders) != 1 or not (Path(folders[0]) / "sweep.json").exists():
-        return []
-    return _points_of(folders[0])
 
 
 def _read(run: Run) -> None:
@@ -168,9 +160,8 @@ def _compare_by(
     grouped = marginal(points, by, chosen.number).in_order()
     table = marginal_table(grouped)
     grid = Table(box=None, pad_edge=False, header_style="bold")
-    small = (
-        chosen.unit == "J" and table["mean"].max() < 10
-    )  # one decimal of joules would hide a small model's
+    # one decimal of joules would hide a small model's
+    small = chosen.unit == "J" and table["mean"].max() < 10
     shown = "mJ" if small else chosen.unit
     told = partial(number, scale=1000.0 if small else 1.0)
     unit = "points" if shown == "%" else shown

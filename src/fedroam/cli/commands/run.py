@@ -27,12 +27,7 @@ def run(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="Where the runs go. (default: runs/NAME-DIGEST)",
-        ),
+        options.place("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
@@ -40,7 +35,7 @@ def run(
         int | None, typer.Option(metavar="N", help="Threads of the engine; results do not depend on it.")
     ] = None,
     track: options.Track = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: options.Quiet = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Whether to write report.html.")
     ] = True,

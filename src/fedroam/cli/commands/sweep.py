@@ -57,16 +57,9 @@ def sweep(
     ] = None,
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--out",
-            callback=options.named,
-            metavar="DIR",
-            help="Where the sweep goes. (default: sweeps/NAME-DIGEST)",
-        ),
+        options.place("--out", metavar="DIR", help="Where the sweep goes. (default: sweeps/NAME-DIGEST)"),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")
-    ] = 0,
+    workers: options.Workers = 0,
     memory: Annotated[
         float | None,
         typer.Option(
@@ -89,7 +82,7 @@ def sweep(
         bool, typer.Option("--retry-failed", help="Try the failed runs again, from their checkpoints.")
     ] = False,
     track: options.Track = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
     """Run an experiment for every combination of settings and seed, several at a time.
@@ -100,7 +93,7 @@ def sweep(
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
-    from fedroam.planning import sweep_plan
+    from fedroam.planning import sweep_plan, title
     from fedroam.sweep import one_scale, run_sweep
 
     found = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
@@ -108,7 +101,7 @@ def sweep(
     for line in plan.notes:
         note(line)
     for row in plan.refused:
-        tell(one_line(f"refused: {_title(row.keys, row.seed)}: {row.reason}"))
+        tell(one_line(f"refused: {title(row.keys, row.seed)}: {row.reason}"))
     root = Path(folder) if folder is not None else plan.folder
     if dry_run:
         _dry_run(plan, root, workers, fresh, retry_failed)
@@ -135,23 +128,18 @@ def sweep(
     conclude(done)
 
 
-def _title(keys: Any, seed: int) -> str:
-    from fedroam.planning import title
-
-    return ", ".join(filter(None, (title(keys), f"seed {seed}")))
-
-
 def conclude(sweep: Sweep) -> None:
     """Means over seeds, the best setting, the failures, the next command, and the exit code."""
     from fedroam.analysis.report.marginals import best_setting
     from fedroam.cli.sweep_summary import means, points_of
+    from fedroam.planning import title
 
     _print(*means(sweep))
     best = best_setting(points_of(sweep)) if sweep.varied else None
     if best is not None:
         say(one_line(f"{best.words()} Picked on the test samples, so it flatters."))
-    failed = {row.digest or _title(row.keys, row.seed): row for row in sweep.failed}
-    for line in by_reason((_title(row.keys, row.seed), row.reason) for row in failed.values()):
+    failed = {row.digest or title(row.keys, row.seed): row for row in sweep.failed}
+    for line in by_reason((title(row.keys, row.seed), row.reason) for row in failed.values()):
         say(one_line(f"failed: {line}"))
     say(f"sweep: {sweep.folder}")
     if any(row.state == "done" for row in sweep.runs):

@@ -156,9 +156,7 @@ def import_file(
 @app.command("info")
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace made by `fedroam trace import`.")],
-    folder: Annotated[
-        str, typer.Option("--out", callback=options.named, metavar="DIR", help="Where the figures go.")
-    ] = ".",
+    folder: Annotated[str, options.place("--out", metavar="DIR", help="Where the figures go.")] = ".",
     debug: options.Debug = False,
 ) -> None:
     """Tell what is in a trace: devices, fixes, span, gaps, speeds, devices per hour, as a table and as figures.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -66,39 +66,16 @@ ATTACKS = (
 # fmt: on
 
 
-class Records(NamedTuple):
-    """One partition: numbers float64 [rows, 39], words by column, attack_cat as text, label 0 or 1."""
-
-    numbers: np.ndarray
-    words: dict[str, np.ndarray]
-    attack: np.ndarray
-    label: np.ndarray
-
-    def rows(self, which: np.ndarray) -> Records:
-        """Only these rows (indices or a mask)."""
-        words = {name: values[which] for name, values in self.words.items()}
-        return Records(self.numbers[which], words, self.attack[which], self.label[which])
-
-    def keys(self, labels: bool) -> np.ndarray:
-        """A 64-bit hash of each row's features (with `labels`: and of its two labels), uint64 [rows]."""
-        columns = {name: self.numbers[:, k] for k, name in enumerate(NUMBERS)} | self.words
-        if labels:
-            columns |= {"attack_cat": self.attack, "label": self.label}
-        return pd.util.hash_pandas_object(pd.DataFrame(columns), index=False, categorize=True).to_numpy()
+def row_keys(records: pd.DataFrame) -> np.ndarray:
+    """A 64-bit hash of each row, uint64 [rows]."""
+    return pd.util.hash_pandas_object(records, index=False, categorize=True).to_numpy()
 
 
-def join(parts: list[Records]) -> Records:
-    """Partitions one after the other."""
-    return Records(
-        np.concatenate([p.numbers for p in parts]),
-        {name: np.concatenate([p.words[name] for p in parts]) for name in WORDS},
-        np.concatenate([p.attack for p in parts]),
-        np.concatenate([p.label for p in parts]),
-    )
+def read_partition(path: Path) -> pd.DataFrame:
+    """One partition: columns `NUMBERS` (float64), `WORDS` and attack_cat (text) and label (0 or 1, int64).
 
-
-def read_records(path: Path) -> Records:
-    """One partition. Raises InputError for what is wrong with the file, with line and column."""
+    Raises InputError for what is wrong with the file, with line and column.
+    """
     table = read_table(path, (*NUMBERS, "label"), (*WORDS, "attack_cat"))
     for value in np.unique(table["attack_cat"]):
         if value not in ATTACKS:
@@ -109,8 +86,7 @@ def read_records(path: Path) -> Records:
     label = table["label"].astype(np.int64)
     if not np.isin(table["label"], (0, 1)).all():
         raise InputError(f"{path}, column 'label': found {label.max()}, allowed are 0 and 1")
-    numbers = np.stack([table[name] for name in NUMBERS], axis=1)
-    return Records(numbers, {name: table[name] for name in WORDS}, table["attack_cat"], label)
+    return pd.DataFrame({name: table[name] for name in (*NUMBERS, *WORDS, "attack_cat")} | {"label": label})
 
 
 @register("data", "unsw_nb15", source="Moustafa, Slay, MilCIS 2015, doi:10.1109/MilCIS.2015.7348942")
@@ -190,36 +166,40 @@ class UnswNb15(Part):
                     f"data unsw_nb15: the {which} partition ({ROWS[which]:,} records) is wanted, but only {there}"
                 )
         used = [which for which in ROWS if which in wanted]
-        parts = [read_records(files[which]) for which in used]
-        everything = join(parts)
-        is_test = np.zeros(len(everything.label), dtype=bool)
+        parts = [read_partition(files[which]) for which in used]
+        everything = pd.concat(parts, ignore_index=True)
+        is_test = np.zeros(len(everything), dtype=bool)
         if self.test == "publisher":
-            is_test[len(parts[0].label) :] = True
+            is_test[len(parts[0]) :] = True
         notes = [f"{len(is_test):,} records: {' and '.join(used)} partition"]
         if self.deduplicate:
-            first = np.sort(np.unique(everything.keys(labels=True), return_index=True)[1])
+            first = np.sort(np.unique(row_keys(everything), return_index=True)[1])
             notes.append(f"{len(is_test) - len(first):,} repeated records dropped, {len(first):,} left")
-            everything, is_test = everything.rows(first), is_test[first]
+            everything, is_test = everything.iloc[first], is_test[first]
         names = ATTACKS if self.label == "attack_cat" else ("normal", "attack")
-        y = as_classes(everything.attack, ATTACKS) if self.label == "attack_cat" else everything.label
+        y = everything[self.label].to_numpy()
+        y = as_classes(y, ATTACKS) if self.label == "attack_cat" else y
         if self.test == "share":
             # Whole groups of equal records, so that the test set repeats nothing of the training set.
-            _, first, group = np.unique(everything.keys(labels=False), return_index=True, return_inverse=True)
+            keys = row_keys(everything[[*NUMBERS, *WORDS]])
+            _, first, group = np.unique(keys, return_index=True, return_inverse=True)
             is_test = held_out(y[first], self.test_share, "unsw_nb15 test set")[group]
         return self._scaled(everything, y, is_test, names, notes)
 
     def _scaled(
         self,
-        records: Records,
+        records: pd.DataFrame,
         y: np.ndarray,
         is_test: np.ndarray,
         names: tuple[str, ...],
         notes: list[str],
     ) -> Dataset:
-        mean, deviation = column_statistics(records.numbers[~is_test])
+        numbers = np.stack([records[name] for name in NUMBERS], axis=1)
+        columns = {name: records[name].to_numpy(object) for name in (*WORDS, "attack_cat")}
+        mean, deviation = column_statistics(numbers[~is_test])
         vocabularies = {}
         for name, known in WORDS.items():
-            further = sorted({str(v) for v in np.unique(records.words[name])} - set(known))
+            further = sorted({str(v) for v in np.unique(columns[name])} - set(known))
             vocabularies[name] = (*known, *further)
             if further:
                 notes.append(f"{name} has values beyond the published ones: {', '.join(further)}")
@@ -236,13 +216,12 @@ class UnswNb15(Part):
         )
 
         def prepared(rows: np.ndarray) -> np.ndarray:
-            numbers = dict(zip(NUMBERS, records.numbers[rows].T, strict=True))
-            return preprocessing.apply(numbers | {name: words[rows] for name, words in records.words.items()})
+            known = dict(zip(NUMBERS, numbers[rows].T, strict=True))
+            return preprocessing.apply(known | {name: columns[name][rows] for name in WORDS})
 
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test)
         train = train[limit(y[train], self.train_samples, "data.train_samples", "unsw_nb15 training subset")]
         test = test[limit(y[test], self.test_samples, "data.test_samples", "unsw_nb15 test subset")]
-        columns = {**records.words, "attack_cat": records.attack}
         return Dataset(
             self.kind,
             prepared(train),

@@ -1,5 +1,6 @@
 """Decentralized federations in which each model that gets through counts by itself, or pairs average when they meet."""
 
-from fedroam.federation.gossip import ad_psgd, cached, epidemic, push_sum
-
-__all__ = ["ad_psgd", "cached", "epidemic", "push_sum"]
+from fedroam.federation.gossip import ad_psgd as ad_psgd
+from fedroam.federation.gossip import cached as cached
+from fedroam.federation.gossip import epidemic as epidemic
+from fedroam.federation.gossip import push_sum as push_sum

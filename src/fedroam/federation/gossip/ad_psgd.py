@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -13,9 +12,10 @@ from fedroam.components import register
 from fedroam.contacts import contact_intervals, graph_of, pairs_of
 from fedroam.federation.decentralized import Decentralized
 from fedroam.federation.protocol import (
+    Arrays,
     Averagings,
     Distributed,
-    EvaluationModels,
+    Evaluated,
     Exchanged,
     FederationContext,
     InitialState,
@@ -52,12 +52,7 @@ class AdPsgd(Decentralized):
 
     columns: ClassVar[tuple[str, ...]] = ("staleness", "averagings")
     takes_pieces: ClassVar[bool] = False
-
-    @property
-    @override
-    def aggregates(self) -> bool:
-        """Pairs average: by no other rule."""
-        return False
+    aggregates: ClassVar[bool] = False  # pairs average: by no other rule
 
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
@@ -134,9 +129,7 @@ class AdPsgd(Decentralized):
         return Averagings(pairs[order], opens[order], opens[order], learnt)
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         n = context.clients
         held = Models(models.layout, models.parameters[:n], models.buffers[:n], None)
         return {"own": own_models(held, held.mean())}

@@ -44,17 +44,12 @@ class Cached(Decentralized):
 
     columns: ClassVar[tuple[str, ...]] = ("cached", "cache_age")
     takes_pieces: ClassVar[bool] = False
+    aggregates: ClassVar[bool] = False  # averages by samples: no other rule
 
     size: int = field(10, "models of others in a cache (C_max)", unit="models", ge=1)
     tau_max: int = field(
         10, "rounds after which a model falls out: what is younger may stay", unit="rounds", ge=1
     )
-
-    @property
-    @override
-    def aggregates(self) -> bool:
-        """Averages by samples: no other rule."""
-        return False
 
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:

@@ -64,9 +64,8 @@ class Epidemic(Decentralized):
         if not meeting.graph.nnz:
             return meeting.graph
         draws = stream(round.context.seed, "epidemic oracle", round.number)
-        place = np.concatenate(
-            [draws.permutation(n), n + draws.permutation(n)]
-        )  # which flow there is depends on order
+        # which flow there is depends on order
+        place = np.concatenate([draws.permutation(n), n + draws.permutation(n)])
         receiver, sender = (ends.astype(np.int64) for ends in meeting.graph.nonzero())
         source, sink = 2 * n, 2 * n + 1
         low = np.concatenate([place[sender], np.full(n, source), place[n:]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,8 @@ from fedroam.federation.aggregating import values
 from fedroam.federation.decentralized import Decentralized
 from fedroam.federation.gossip.delivered import Delivered
 from fedroam.federation.protocol import (
-    EvaluationModels,
+    Arrays,
+    Evaluated,
     Exchanged,
     FederationContext,
     InitialState,
@@ -54,12 +55,7 @@ class PushSum(Decentralized):
 
     columns: ClassVar[tuple[str, ...]] = ("push_weight_least",)
     takes_pieces: ClassVar[bool] = False
-
-    @property
-    @override
-    def aggregates(self) -> bool:
-        """Shares are added: by no rule."""
-        return False
+    aggregates: ClassVar[bool] = False  # shares are added: by no rule
 
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
@@ -97,9 +93,7 @@ class PushSum(Decentralized):
         return Exchanged(found.meeting, found.traffic, models, state, aggregated=found.heard, facts=facts)
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         total = state[NUMERATORS].sum(0, keepdims=True)
         mean = Models.empty(models.layout, 1, momentum=False, device=models.parameters.device)
         _write(mean, total, state[WEIGHTS].sum(keepdims=True))

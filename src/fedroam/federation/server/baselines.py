@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.protocol import (
+    Arrays,
+    Evaluated,
+    FederationContext,
+    Start,
+    own_models,
+)
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job, Layout, Models
 
@@ -42,9 +47,7 @@ class Local(Part, ServerLoop):
         return 0
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         return {"own": own_models(models)}
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, one_model, own_models
+from fedroam.federation.protocol import (
+    Arrays,
+    Evaluated,
+    FederationContext,
+    Start,
+    one_model,
+    own_models,
+)
 from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound, server_model
 from fedroam.learning import Anchor, Job, Models
 
@@ -50,9 +56,7 @@ class Ditto(Part, ServerLoop):
         return [*super().jobs(round), *own]
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         n = context.clients
         own = Models(models.layout, models.parameters[n:], models.buffers[n:], None)
         server = server_model(models, state)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.protocol import (
+    Arrays,
+    Evaluated,
+    FederationContext,
+    Start,
+    own_models,
+)
 from fedroam.federation.server.affinity import (
     AFFINITY,
     LOSS_BEFORE,
@@ -57,6 +62,8 @@ class FedFomo(Part, ServerLoop):
     `none_better = "trained"` it is `local`. Needs `validation_share` (the paper: 0.2).
     """
 
+    recorded: ClassVar[tuple[str, ...]] = (AFFINITY,)  # P
+
     models: int = field(5, "models weighed, the client's own among them (M); 0 is all", unit="models", ge=0)
     reference: Literal["previous", "present"] = field(
         "previous", "theta_i: the model before its last training, or the one after it"
@@ -68,11 +75,6 @@ class FedFomo(Part, ServerLoop):
         0.3, "probability, in round 1, that a model received is drawn at random", ge=0, le=1
     )
     explore_decay: float = field(0.05, "what that probability loses each round", ge=0, le=1)
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """P."""
-        return (AFFINITY,)
 
     @override
     def begin(self, round: ServerRound, start: Start) -> None:
@@ -141,7 +143,5 @@ class FedFomo(Part, ServerLoop):
         return np.asarray(round.models.bytes_each + 4 * round.state[RECEIVED][round.clients])
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         return {"own": own_models(models)}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, own_models
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
     class_means,
@@ -59,8 +57,6 @@ class FedGH(Part, ServerLoop):
         return means_bytes(round)
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         rows = self.after_broadcast(models, state)
         return {"global_head": own_models(rows), "own_head": own_models(models)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +12,13 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.protocol import (
+    Arrays,
+    Evaluated,
+    FederationContext,
+    Start,
+    own_models,
+)
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import class_means, means_bytes, widths
 from fedroam.learning import ClassMeans, Job, Models
@@ -187,9 +192,7 @@ class FedProto(Part, ServerLoop):
         return means_bytes(round)
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         informed = Models(models.layout, models.parameters, models.buffers.clone(), None)
         for name in (PROTOTYPES, KNOWN):
             values = torch.from_numpy(state[name].astype(np.float32).reshape(-1))

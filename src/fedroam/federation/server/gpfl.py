@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +12,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, own_models
+from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, own_models
 from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
@@ -164,9 +163,7 @@ class GPFL(Part, ServerLoop):
         return replace(super().job(round, client), given=round.memo)
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         rows = self.after_broadcast(models, state)
         embedding = _embedding(models.layout, rows.parameters[0])
         _condition(rows, np.arange(context.clients), context, embedding)

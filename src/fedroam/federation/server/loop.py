@@ -5,7 +5,7 @@ A method is one short file: a `Part` that mixes in `ServerLoop` and overrides wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,8 +16,9 @@ from fedroam.federation.aggregating import aggregated, averages, values
 from fedroam.federation.protocol import (
     SERVER,
     AddsColumns,
+    Arrays,
     Distributed,
-    EvaluationModels,
+    Evaluated,
     Exchanged,
     FederationContext,
     InitialState,
@@ -217,9 +218,7 @@ class ServerLoop:
         facts = {name: own.facts.get(name, np.nan) for name in columns}
         return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
 
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """What each client holds right after a broadcast to everybody.
 
         Where all columns are shared that is the server's model; else a row of its own, and the mean of these rows.
@@ -229,7 +228,7 @@ class ServerLoop:
         rows = self.after_broadcast(models, state)
         return {"own": own_models(rows, rows.mean())}
 
-    def after_broadcast(self, models: Models, state: Mapping[str, np.ndarray]) -> Models:
+    def after_broadcast(self, models: Models, state: Arrays) -> Models:
         """Every client's row with the shared columns and buffers of the server, a copy."""
         rows = Models(models.layout, models.parameters.clone(), models.buffers.clone(), None)
         parameters, buffers = _server_values(models, state)
@@ -238,13 +237,13 @@ class ServerLoop:
         return rows
 
 
-def server_model(models: Models, state: Mapping[str, np.ndarray]) -> Models:
+def server_model(models: Models, state: Arrays) -> Models:
     """The server's model as one row, where all columns are shared."""
     parameters, buffers = _server_values(models, state)
     return Models(models.layout, parameters[None], buffers[None], None)
 
 
-def _server_values(models: Models, state: Mapping[str, np.ndarray]) -> tuple[torch.Tensor, torch.Tensor]:
+def _server_values(models: Models, state: Arrays) -> tuple[torch.Tensor, torch.Tensor]:
     """The shared columns and buffers of the server."""
     device = models.parameters.device
     return torch.from_numpy(state[GLOBAL]).to(device), torch.from_numpy(state[GLOBAL_BUFFERS]).to(device)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -11,7 +11,13 @@ from scipy.spatial.distance import pdist
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import EvaluationModels, FederationContext, Start, own_models
+from fedroam.federation.protocol import (
+    Arrays,
+    Evaluated,
+    FederationContext,
+    Start,
+    own_models,
+)
 from fedroam.federation.server.affinity import (
     AFFINITY,
     LOSS_BEFORE,
@@ -72,6 +78,9 @@ class MoCFL(Part, ServerLoop):
     travel, the server trains nothing, and clients are judged by their own models (an ablation).
     """
 
+    # Share of active clients whose extractor was replaced; mean m.
+    columns: ClassVar[tuple[str, ...]] = ("replaced", "mmd")
+
     neighbours: int = field(5, "extractors that a client is sent (k); 0 leaves out steps 1 to 5", ge=0)
     reference: Literal["present", "previous"] = field(
         "present", "L_i: loss of the client's model now, or of the one that its last training began with"
@@ -90,11 +99,6 @@ class MoCFL(Part, ServerLoop):
     server_lr: float = field(0.01, SERVER_LR, gt=0, lt=1e6)
     server_epochs: int = field(1, SERVER_EPOCHS, ge=0)
     server_batch: int = field(64, SERVER_BATCH, unit="pairs", ge=0)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Share of active clients whose extractor was replaced; mean m."""
-        return ("replaced", "mmd")
 
     @property
     def recorded(self) -> tuple[str, ...]:
@@ -221,9 +225,7 @@ class MoCFL(Part, ServerLoop):
         return np.asarray(means + _weight(round.layout) + 4 * round.state[RECEIVED][round.clients])
 
     @override
-    def evaluation_models(
-        self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
-    ) -> Mapping[str, EvaluationModels]:
+    def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         found = {"own_head": own_models(models)}
         if self.head == "global":
             found = {"global_head": own_models(self.after_broadcast(models, state)), **found}

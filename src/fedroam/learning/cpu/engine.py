@@ -16,7 +16,7 @@ from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.cpu.workers import MOST_WORKERS, Workers
-from fedroam.learning.engine import Job, Learner, Scores, Task
+from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -119,12 +119,7 @@ class CpuLearner(Learner):
 
     @override
     def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
+        self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
         samples = Samples(x, y, plain=self.nature.plain)
         found, case_of = blocks(models, rows, len(y), parts)
@@ -139,9 +134,7 @@ class CpuLearner(Learner):
         return scores(found, results, case_of)
 
     @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
+    def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
         split(self._of(0).evaluator.module)  # refuse at once what has no extractor
         results: list[torch.Tensor] = [torch.empty(0)] * len(rows)
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from fedroam.learning.cpu.sequential import sequential_model
 from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, worker_model
-from fedroam.learning.engine import Scores, Task, tally
+from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -34,16 +34,15 @@ class EvaluationBlock:
 
 
 def blocks(
-    models: Models, rows: Sequence[int], samples: int, parts: Sequence[np.ndarray] | None
+    models: Models, rows: Rows, samples: int, parts: Indices | None
 ) -> tuple[list[EvaluationBlock], np.ndarray]:
     """The blocks to compute, and for each of `rows` the number of its case (int64): equal rows share a case.
 
     Rows are equal if all their values are, bit for bit, and they are evaluated on the same samples.
     """
     cases: list[tuple[int, np.ndarray | None]] = []
-    seen: dict[
-        bytes, list[int]
-    ] = {}  # by the first few values: rows that differ do so there, but for accidents
+    # by the first few values: rows that differ do so there, but for accidents
+    seen: dict[bytes, list[int]] = {}
     case_of = np.empty(len(rows), np.int64)
     for k, row in enumerate(rows):
         part = None if parts is None else parts[k]

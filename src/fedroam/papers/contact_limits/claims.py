@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fedroam.papers.contact_limits.measures import fit
 from fedroam.papers.contact_limits.runs import (
+    DENSER,
     HIERARCHY_TIMES,
     INSTANT,
     RANKING_TIMES,
+    SENDING,
     TIMES,
     TRACE_LABELS,
     TRACE_TIMES,
@@ -16,6 +18,7 @@ from fedroam.papers.contact_limits.runs import (
     under_access_points,
     walk,
     walk_larger,
+    walk_shared,
 )
 from fedroam.study.claims import Claim, Test, all_of, equal, falls, order, under
 from fedroam.study.measures import final, later_half
@@ -59,6 +62,43 @@ HIERARCHICAL = tuple(
         "Farcas et al., Table 3, without links",
     )
     for name, seconds in zip(("instant", "some", "short"), HIERARCHY_TIMES, strict=True)
+)
+# Of three regimes that others found. Added to those above before any run, in a family of their own.
+SABELLA = "the regimes of Sabella et al."
+REGIMES = (
+    Claim(
+        "meetings-decide",
+        "(i) Where most models get through (2 s), it is meetings that decide: fast walkers are ahead of slow ones, and "
+        "a link that takes no time adds less than 2 points (slow walkers).",
+        all_of(
+            [
+                order(later_half.of(walk(SENDING, "fast")), later_half.of(walk(SENDING, "slow"))),
+                equal(later_half.of(walk(INSTANT, "slow")), later_half.of(walk(SENDING, "slow")), margin=2.0),
+            ]
+        ),
+        "Sabella et al., abstract, (i)",
+        SABELLA,
+    ),
+    Claim(
+        "dense-contacts-contend",
+        "(iii) On shared air fewer of the models get through with a reach of 450 m than with 150 m, and fewer than "
+        "with 450 m on air that is not shared.",
+        all_of(
+            [
+                order(fit.of(walk_shared(DENSER[1])), fit.of(walk_shared(DENSER[2]))),
+                order(fit.of(walk(SENDING, "fast", DENSER[2])), fit.of(walk_shared(DENSER[2]))),
+            ]
+        ),
+        "Sabella et al., abstract, (iii)",
+        SABELLA,
+    ),
+    Claim(
+        "denser-is-worse-on-shared-air",
+        "(iii) So on shared air a reach of 450 m gives less accuracy than one of 150 m.",
+        order(later_half.of(walk_shared(DENSER[1])), later_half.of(walk_shared(DENSER[2]))),
+        "expected by us, of Sabella et al., (iii)",
+        SABELLA,
+    ),
 )
 CLAIMS = (
     Claim(
@@ -141,4 +181,5 @@ CLAIMS = (
     ),
     *RANKINGS,
     *HIERARCHICAL,
+    *REGIMES,
 )

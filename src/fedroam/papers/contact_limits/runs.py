@@ -93,6 +93,22 @@ def walk_larger(seconds: float) -> StudyVariant:
     )
 
 
+DENSER = (50.0, 150.0, 450.0)  # m, of reach: from some contacts to nearly everybody at once
+SENDING = 2.0  # s, of a model alone on the air
+
+
+def walk_shared(radius: float) -> StudyVariant:
+    """Fast walkers whose transfers share the air with those in reach of them (`link.shared`)."""
+    return StudyVariant(
+        f"walk,shared,fast,R={radius:g},T={SENDING:g}",
+        {
+            "mobility": {"max_speed": SPEEDS["fast"]},
+            "contacts": {"radius": radius},
+            "link": {**link(SENDING), "shared": True},
+        },
+    )
+
+
 # --- vehicles ------------------------------------------------------------------------------------------------------
 
 _SOME_SAMPLES: Settings = {

@@ -6,7 +6,9 @@ papers found without links still holds with them.
 
 Its claims were declared before any of its runs. Seen by then: short trials of seed 0, 40 rounds of nine variants (fast
 walkers at 10 s by each method, DCM at 30 s, the two traces at 2 s, MOHAWK at 30 s, HierFAVG at 100 s), to learn what
-they cost and that vehicles meet at all; of Bologna there were then more clients, and one whole run.
+they cost and that vehicles meet at all; of Bologna there were then more clients, and one whole run. The three claims
+on the regimes of Sabella et al. (arXiv 2606.28342) were added later, as a family of their own, when no more had been
+seen.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fedroam.papers.contact_limits.measures import fit
 from fedroam.papers.contact_limits.runs import (
+    DENSER,
     HIERARCHIES,
     HIERARCHY_TIMES,
     INSTANT,
@@ -11,6 +12,7 @@ from fedroam.papers.contact_limits.runs import (
     PATTERNS,
     RADII,
     RANKING_TIMES,
+    SENDING,
     SPEEDS,
     TIMES,
     TRACE_LABELS,
@@ -20,6 +22,7 @@ from fedroam.papers.contact_limits.runs import (
     steered,
     under_access_points,
     walk,
+    walk_shared,
 )
 from fedroam.papers.steered_variants import LABELS
 from fedroam.study.items import table
@@ -87,4 +90,13 @@ HIERARCHICAL = table(
     lambda method, column: column[0].of(under_access_points(method, column[1])),
     caption="Taxis, 60 access points with a reach of 600 m, rounds of 300 s.",
 )
-TABLES = (FITS, ACCURACY, METHODS, VEHICLES, RANKINGS, HIERARCHICAL)
+_AIR = {"free": lambda reach: walk(SENDING, "fast", reach), "shared": walk_shared}
+CONTENTION = table(
+    "contention",
+    "When all share the air (%)",
+    {f"{reach:g} m": reach for reach in DENSER},
+    {f"{measure.name}, {air} air": (measure, air) for measure in (fit, final) for air in _AIR},
+    lambda reach, column: column[0].of(_AIR[column[1]](reach)),
+    caption="Fast walkers by how far they reach; a model takes 2 s alone.",
+)
+TABLES = (FITS, ACCURACY, METHODS, VEHICLES, RANKINGS, HIERARCHICAL, CONTENTION)

@@ -17,9 +17,8 @@ from fedroam.study.values import Measure, Quotient, Value, average
 
 def _last_ten(run: Run, of: str) -> float:
     series = column(run, of)
-    late_ones = series.index > max(
-        series.index[-1] - 10, 0
-    )  # never round 0, in which nothing has been learnt
+    # never round 0, in which nothing has been learnt
+    late_ones = series.index > max(series.index[-1] - 10, 0)
     return 100 * float(series[late_ones].mean(skipna=False))
 
 

@@ -76,13 +76,12 @@ def _ablation(item: str, measure: Measure, what: str) -> Table:
     )
 
 
-def _swing(kind: str, n: int) -> Value:
-    return measures.fluctuation.of(variant(kind, n, 0.5))
-
-
 _DYNAMIC: dict[str, tuple[Callable[[str, int], Value], int]] = {
     **{f"{head}: CAR 1.0 minus 0.5 (points)": (measures.drop, n) for head, n in _NC.items()},
-    **{f"{head}, CAR 0.5: swing (pp)": (_swing, n) for head, n in _NC.items()},
+    **{
+        f"{head}, CAR 0.5: swing (pp)": (lambda kind, n: measures.fluctuation.of(variant(kind, n, 0.5)), n)
+        for head, n in _NC.items()
+    },
 }
 
 _SERVER_ROWS: dict[str, tuple[str, str]] = {

@@ -7,14 +7,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure as Drawing
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from fedroam.analysis.figures.drawing import INK, MUTED, colour_of, draw_line, legend, seeds_title, style
-from fedroam.analysis.variants import mean_and_error
+from fedroam.analysis.figures.drawing import (
+    INK,
+    MUTED,
+    colour_of,
+    draw_line,
+    empty_figure,
+    legend,
+    seeds_title,
+    style,
+)
+from fedroam.analysis.variants import mean_by_round
 from fedroam.components import build
 from fedroam.mobility import KnowsPlaces
 from fedroam.papers.mohawk.measures import DAY, threshold
@@ -24,12 +31,6 @@ from fedroam.study.measures import column
 
 Found = Mapping[str, Sequence[Run]]  # variant -> run of each seed
 _CELLS = 50  # along a side of the map
-
-
-def _drawing(width: float, height: float) -> Drawing:
-    figure = Drawing(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.09, h_pad=0.07))
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def maps(runs: Found) -> Drawing | None:
@@ -51,7 +52,7 @@ def maps(runs: Found) -> Drawing | None:
     }
     shades = LogNorm(1, max(float(each.max()) for each in counts.values()))
     with style():
-        figure = _drawing(8.2, 7.4)
+        figure = empty_figure((8.2, 7.4))
         panels = figure.subplots(2, 2, sharex=True, sharey=True)
         for k, (name, points) in enumerate(both.items()):
             places, cells = panels[:, k]
@@ -116,11 +117,12 @@ def availability(
     ]
     panels = (("Devices an hour", tables), ("Normalised", [normalised(each) for each in tables]))
     with style():
-        figure = _drawing(7.4, 5.2)
+        figure = empty_figure((7.4, 5.2))
         for ax, (ylabel, each) in zip(figure.subplots(2, 1, sharex=True), panels, strict=True):
             for k, label in enumerate(lines):
-                mean, error = _mean_and_error([table[k] for table in each])
-                draw_line(ax, k, label, each[0].index.to_numpy(np.float64), mean, error)
+                found = mean_by_round([table[k] for table in each])
+                x, mean, error = (found[name].to_numpy() for name in ("round", "mean", "error"))
+                draw_line(ax, k, label, x, mean, error)
             ax.set_ylabel(ylabel)
             ax.set_ylim(bottom=0)
             ax.margins(x=0.01)
@@ -160,7 +162,7 @@ def against_energy(
         return None
     rows = -(-len(found) // columns)
     with style():
-        figure = _drawing(1.0 + 3.1 * columns, 1.0 + 2.5 * rows)
+        figure = empty_figure((1.0 + 3.1 * columns, 1.0 + 2.5 * rows))
         grid = figure.subplots(rows, columns, sharex="row", sharey=True, squeeze=False)
         for start in range(0, len(found), columns):
             ends = [
@@ -189,9 +191,9 @@ def _against(
         if not several:  # named in the legend nevertheless, which serves all panels
             draw_line(ax, k, label, *np.zeros((3, 0)))
             continue
-        rounds = sorted(set.intersection(*(set(column(run).index) for run in several)))
-        mean, error = _mean_and_error([100 * column(run).loc[rounds] for run in several])
-        spent = np.mean([energy(run).loc[rounds].to_numpy() for run in several], axis=0)
+        found = mean_by_round([100 * column(run) for run in several])
+        mean, error = found["mean"].to_numpy(), found["error"].to_numpy()
+        spent = np.mean([energy(run).loc[found["round"]].to_numpy() for run in several], axis=0)
         draw_line(ax, k, label, spent, mean, error)
         aim = threshold(several[0])
         there = np.flatnonzero(mean >= aim)
@@ -210,12 +212,6 @@ def _against(
     for x, y, colour in dots:
         ax.plot(x, y, "o", color=colour, markeredgecolor=INK, markersize=6.5, zorder=5)
     return max(ends)
-
-
-def _mean_and_error(several: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
-    pairs = [mean_and_error(row) for row in np.stack([one.to_numpy(np.float64) for one in several], axis=1)]
-    mean, error = np.array(pairs).reshape(-1, 2).T
-    return mean, error
 
 
 def _of(runs: Found, variant: str, seed: int) -> Run:

@@ -72,26 +72,6 @@ def _panels(data: str, splits_by_k2: Sequence[int]) -> dict[str, dict[str, str]]
     }
 
 
-def _accuracy(data: str) -> Curves:
-    return Curves(
-        f"figure-5-{data}",
-        f"Accuracy on {DATA[data]}, k2 = 5",
-        _panels(data, (5,)),
-        ylabel="Accuracy of the cloud's model (%)",
-    )
-
-
-def _loss(data: str) -> Curves:
-    return Curves(
-        f"figure-6-{data}",
-        f"Loss on {DATA[data]}",
-        _panels(data, K2),
-        "loss",
-        "Test loss of the cloud's model",
-        1.0,
-    )
-
-
 def _energy(data: str, split: str, measure: Measure, name: str, title: str) -> Doses:
     return Doses(
         f"{name}-{data}-{split}",
@@ -147,8 +127,26 @@ _TRUE = "Energy spent until the threshold"
 FIGURES: tuple[Figure, ...] = (
     FIGURE_2,
     *FIGURE_3,
-    *(_accuracy(data) for data in DATA),
-    *(_loss(data) for data in DATA),
+    *(
+        Curves(
+            f"figure-5-{data}",
+            f"Accuracy on {word}, k2 = 5",
+            _panels(data, (5,)),
+            ylabel="Accuracy of the cloud's model (%)",
+        )
+        for data, word in DATA.items()
+    ),
+    *(
+        Curves(
+            f"figure-6-{data}",
+            f"Loss on {word}",
+            _panels(data, K2),
+            "loss",
+            "Test loss of the cloud's model",
+            1.0,
+        )
+        for data, word in DATA.items()
+    ),
     *(
         _against(
             data,

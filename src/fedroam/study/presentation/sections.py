@@ -16,7 +16,8 @@ from fedroam.analysis.formatting import NONE
 from fedroam.analysis.report.page import bullets, folded, table_html
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.statistics.verdicts import Verdict, p_text
-from fedroam.analysis.variants import flat, plain_text
+from fedroam.analysis.variants import plain_text
+from fedroam.recording import flat
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.items import Figure

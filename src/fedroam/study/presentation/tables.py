@@ -8,8 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from fedroam.analysis.statistics.paired import Evidence
-from fedroam.analysis.statistics.threshold import Threshold
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.presentation.wording import NOT_HERE
 
@@ -49,15 +47,19 @@ def claims_table(result: StudyResult) -> pd.DataFrame:
         }
         found: dict[str, Any] = {"verdict": NOT_HERE}
         if verdict is not None:
-            found = {"verdict": verdict.word, "reason": verdict.reason, **_numbers(verdict.evidence)}
+            found = {
+                "verdict": verdict.word,
+                "reason": verdict.reason,
+                **_without(verdict.evidence, "kind", "values", "parts"),
+            }
             found |= {"p_holds_holm": verdict.p_holds, "p_fails_holm": verdict.p_fails}
             found["seeds_needed"] = verdict.seeds
         rows.append({**row, **found, "unit": claim.test.unit})
     return pd.DataFrame(rows)
 
 
-def _numbers(evidence: Evidence) -> dict[str, Any]:
-    return {name: value for name, value in vars(evidence).items() if name not in ("kind", "values", "parts")}
+def _without(found: object, *left_out: str) -> dict[str, Any]:
+    return {name: value for name, value in vars(found).items() if name not in left_out}
 
 
 def as_json(result: StudyResult) -> dict[str, Any]:
@@ -75,7 +77,7 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         "missing_runs": [list(key) for key in result.missing],
         "tables": {name: [_cell(each) for each in cells] for name, cells in result.tables.items()},
         "searches": {
-            name: None if found.threshold is None else _threshold(found.threshold)
+            name: None if found.threshold is None else _without(found.threshold, "evidence")
             for name, found in result.searches.items()
         },
         "claims": claims_table(result).to_dict("records"),
@@ -110,10 +112,6 @@ def _cell(each: CellResult) -> dict[str, Any]:
         "paper": cell.paper,
         "paper_error": cell.paper_error,
     }
-
-
-def _threshold(found: Threshold) -> dict[str, Any]:
-    return {name: value for name, value in vars(found).items() if name != "evidence"}
 
 
 def _plain(value: Any) -> Any:

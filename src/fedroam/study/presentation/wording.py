@@ -154,7 +154,7 @@ def _tested(evidence: Evidence) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Examined:
     """One test of a claim and what the runs say of it."""
 
     test: Test
@@ -185,9 +185,9 @@ class Comparison:
         return self.evidence.n > 1 and self.evidence.estimate == self.evidence.estimate
 
 
-def comparisons(claim: Claim, evidence: Evidence) -> list[Comparison]:
+def comparisons(claim: Claim, evidence: Evidence) -> list[Examined]:
     """The tests that a claim is made of, with what the runs say of each (see `Verdict.evidence`)."""
-    return [Comparison(test, found) for test, found in claim.test.parts(evidence)]
+    return [Examined(test, found) for test, found in claim.test.parts(evidence)]
 
 
 def in_short(claim: Claim, evidence: Evidence | None) -> str:
@@ -227,11 +227,11 @@ def summary(result: StudyResult) -> list[str]:
     if not words:
         return []
     told = [
-        _counted(words.count(word), *forms)
-        for word, forms in (
-            ("holds", ("holds", "hold")),
-            ("does not hold", ("does not hold", "do not hold")),
-            ("undecided", ("is undecided", "are undecided")),
+        f"{(count := words.count(word))} {one if count == 1 else several}"
+        for word, one, several in (
+            ("holds", "holds", "hold"),
+            ("does not hold", "does not hold", "do not hold"),
+            ("undecided", "is undecided", "are undecided"),
         )
     ]
     lines = [f"Of {len(words)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}."]
@@ -241,10 +241,6 @@ def summary(result: StudyResult) -> list[str]:
             word = result.verdicts[name].word
             lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
     return lines
-
-
-def _counted(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}"
 
 
 def looks_words(result: StudyResult) -> str:

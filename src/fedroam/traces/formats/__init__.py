@@ -12,8 +12,8 @@ from fedroam.traces.formats.folder import files_of, read_tables
 from fedroam.traces.formats.gpx import DEVICES, read_gpx
 from fedroam.traces.formats.ns2 import read_ns2
 from fedroam.traces.formats.one import read_one
-from fedroam.traces.formats.reading import Wishes
-from fedroam.traces.formats.recognise import recognise
+from fedroam.traces.formats.reading import Wishes as Wishes
+from fedroam.traces.formats.recognise import recognise as recognise
 from fedroam.traces.formats.sumo import read_sumo
 from fedroam.traces.formats.waypoints import check_until
 from fedroam.traces.source import Source, read_source
@@ -32,8 +32,6 @@ AUTO = "auto"
 SEVERAL = ("gpx", "csv", "parquet")  # formats that are read from several files
 PLACES = ("degrees", "metres")
 _READERS = {"sumo": read_sumo, "ns2": read_ns2, "bonnmotion": read_bonnmotion, "one": read_one}
-
-__all__ = ["AUTO", "FORMATS", "Wishes", "read_any", "recognise"]
 
 
 def read_any(

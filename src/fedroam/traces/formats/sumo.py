@@ -111,9 +111,8 @@ def _seconds(text: str, where: str) -> float:
     clock = _CLOCK.fullmatch(text)
     if clock is None:
         return number(text, where, "time", 0.0)
-    days, hours, minutes, rest = map(
-        float, clock.groups("0")
-    )  # of any number of digits; too many are infinite
+    # of any number of digits; too many are infinite
+    days, hours, minutes, rest = map(float, clock.groups("0"))
     seconds = ((days * 24 + hours) * 60 + minutes) * 60 + rest
     if not math.isfinite(seconds):
         raise InputError(f"{where}: time has {len(text)} digits, wanted is a finite number of days or hours")

@@ -4,19 +4,12 @@ oneDNN works on channels side by side, in sixteens; the papers' networks have 1,
 lie side by side, and norm, pool and ReLU are one pass over memory.
 """
 
-from fedroam.learning.cpu.kernels.blocks import leading, stages_of
-from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool, Conv1dMaxPoolGradient, Conv1dSizes
-from fedroam.learning.cpu.kernels.conv_stack import ConvStack
-from fedroam.learning.cpu.kernels.target import Target, kernel, target
-
-__all__ = [
-    "Conv1dMaxPool",
-    "Conv1dMaxPoolGradient",
-    "Conv1dSizes",
-    "ConvStack",
-    "Target",
-    "kernel",
-    "leading",
-    "stages_of",
-    "target",
-]
+from fedroam.learning.cpu.kernels.blocks import leading as leading
+from fedroam.learning.cpu.kernels.blocks import stages_of as stages_of
+from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool as Conv1dMaxPool
+from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPoolGradient as Conv1dMaxPoolGradient
+from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dSizes as Conv1dSizes
+from fedroam.learning.cpu.kernels.conv_stack import ConvStack as ConvStack
+from fedroam.learning.cpu.kernels.target import Target as Target
+from fedroam.learning.cpu.kernels.target import kernel as kernel
+from fedroam.learning.cpu.kernels.target import target as target

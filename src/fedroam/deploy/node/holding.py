@@ -17,9 +17,11 @@ from fedroam.deploy.messages import (
     layout_arrays,
     named,
     packed,
+    session_of,
     sum_of,
     unpacked,
 )
+from fedroam.deploy.node.memory import Memory
 from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Layout, Models
@@ -44,7 +46,8 @@ class Holding:
     """A node's models of a round, by SHA-256, and the rules by which it aggregates.
 
     number: which holder it is. size: bytes of a model. Its own models, the last one of each kind (learnt, made, given
-    by the server), outlive a round; those of others, and who may have what, do not. Called from several threads.
+    by the server), outlive a round; those of others, and who may have what, do not. memory: by which all of it outlives
+    the process. Called from several threads.
     """
 
     number: int
@@ -54,7 +57,8 @@ class Holding:
     round: int = 0
     grants: frozenset[Grant] = frozenset()
     size: int = 0
-    _session: tuple[str, int] = ("", 0)
+    memory: Memory | None = None
+    _session: str = ""
     _models: dict[str, bytes] = field(default_factory=dict)
     _own: dict[str, str] = field(default_factory=dict)
     _arriving: dict[Grant, bytearray] = field(default_factory=dict)
@@ -74,7 +78,7 @@ class Holding:
 
     def begin(self, order: Order) -> None:
         """Let go of what an earlier round left, or one of a server that has begun anew."""
-        session = order.order.partition("-")[0], order.round
+        session = f"{session_of(order)} {order.round}"
         with self._lock:
             if session != self._session:
                 kept = set(self._own.values())
@@ -82,6 +86,16 @@ class Holding:
                 self._models = {name: body for name, body in self._models.items() if name in kept}
                 self._arriving.clear()
                 self._damaged.clear()
+                if self.memory is not None:
+                    self.memory.begin(session)
+
+    def remember(self, memory: Memory) -> None:
+        """Go on with what an earlier process of the node remembered, and remember all from now on."""
+        self.memory, self._models, self._own = memory, dict(memory.models), dict(memory.own)
+        self._session = memory.said.get("session", "")
+        self.round = int(self._session.partition(" ")[2] or 0)
+        self.grants = frozenset(Grant(*each) for each in memory.allowed)
+        memory.models.clear()
 
     def lacks(self, models: Iterable[str]) -> list[str]:
         """Which of these models are not here, each once."""
@@ -94,6 +108,8 @@ class Holding:
             self._models[name] = body
             if own:
                 self._own[own] = name
+            if self.memory is not None:
+                self.memory.keep(name, body, own)
 
     def body(self, name: str) -> bytes:
         """A model. Raises `Refused` where it is not here."""
@@ -115,6 +131,8 @@ class Holding:
             # As many orders as there are come in a round, and each adds to what the ones before allowed.
             fresh = {Grant(*each) for each in zip(ends, names, puts, strict=True)}
             self.grants = self.grants | fresh
+            if self.memory is not None:
+                self.memory.allow((each.holder, each.model, each.puts) for each in fresh)
         return {}
 
     def piece(self, holder: int, round: int, name: str, offset: int, chunk: int) -> bytes | None:
@@ -145,7 +163,7 @@ class Holding:
             if sum_of(bytes(body)) != name:
                 self._damaged[grant] = self._damaged.get(grant, 0) + 1
                 return 0, False
-            self._models[name] = bytes(body)
+            self.keep(name, bytes(body))  # before it is acknowledged: whoever brought it lets go of it then
             return self.size, True
 
     # --- what becomes of them ---------------------------------------------------------------------------------

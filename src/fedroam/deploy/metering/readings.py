@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from fedroam.components import build
-from fedroam.deploy.node import Node
-from fedroam.deploy.site import FILE
+from fedroam.deploy.node.process import Node
+from fedroam.deploy.site.file import FILE
 from fedroam.devices.meters import Meter, MeterError, Sample, Watch, What
 from fedroam.errors import FedroamError, InputError, one_line
 from fedroam.recording.files import read_table, write_table

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedroam.deploy.site import (
+from fedroam.deploy.site.file import (
     AUTHORITY,
     AUTHORITY_KEY,
     CALLERS,

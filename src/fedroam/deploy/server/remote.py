@@ -9,14 +9,25 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from fedroam.deploy.hub import Asked, Hub
-from fedroam.deploy.messages import Array, Expected, LocalJob, Order, Refused, Work, finite, named, packed
-from fedroam.learning import ClassMeans, Held, Job, Learner, Models, Scores, Task
+from fedroam.deploy.messages import (
+    NO_ORDER,
+    Array,
+    Expected,
+    LocalJob,
+    Order,
+    Refused,
+    Work,
+    finite,
+    named,
+    packed,
+)
+from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.learning import ClassMeans, Evaluates, Held, Job, Learner, Models, Scores, Task
 
 Answer = Mapping[str, np.ndarray]
 
 
-class RemoteLearner(Learner):
+class RemoteLearner(Evaluates, Learner):
     """A learner whose clients are nodes.
 
     here: an engine of the server's own, for samples that all share. direct: models go from holder to holder, so that a
@@ -42,36 +53,16 @@ class RemoteLearner(Learner):
     def begin_round(self, number: int) -> None:
         self._round, self._lost = number, set()
         self._kept.clear()
+        self.hub.begin_round(number)
 
     @override
     def unreachable(self) -> np.ndarray:
-        away = self.hub.away()
+        away = self.hub.away(self._round)
         return away[away >= 0]  # clients, not access points
 
     @override
     def lost(self) -> np.ndarray:
         return np.array(sorted(self._lost), dtype=np.int64)
-
-    @override
-    def evaluate(
-        self,
-        models: Models,
-        rows: Sequence[int],
-        x: torch.Tensor,
-        y: torch.Tensor,
-        parts: Sequence[np.ndarray] | None = None,
-    ) -> Scores:
-        return self.here.evaluate(models, rows, x, y, parts)
-
-    @override
-    def features(
-        self, models: Models, rows: Sequence[int], parts: Sequence[np.ndarray]
-    ) -> list[torch.Tensor]:
-        return self.here.features(models, rows, parts)
-
-    @override
-    def close(self) -> None:
-        self.here.close()
 
     # --- asked of clients -------------------------------------------------------------------------------------
 
@@ -195,7 +186,7 @@ class RemoteLearner(Learner):
         return int(found.shape[1])
 
     def _order(self, work: Work, **facts: object) -> Order:
-        return Order.model_validate({"order": f"{'0' * 16}-0", "work": work, "round": self._round, **facts})
+        return Order.model_validate({"order": NO_ORDER, "work": work, "round": self._round, **facts})
 
     def _each(
         self,
@@ -223,7 +214,8 @@ class RemoteLearner(Learner):
             order = self._order(
                 work, use=held[places[0]].use, rows=len(places), classes=self.classes, keep=keep
             )
-            orders[client] = Asked(order, packed(arrays), expected(places), check(places))
+            # What a node keeps for later it must be asked for again, whatever it has answered before.
+            orders[client] = Asked(order, packed(arrays), expected(places), check(places), kept=not keep)
         return [(own[client], answer) for client, answer in self._ask(orders).items()]
 
     def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Answer]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedroam.deploy.identity import enrol, make_authority
-from fedroam.deploy.serving import check_fits
-from fedroam.deploy.site import EXPERIMENT, FILE, Limits, Node, Site, checked_site, read_site
+from fedroam.deploy.site.experiment import check_fits
+from fedroam.deploy.site.file import EXPERIMENT, FILE, Limits, Node, Site, checked_site, read_site
+from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders

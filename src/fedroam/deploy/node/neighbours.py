@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedroam.deploy.holding import TRIES, Holding, sums
-from fedroam.deploy.hub import channel_options
-from fedroam.deploy.identity import Callers, Credentials
+from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
 from fedroam.deploy.messages import Gift, Header, Order, Refused, Taken, Wish, decode, encode, sum_of
-from fedroam.deploy.site import Node, Site
+from fedroam.deploy.node.holding import TRIES, Holding, sums
+from fedroam.deploy.site.file import Node
+from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.errors import InputError, MissingExtraError
 
 try:
@@ -23,7 +23,6 @@ except ImportError:
 
 import numpy as np
 
-SERVICE = "fedroam.Holder"
 EVERYWHERE = "[::]:0"
 THREADS = 4  # that serve others
 CALL = 30.0  # seconds that a single message may take
@@ -37,19 +36,6 @@ FINAL = (
     grpc.StatusCode.UNIMPLEMENTED,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
 )
-
-
-def dialled(site: Site, own: Credentials, node: Node, address: str) -> Any:
-    """A channel to a node's very certificate: whoever shows another one is not spoken to."""
-    secure = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
-    options = [
-        *channel_options(site.limits.chunk),
-        ("grpc.ssl_target_name_override", node.host(site.name)),
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 5000),
-        ("grpc.use_local_subchannel_pool", 1),
-    ]
-    return grpc.secure_channel(address, secure, options)
 
 
 class Listener:
@@ -75,12 +61,11 @@ class Listener:
             "fetch": grpc.unary_unary_rpc_method_handler(self._fetch),
             "put": grpc.unary_unary_rpc_method_handler(self._put),
         }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-        secure = grpc.ssl_server_credentials(
-            [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(HOLDER_SERVICE, methods),)
         )
         try:
-            port: int = self._server.add_secure_port(address or EVERYWHERE, secure)
+            port: int = self._server.add_secure_port(address or EVERYWHERE, server_credentials(own))
         except RuntimeError as error:
             raise InputError(f"address {address!r}: cannot be listened at ({error})") from None
         self._server.start()
@@ -202,6 +187,8 @@ class Neighbours:
         return {"arrived": done}
 
     def _fetch(self, errand: Errand, round: int) -> None:
+        if not self.holding.lacks([errand.model]):  # since before it was broken off
+            return
         size, body = self.holding.size, errand.body
         while len(body) < size:
             wish = Wish(round=round, model=errand.model, offset=len(body))
@@ -237,7 +224,9 @@ class Neighbours:
         key = errand.address, node.host(site.name)
         if key not in self._channels:
             self._channels[key] = dialled(site, self.own, node, errand.address)
-        reply = self._channels[key].unary_unary(f"/{SERVICE}/{method}")(encode(header, body), timeout=CALL)
+        reply = self._channels[key].unary_unary(f"/{HOLDER_SERVICE}/{method}")(
+            encode(header, body), timeout=CALL
+        )
         return decode(reply, kind)
 
     def _failed(self, errand: Errand, round: int, why: object) -> None:

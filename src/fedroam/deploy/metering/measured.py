@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import override
 
 from fedroam.cost import Account, Tariff
-from fedroam.deploy.metering import FOLDER, WORK, WORK_ENDS, read_readings, read_work
+from fedroam.deploy.metering.readings import FOLDER, WORK, WORK_ENDS, read_readings, read_work
 from fedroam.devices.meters import Series
 from fedroam.errors import InputError
 from fedroam.facts import Facts, checked_facts, json_object

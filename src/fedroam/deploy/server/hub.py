@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from fedroam.deploy.identity import Callers, Credentials
+from fedroam.deploy.connections import SITE_SERVICE, channel_options, server_credentials
 from fedroam.deploy.messages import (
-    HEADER,
     Expected,
     Fetch,
     Header,
@@ -32,13 +31,16 @@ from fedroam.deploy.messages import (
     Refused,
     Taken,
     decode,
+    digest_of,
     encode,
     most,
     sum_of,
     unpacked,
 )
-from fedroam.deploy.site import Node, Site
-from fedroam.errors import InputError, MissingExtraError, one_line
+from fedroam.deploy.server.journal import Journal
+from fedroam.deploy.site.file import Node, Site
+from fedroam.deploy.site.identity import Callers, Credentials
+from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
 
 try:
     import grpc
@@ -48,27 +50,9 @@ except ImportError:
 
 import numpy as np
 
-SERVICE = "fedroam.Site"
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
 TRIES = 3  # of an answer whose check sum does not match
-KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
 T = TypeVar("T")
-
-
-def channel_options(chunk: int) -> list[tuple[str, Any]]:
-    """What both ends of a connection hold to: sizes of messages, and how soon a dead link is noticed."""
-    return [
-        ("grpc.max_receive_message_length", chunk + 2 * HEADER),
-        ("grpc.max_send_message_length", chunk + 2 * HEADER),
-        ("grpc.keepalive_time_ms", KEEPALIVE),
-        ("grpc.keepalive_timeout_ms", KEEPALIVE),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE // 2),
-        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE // 2),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.so_reuseport", 0),
-    ]
 
 
 @dataclass
@@ -76,7 +60,8 @@ class Asked:
     """An order on its way, and what has come of its answer.
 
     expected: the arrays of an answer. check: raises `Refused` where their values cannot be. models: by SHA-256, for a
-    node that lacks them.
+    node that lacks them. about: what the journal knows it by, where that is not all of it; kept: whether the journal
+    has its answer at all.
     """
 
     order: Order
@@ -84,20 +69,28 @@ class Asked:
     expected: Expected
     check: Callable[[Mapping[str, np.ndarray]], None]
     models: Mapping[str, bytes] = field(default_factory=dict)
+    about: str = ""
+    kept: bool = True
     answer: asyncio.Future[dict[str, np.ndarray] | None] | None = None
     received: bytearray = field(default_factory=bytearray)
     promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
     tries: int = 0
     taking: bool = False
 
+    @property
+    def digest(self) -> str:
+        """By which, with node and round, its answer is known again."""
+        return self.about or digest_of(self.order)
+
 
 @dataclass
 class Place:
-    """The server's view of one node: the call by which it attends (None: gone), when it left (seconds of the loop's
-    clock, minus infinity where it never came, or may not come), its order. host: where it calls from; port: where it
-    listens."""
+    """The server's view of one node: its number, the call by which it attends (None: gone), when it left (seconds of
+    the loop's clock, minus infinity where it never came, or may not come), its order. host: where it calls from; port:
+    where it listens."""
 
     node: str
+    number: int
     host: str = ""
     port: int = 0
     pushes: asyncio.Queue[Push] | None = None
@@ -111,7 +104,8 @@ class Hub:
     """The service that the nodes of a site dial.
 
     Nodes go by the number of the holder that each is (`Node.number`). hellos: how each must introduce itself. tell: is
-    told, a line each, what went wrong on the way.
+    told, a line each, what went wrong on the way. journal: of what arrives; without one a process that is killed loses
+    what no checkpoint holds.
     """
 
     def __init__(
@@ -120,11 +114,13 @@ class Hub:
         credentials: Credentials,
         hellos: Mapping[int, Hello],
         tell: Callable[[str], None],
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal
         self.hellos = hellos
         self.tell, self._credentials = tell, credentials
         self.callers = Callers(folder, "server", tell)
-        self._places = {i: Place(node.name) for i, node in self._site.holders.items()}
+        self._places = {i: Place(node.name, i) for i, node in self._site.holders.items()}
         self._session = secrets.token_hex(8)  # orders of an earlier process are not this one's
         self._numbered = 0
         self._loop = asyncio.new_event_loop()
@@ -156,10 +152,16 @@ class Hub:
         """The nodes that do not attend now."""
         return [i for i, place in sorted(self._places.items()) if place.pushes is None]
 
-    def away(self) -> np.ndarray:
-        """The nodes (int64) that have not attended for longer than they may be away."""
+    def begin_round(self, round: int) -> None:
+        """What checkpoints hold need not be kept any more."""
+        if self._journal is not None:
+            self._journal.begin_round(round)
+
+    def away(self, round: int) -> np.ndarray:
+        """The nodes (int64) that have not attended for longer than they may be away, when the round began."""
         since = self._loop.time() - self._site.limits.away
-        return np.array([i for i in self.missing() if self._places[i].left <= since], np.int64)
+        found = np.array([i for i in self.missing() if self._places[i].left <= since], np.int64)
+        return found if self._journal is None else self._journal.away(round, found)
 
     def ask(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
         """Ask nodes, all at once, and wait for each one's answer; None where none is taken."""
@@ -186,6 +188,8 @@ class Hub:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
+        if self._journal is not None:
+            self._journal.close(done=done)
 
     def _now(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -203,12 +207,9 @@ class Hub:
             options=[*channel_options(self._site.limits.chunk), ("grpc.max_concurrent_streams", 8)],
             maximum_concurrent_rpcs=4 * len(self._places) + 16,
         )
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-        secure = grpc.ssl_server_credentials(
-            [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
-        )
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SITE_SERVICE, methods),))
         try:
-            port: int = self._server.add_secure_port(address, secure)
+            port: int = self._server.add_secure_port(address, server_credentials(own))
         except RuntimeError as error:
             raise InputError(f"address {address!r}: cannot be served at ({error})") from None
         await self._server.start()
@@ -234,14 +235,11 @@ class Hub:
 
     async def _ask(self, place: Place, asked: Asked) -> dict[str, np.ndarray] | None:
         limits, now = self._site.limits, self._loop.time
-        self._numbered += 1
-        asked.order = asked.order.model_copy(
-            update={
-                "order": f"{self._session}-{self._numbered}",
-                "size": len(asked.body),
-                "sha256": sum_of(asked.body),
-            }
-        )
+        facts = {"order": self._name(), "size": len(asked.body), "sha256": sum_of(asked.body)}
+        asked.order = asked.order.model_copy(update=facts)
+        known, answer = self._known_before(place, asked)
+        if known:
+            return answer
         asked.answer = self._loop.create_future()
         place.asked, end = asked, now() + limits.answer
         try:
@@ -259,9 +257,33 @@ class Hub:
                 either: set[asyncio.Future[Any]] = {asked.answer, waking}
                 await asyncio.wait(either, timeout=until - now(), return_when=asyncio.FIRST_COMPLETED)
                 waking.cancel()
-            return asked.answer.result()
+            found = asked.answer.result()
+            if found is None and self._journal is not None and asked.kept:
+                await asyncio.to_thread(self._journal.lose, place.number, asked.order.round, asked.digest)
+            return found
         finally:
             place.asked = None
+
+    def _name(self) -> str:
+        """What the next order is called."""
+        if self._journal is not None:
+            return self._journal.order()
+        self._numbered += 1
+        return f"{self._session}-{self._numbered}"
+
+    def _known_before(self, place: Place, asked: Asked) -> tuple[bool, dict[str, np.ndarray] | None]:
+        """Whether an earlier process of the server knew what became of an order, and its answer."""
+        if self._journal is None or not asked.kept:
+            return False, None
+        known, body = self._journal.found(place.number, asked.order.round, asked.digest)
+        if body is None:
+            return known, None
+        try:
+            arrays = unpacked(body, asked.expected)
+            asked.check(arrays)
+        except Refused:  # of a version that asked for something else
+            return False, None
+        return True, arrays
 
     def _lose(self, place: Place, asked: Asked, why: str) -> None:
         """An order gets no answer."""
@@ -377,6 +399,15 @@ class Hub:
             self._lose(place, asked, f"sent {error}")
             return Taken(over=True)
         assert asked.answer is not None
+        try:  # before it is acknowledged: whoever sent it lets go of it then
+            if self._journal is not None and asked.kept:
+                await asyncio.to_thread(
+                    self._journal.keep, place.number, asked.order.round, asked.digest, body
+                )
+        except FedroamError as error:
+            if not asked.answer.done():
+                asked.answer.set_exception(error)
+            return Taken(over=True)
         if not asked.answer.done():
             asked.answer.set_result(arrays)
         return Taken(received=len(body), over=True)

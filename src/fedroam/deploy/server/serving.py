@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from fedroam.cost import Tariff
-from fedroam.deploy.hub import Hub
-from fedroam.deploy.identity import credentials
-from fedroam.deploy.measured import NotedTariff, note_updates
-from fedroam.deploy.node import experiment_of
-from fedroam.deploy.remote import RemoteLearner
-from fedroam.deploy.remote_aggregator import RemoteAggregator
-from fedroam.deploy.share import NO_SAMPLES, hello_of, samples_sum
-from fedroam.deploy.site import FILE, Site, read_site
+from fedroam.deploy.metering.measured import NotedTariff, note_updates
+from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
+from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.journal import Journal
+from fedroam.deploy.server.remote import RemoteLearner
+from fedroam.deploy.server.remote_aggregator import RemoteAggregator
+from fedroam.deploy.site.experiment import check_fits, experiment_of
+from fedroam.deploy.site.file import FILE, Site, read_site
+from fedroam.deploy.site.identity import credentials
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
@@ -58,7 +59,7 @@ class _Stage:
         own = experiment.evaluate_on == "own"
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
-        self.hub = Hub(self.folder, shown, hellos, self.tell)
+        self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())
@@ -143,19 +144,4 @@ def _check_places(site: Site, scene: Scene) -> None:
         raise InputError(
             f"{FILE}: has {peers} peers and {found} access points, its experiment "
             f"{scene.experiment.clients if wanted == 'clients' else 0} and {expected}: make the site anew"
-        )
-
-
-def check_fits(experiment: Experiment) -> None:
-    """Refuse what cannot be done where each sees its own samples alone. Raises InputError."""
-    if experiment.device != "cpu":
-        raise InputError(f"device = {experiment.device!r}: on a network, allowed is 'cpu'")
-    if experiment.clock.kind != "rounds":
-        raise InputError(
-            f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds'"
-        )
-    if experiment.evaluate_on == "own" and experiment.evaluate_share < 1:
-        raise InputError(
-            f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "
-            "samples; allowed with evaluate_on = 'own' is 1"
         )

@@ -10,9 +10,8 @@ import torch
 from scipy import sparse
 from typing_extensions import override
 
-from fedroam.deploy.holding import fact_arrays, packed_sums
-from fedroam.deploy.hub import Asked, Hub
 from fedroam.deploy.messages import (
+    NO_ORDER,
     Array,
     Expected,
     Order,
@@ -21,7 +20,10 @@ from fedroam.deploy.messages import (
     layout_arrays,
     named,
     packed,
+    sum_of,
 )
+from fedroam.deploy.node.holding import fact_arrays, packed_sums
+from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.federation import (
     SERVER,
     AggregatesAtHolders,
@@ -103,19 +105,23 @@ class RemoteAggregator(Aggregator):
             "puts": np.array([puts for _, _, puts in errands], dtype=bool),
         }
         expected: Expected = {}
-        hosts: list[str] = []
+        hosts, about = list[str](), ""
         if work == "carry":
             hosts = sorted({host for host, _ in found.values()})
             places = [found[end] for end, _, _ in errands]
             arrays["host"] = np.array([hosts.index(host) for host, _ in places], np.int64)
             arrays["port"] = np.array([port for _, port in places], np.int64)
             expected = {"arrived": ("bool", (len(errands),))}
+            # What has been carried has been carried, wherever those who listen are by now.
+            about = sum_of(packed({name: arrays[name] for name in ("end", "model", "puts")}))
         # Whoever gives a model away is given it first, if it lacks it: who listens those that are fetched, who calls
         # those that it brings.
         given = dict.fromkeys(name for _, name, puts in errands if puts == (work == "carry"))
-        return self._asked(
+        asked = self._asked(
             work, round, len(errands), arrays, expected, {name: bodies[name] for name in given}, hosts=hosts
         )
+        asked.about = about
+        return asked
 
     def _tell_lost(self, round: int, ends: Sequence[tuple[int, int]]) -> None:
         for sender, receiver in ends:
@@ -200,7 +206,7 @@ class RemoteAggregator(Aggregator):
     ) -> Asked:
         order = Order.model_validate(
             {
-                "order": f"{'0' * 16}-0",
+                "order": NO_ORDER,
                 "work": work,
                 "round": round,
                 "rows": rows,

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.data.cache import forget
-from fedroam.deploy.holding import Holding
-from fedroam.deploy.hub import SERVICE
-from fedroam.deploy.identity import Callers, Credentials, credentials
+from fedroam.deploy.connections import SITE_SERVICE, dialled
 from fedroam.deploy.messages import (
     Fetch,
     Header,
@@ -27,20 +25,25 @@ from fedroam.deploy.messages import (
     Taken,
     Work,
     decode,
+    digest_of,
     encode,
     layout_arrays,
     most,
     packed,
+    session_of,
     sum_of,
     unpacked,
 )
-from fedroam.deploy.neighbours import CALL, Listener, Neighbours, dialled
-from fedroam.deploy.share import NO_SAMPLES, Share, hello_of
-from fedroam.deploy.site import EXPERIMENT, FILE, Site, read_site
+from fedroam.deploy.node.holding import Holding
+from fedroam.deploy.node.memory import FILE as MEMORY
+from fedroam.deploy.node.memory import Memory
+from fedroam.deploy.node.neighbours import CALL, EVERYWHERE, Listener, Neighbours
+from fedroam.deploy.node.share import NO_SAMPLES, Share, hello_of
+from fedroam.deploy.site.experiment import experiment_of
+from fedroam.deploy.site.file import FILE, NODES, Site, read_site
+from fedroam.deploy.site.identity import Callers, Credentials, credentials
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
-from fedroam.experiment import Experiment
-from fedroam.planning import plan
 from fedroam.scene import prepare
 
 try:
@@ -67,8 +70,8 @@ class Node:
 
     share: its samples; None at an access point. holding: its models. hello: how it introduces itself. tell: is told, a
     line each, what happens. during: logs what it does in a round, while it does it. stopping: set from outside, it ends
-    the node. answer: that of the last order, kept until the server has it; arriving: what has come of the arrays of an
-    order, or of one of its models.
+    the node. answer: that of the last order, by what was asked, kept until the server has it; arriving: what has come
+    of the arrays of an order, or of one of its models.
     """
 
     site: Site
@@ -95,11 +98,23 @@ class Node:
         self.neighbours = Neighbours(self.own, self.callers, self.holding, self.tell, self.stopping)
         try:
             if node.listens:
-                self.hello = self.hello.model_copy(update={"port": door.start(node.address)})
+                self.hello = self.hello.model_copy(update={"port": self._listen(door, node.address)})
             self._live()
         finally:
             door.stop()
             self.neighbours.close()
+
+    def _listen(self, door: Listener, address: str) -> int:
+        """Open the door: where an earlier process did, so that others find the node again; the port."""
+        memory, port = self.holding.memory, 0
+        before = memory.said.get("port", "") if memory is not None else ""
+        if before and (not address or address.endswith(":0")):
+            with contextlib.suppress(InputError):  # somebody else may have it by now
+                port = door.start(f"{(address or EVERYWHERE).rpartition(':')[0]}:{before}")
+        port = port or door.start(address)
+        if memory is not None:
+            memory.say("port", str(port))
+        return port
 
     def _live(self) -> None:
         last, pause = time.monotonic(), SHORT
@@ -131,6 +146,8 @@ class Node:
         """Give back workers and memory."""
         if self.share is not None:
             self.share.close()
+        if self.holding.memory is not None:
+            self.holding.memory.close()
 
     def stop(self) -> None:
         """End the node, from another thread."""
@@ -149,7 +166,7 @@ class Node:
             yield channel
 
     def _attend(self, channel: Any) -> Iterator[Push]:
-        call = channel.unary_stream(f"/{SERVICE}/attend")(encode(self.hello))
+        call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(self.hello))
         try:
             for message in call:
                 yield self._read(message, Push)
@@ -163,13 +180,15 @@ class Node:
             raise FedroamError(f"the server sent {error}") from None
 
     def _do(self, channel: Any, order: Order) -> None:
-        """Fetch, compute and answer; an answer that was computed before a connection broke is sent again."""
-        if self.answer[0] != order.order:
+        """Fetch, compute and answer; an answer that was computed before a connection broke, or the server was killed,
+        is sent again."""
+        asked = f"{session_of(order)} {digest_of(order)}"
+        if self.answer[0] != asked:
             try:
                 with self.during("communication", order.round):
                     arrays = self._fetch(channel, order)
                 with self.during(_DOING.get(order.work, "other"), order.round):
-                    self.answer = (order.order, packed(self._work(order, arrays)))
+                    self.answer = (asked, packed(self._work(order, arrays)))
             except grpc.RpcError as error:
                 if error.code() == grpc.StatusCode.NOT_FOUND:  # over, while it was under way
                     return
@@ -238,11 +257,11 @@ class Node:
         return bytes(body)
 
     def _put(self, channel: Any, order: Order) -> None:
-        name, body = self.answer
+        body = self.answer[1]
         told, offset = sum_of(body), 0
         while True:
             piece = memoryview(body)[offset : offset + self.site.limits.chunk]
-            put = Put(order=name, offset=offset, size=len(body), sha256=told)
+            put = Put(order=order.order, offset=offset, size=len(body), sha256=told)
             taken: Taken = self._call(channel, "put", put, piece, Taken)[0]
             if taken.over or self.stopping.is_set():
                 return
@@ -251,28 +270,11 @@ class Node:
     def _call(
         self, channel: Any, method: str, header: Header, body: bytes | memoryview, kind: type[Any] = Header
     ) -> tuple[Any, memoryview]:
-        reply = channel.unary_unary(f"/{SERVICE}/{method}")(encode(header, body), timeout=CALL)
+        reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(encode(header, body), timeout=CALL)
         try:
             return decode(reply, kind)
         except Refused as error:
             raise FedroamError(f"the server sent {error}") from None
-
-
-def experiment_of(folder: Path, site: Site, use: Sequence[str] = ()) -> Experiment:
-    """The experiment of a site; use: files with the user's own parts.
-
-    Raises InputError where the file is not the one that the site was made for.
-    """
-    path = folder / EXPERIMENT
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; the site was made with it")
-    (run,) = plan(str(path), use=use).runs
-    if run.experiment.digest != site.digest:
-        raise InputError(
-            f"{path}: is another experiment than the site's (digest {run.experiment.digest[:12]}, {FILE} says "
-            f"{site.digest[:12]})"
-        )
-    return run.experiment
 
 
 def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[str] = ()) -> Node:
@@ -291,6 +293,11 @@ def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[
     scene.learner.close()
     holding = Holding.of(scene, node.number)
     share = None if node.client is None else Share.of(scene, node.client)
+    if node.listens:
+        memory = Memory(folder / NODES / name / MEMORY, tell)
+        holding.remember(memory)
+        if holding.grants:
+            tell(f"round {holding.round}: goes on where an earlier process of it was broken off")
     hello = hello_of(experiment, holding.layout, NO_SAMPLES) if share is None else share.hello
     del scene
     forget()  # what others hold

@@ -1,0 +1,55 @@
+"""Connections of nodes: mutual TLS to one certificate, and what both ends of it hold to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedroam.deploy.messages import HEADER
+from fedroam.deploy.site.file import Node, Site
+from fedroam.deploy.site.identity import Credentials
+from fedroam.errors import MissingExtraError
+
+try:
+    import grpc
+except ImportError:
+    raise MissingExtraError("learning over a network", "deploy") from None
+
+# The services of the server, which nodes attend, and of nodes that listen to each other.
+SITE_SERVICE, HOLDER_SERVICE = "fedroam.Site", "fedroam.Holder"
+KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still there
+
+
+def channel_options(chunk: int) -> list[tuple[str, Any]]:
+    """What both ends of a connection hold to: sizes of messages, and how soon a dead link is noticed."""
+    return [
+        ("grpc.max_receive_message_length", chunk + 2 * HEADER),
+        ("grpc.max_send_message_length", chunk + 2 * HEADER),
+        ("grpc.keepalive_time_ms", KEEPALIVE),
+        ("grpc.keepalive_timeout_ms", KEEPALIVE),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", KEEPALIVE // 2),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE // 2),
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+def server_credentials(own: Credentials) -> Any:
+    """What one that listens shows; whoever calls it must show a certificate of the same authority."""
+    return grpc.ssl_server_credentials(
+        [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
+    )
+
+
+def dialled(site: Site, own: Credentials, node: Node, address: str) -> Any:
+    """A channel to a node's very certificate: whoever shows another one is not spoken to."""
+    secure = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
+    options = [
+        *channel_options(site.limits.chunk),
+        ("grpc.ssl_target_name_override", node.host(site.name)),
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 5000),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    return grpc.secure_channel(address, secure, options)

@@ -1,0 +1,1 @@
+"""What devices draw, measured beside their work."""

@@ -1,0 +1,1 @@
+"""The process of a client, a peer or an access point."""

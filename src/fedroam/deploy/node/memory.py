@@ -1,0 +1,71 @@
+"""What a peer or an access point remembers when it is killed: its models, and what it may take and give in this
+round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from fedroam.deploy.database import Database
+from fedroam.deploy.messages import sum_of
+
+FILE = "memory.sqlite"
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS model (name TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS own (kind TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS allowed (
+    holder INTEGER, model TEXT, puts INTEGER, PRIMARY KEY (holder, model, puts)
+) STRICT;
+CREATE TABLE IF NOT EXISTS said (what TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+"""
+
+
+class Memory:
+    """A node's file. What a method has written is there whatever becomes of the process.
+
+    Models are known by their SHA-256, so that the same one, taken again, is the same one. models, own, said, allowed:
+    what was there at the beginning; a model that its name does not fit is left out. Called under the lock of whoever
+    owns it.
+    """
+
+    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
+        self._file = Database(path, SCHEMA, tell)
+        self.models, self.own, self.said = dict[str, bytes](), dict[str, str](), dict[str, str]()
+        for name, body in self._file.rows("SELECT name, body FROM model"):
+            assert isinstance(body, bytes)  # the schema's
+            if sum_of(body) == name:
+                self.models[str(name)] = body
+        self.own = {
+            str(k): str(v) for k, v in self._file.rows("SELECT kind, name FROM own") if v in self.models
+        }
+        self.said = {str(k): str(v) for k, v in self._file.rows("SELECT what, value FROM said")}
+        rows = self._file.rows("SELECT holder, model, puts FROM allowed")
+        self.allowed = [(int(str(holder)), str(model), bool(puts)) for holder, model, puts in rows]
+
+    def keep(self, name: str, body: bytes, own: str = "") -> None:
+        """Keep a model, under what it is to the node, if anything."""
+        with self._file.writing() as now:
+            now.execute("INSERT OR REPLACE INTO model VALUES (?, ?)", (name, body))
+            if own:
+                now.execute("INSERT OR REPLACE INTO own VALUES (?, ?)", (own, name))
+
+    def allow(self, grants: Iterable[tuple[int, str, bool]]) -> None:
+        """Add to what is allowed in this round."""
+        with self._file.writing() as now:
+            now.executemany("INSERT OR REPLACE INTO allowed VALUES (?, ?, ?)", grants)
+
+    def begin(self, session: str) -> None:
+        """Another round, of this session of the server: others' models, and what was allowed, are let go of."""
+        with self._file.writing() as now:
+            now.execute("DELETE FROM allowed")
+            now.execute("DELETE FROM model WHERE name NOT IN (SELECT name FROM own)")
+            now.execute("INSERT OR REPLACE INTO said VALUES ('session', ?)", (session,))
+
+    def say(self, what: str, value: str) -> None:
+        """Keep a fact."""
+        with self._file.writing() as now:
+            now.execute("INSERT OR REPLACE INTO said VALUES (?, ?)", (what, value))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

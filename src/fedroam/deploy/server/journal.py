@@ -1,0 +1,128 @@
+"""What has reached the server in rounds that no checkpoint holds yet, so that a kill loses nothing of it.
+
+A run that goes on after a kill begins again at its newest checkpoint, and asks the same as before: movement, jobs and
+models depend on nothing else. What the journal has of an answer, or of the fact that there was none, is not asked
+again. So an update that was taken is aggregated once, whether its sender is still there or not, and one that counted
+as not arrived does not arrive later.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from fedroam.deploy.database import Database
+from fedroam.deploy.messages import sum_of
+from fedroam.recording.checkpoint import kept
+
+FILE = "arrived.sqlite"
+BLOCK = 10_000  # numbers of orders that are set aside at once
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS answer (
+    node INTEGER, round INTEGER, digest TEXT, sha256 TEXT NOT NULL, body BLOB, PRIMARY KEY (node, round, digest)
+) STRICT;
+CREATE TABLE IF NOT EXISTS away (round INTEGER, node INTEGER, PRIMARY KEY (round, node)) STRICT;
+CREATE TABLE IF NOT EXISTS begun (round INTEGER PRIMARY KEY) STRICT;
+CREATE TABLE IF NOT EXISTS said (what TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+"""
+
+
+class Journal:
+    """The journal of a run, in its folder; it is opened when it is first needed, and goes with the end of the run.
+
+    Called from several threads.
+    """
+
+    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+        self._folder, self._tell = folder, tell
+        self._opened: Database | None = None
+        self._lock = threading.Lock()
+        self._session, self._number, self._last = "", 0, 0
+
+    @property
+    def _file(self) -> Database:
+        """The file; called under the lock."""
+        if self._opened is None:
+            self._opened = Database(self._folder / FILE, SCHEMA, self._tell)
+            said = {str(k): str(v) for k, v in self._opened.rows("SELECT what, value FROM said")}
+            self._session = said.get("session", secrets.token_hex(8))
+            self._number = self._last = int(said.get("number", "0"))
+            ((answers, first, last),) = self._opened.rows(
+                "SELECT COUNT(*), MIN(round), MAX(round) FROM answer"
+            )
+            if answers:
+                self._tell(
+                    f"rounds {first} to {last}: {answers} answers arrived before the run was broken off"
+                )
+        return self._opened
+
+    def order(self) -> str:
+        """What the next order is called: no order of any process of this run has had the name."""
+        with self._lock:
+            file = self._file
+            if self._number == self._last:
+                self._last += BLOCK
+                with file.writing() as now:
+                    facts = (("session", self._session), ("number", str(self._last)))
+                    now.executemany("INSERT OR REPLACE INTO said VALUES (?, ?)", facts)
+            self._number += 1
+            return f"{self._session}-{self._number}"
+
+    def begin_round(self, round: int) -> None:
+        """Let go of what the checkpoints hold: of all up to the older one of those that are kept."""
+        held = [int(path.stem.rpartition("-")[2]) for path in kept(self._folder / "checkpoints")]
+        with self._lock, self._file.writing() as now:
+            for table in ("answer", "away", "begun"):
+                now.execute(f"DELETE FROM {table} WHERE round <= ?", (min(held, default=-1),))
+
+    def away(self, round: int, now_away: np.ndarray) -> np.ndarray:
+        """Who (int64) is away in a round: those of `now_away`, where it was not decided before."""
+        with self._lock:
+            file = self._file
+            if not file.rows("SELECT round FROM begun WHERE round = ?", round):
+                with file.writing() as now:
+                    now.execute("INSERT INTO begun VALUES (?)", (round,))
+                    now.executemany("INSERT INTO away VALUES (?, ?)", [(round, i) for i in now_away.tolist()])
+            rows = file.rows("SELECT node FROM away WHERE round = ? ORDER BY node", round)
+        return np.array([int(str(node)) for (node,) in rows], np.int64)
+
+    def found(self, node: int, round: int, digest: str) -> tuple[bool, bytes | None]:
+        """Whether it is known what became of an order, and the body of its answer, None where it did not arrive."""
+        with self._lock:
+            rows = self._file.rows(
+                "SELECT sha256, body FROM answer WHERE node = ? AND round = ? AND digest = ?",
+                node,
+                round,
+                digest,
+            )
+        for told, body in rows:
+            if body is None:
+                return True, None
+            assert isinstance(body, bytes)  # the schema's
+            if sum_of(body) == told:
+                return True, body
+        return False, None
+
+    def keep(self, node: int, round: int, digest: str, body: bytes) -> None:
+        """An answer has arrived, and is about to be acknowledged. Raises FedroamError where it cannot be written."""
+        with self._lock, self._file.writing() as now:
+            now.execute(
+                "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?)",
+                (node, round, digest, sum_of(body), body),
+            )
+
+    def lose(self, node: int, round: int, digest: str) -> None:
+        """An answer counts as not arrived, whatever has come of it."""
+        with self._lock, self._file.writing() as now:
+            now.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, '', NULL)", (node, round, digest))
+
+    def close(self, *, done: bool) -> None:
+        """Close the file; done: the run has come to its end, and needs it no more."""
+        with self._lock:
+            if self._opened is not None:
+                (self._opened.delete if done else self._opened.close)()
+                self._opened = None

@@ -1,0 +1,1 @@
+"""Who is who: the nodes of a site, their keys, and the experiment that they are for."""

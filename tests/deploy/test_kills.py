@@ -1,0 +1,388 @@
+"""Whoever is killed at any instant and begun anew goes on with what it had acknowledged: nothing is lost, and nothing
+is aggregated twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("grpc")
+pytest.importorskip("cryptography")
+
+from fedroam.deploy.messages import Order, digest_of, sum_of
+from fedroam.deploy.node.memory import FILE as MEMORY
+from fedroam.deploy.node.memory import Memory
+from fedroam.deploy.node.neighbours import Listener
+from fedroam.deploy.node.process import Node, node_of
+from fedroam.deploy.server import journal, serving
+from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.journal import Journal
+from fedroam.deploy.site.file import FILE, NODES, read_site
+from fedroam.errors import FedroamError, InputError
+from fedroam.experiment import Experiment
+from fedroam.recording import Run, open_run
+from fedroam.recording.recorder import Recorder
+from fedroam.runner import run
+from support.losing import same_runs, without
+from support.sites import WAIT, LocalSite, free_port
+from support.tiny import tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 4, "mobility": "static"}
+ONE_PLACE = {"kind": "grid", "columns": 1, "rows": 1}
+MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 3}, access_points=ONE_PLACE, checkpoint_every=3)
+PEERS = tiny(**EVERY, contacts={"kind": "radius", "radius": float("inf")}, checkpoint_every=3)
+SERVED = tiny(**EVERY, federation="moon", model={"kind": "mlp", "hidden": [6]}, checkpoint_every=3)
+ROOMS = ("fedroam.deploy.node.process", "fedroam.deploy.server.serving", "fedroam.parts", "sklearn.datasets")
+# Where a process may die, and whose method that is: before it, or after.
+SERVER: dict[str, tuple[Any, str]] = {
+    "an update is written": (Journal, "keep"),
+    "an aggregate is sent": (Hub, "ask"),
+    "a checkpoint is made": (Recorder, "checkpoint"),
+    "a round begins": (Journal, "away"),
+}
+Instant = tuple[str, str, int]  # before or after, what, the how manieth time
+
+
+def dying(owner: Any, method: str, when: str, count: int) -> None:
+    """From now on this process dies before, or after, the so-manieth call of a method."""
+    honest, left, lock = getattr(owner, method), Counter(calls=count), threading.Lock()
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        with lock:
+            left["calls"] -= 1
+            now = left["calls"] == 0
+        if now and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = honest(*arguments, **options)
+        if now:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    setattr(owner, method, call)
+
+
+def process(target: Callable[..., None], *arguments: Any) -> Any:
+    """A process of its own, begun, that has imported everything already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(ROOMS))
+    found = context.Process(target=target, args=arguments, daemon=True)
+    found.start()
+    return found
+
+
+# --- the server ---------------------------------------------------------------------------------------------------
+
+
+def serve(site: Path, out: Path, port: int, instant: Instant | None, patience: float) -> None:
+    """The server's process, which dies at an instant."""
+    torch.set_num_threads(1)
+    if instant is not None:
+        when, what, count = instant
+        dying(*SERVER[what], when, count)
+    with (out.parent / "lines").open("a", buffering=1) as lines:
+        serving.serve(
+            site,
+            out,
+            address=f"127.0.0.1:{port}",
+            patience=patience,
+            tell=lambda line: print(line, file=lines),
+        )
+
+
+class Killed:
+    """A site whose server is killed at instants, one after the other, and begun anew; its nodes live on."""
+
+    def __init__(self, folder: Path, experiment: Experiment, **limits: Any) -> None:
+        self.folder, self.port = folder, free_port()
+        self.site = LocalSite.new(folder / "site", experiment, **limits)
+        self.site.at(self.port)
+        self.worked = Counter[tuple[str, str, str]]()
+        for number in read_site(self.site.folder / FILE).holders:
+            self.site.start(number, self.counted)
+
+    def counted(self, node: Node) -> None:
+        honest = node._work
+
+        def work(order: Order, arrays: Any) -> Any:
+            self.worked[node.name, order.work, digest_of(order)] += 1
+            return honest(order, arrays)
+
+        node._work = work  # type: ignore[method-assign]
+
+    def play(
+        self,
+        instants: Sequence[Instant],
+        between: Callable[[int], object] = lambda kill: None,
+        patience: float = WAIT,
+    ) -> Run:
+        out = self.folder / "network"
+        try:
+            for kill, instant in enumerate([*instants, None]):
+                server = process(serve, self.site.folder, out, self.port, instant, patience)
+                server.join(WAIT)
+                assert server.exitcode == (-signal.SIGKILL if instant else 0), (instant, self.lines)
+                if instant:
+                    between(kill)
+        finally:
+            self.site.end()
+        return open_run(out)
+
+    @property
+    def lines(self) -> list[str]:
+        return (self.folder / "lines").read_text().splitlines()
+
+
+UPDATES: Sequence[Instant] = (("before", "an update is written", 2), ("after", "an update is written", 3))
+AGGREGATES: Sequence[Instant] = (("before", "an aggregate is sent", 4), ("after", "an aggregate is sent", 6))
+ROUNDS: Sequence[Instant] = (("after", "a round begins", 2), ("before", "a checkpoint is made", 1))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "instants"),
+    [(SERVED, (*UPDATES, AGGREGATES[0])), (MOHAWK, (UPDATES[1], *AGGREGATES, *ROUNDS))],
+    ids=["server", "cloud"],
+)
+def test_a_server_that_is_killed_loses_nothing_and_asks_nothing_twice(
+    experiment: Experiment, instants: Sequence[Instant], tmp_path: Path
+) -> None:
+    killed = Killed(tmp_path, experiment)
+    network = killed.play(instants)
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+    again = {key: times for key, times in killed.worked.items() if times > 1}
+    if (
+        experiment is SERVED
+    ):  # what clients keep for a round they are asked for again, and then to train with it
+        assert {work for _, work, _ in again} <= {"represent", "train"}
+    else:
+        assert again == {}, "no node does a piece of work twice"
+    assert len(killed.lines) >= 2
+    assert all("answers arrived before the run was broken off" in line for line in killed.lines)
+    assert not list(network.folder.glob(f"{journal.FILE}*")), "a run that is done needs it no more"
+
+
+def test_an_update_that_was_taken_counts_when_its_sender_is_gone(tmp_path: Path) -> None:
+    experiment = tiny(**{**EVERY, "clients": 3, "rounds": 3}, federation="fedavg")
+    killed = Killed(tmp_path, experiment, away=0.0)
+    # By then all answers of round 1 have arrived, and none of round 2.
+    network = killed.play(
+        [("after", "an aggregate is sent", 1)],
+        between=lambda kill: killed.site.nodes[1].stop(),
+        patience=2.0,
+    )
+    gone = {2: np.array([1]), 3: np.array([1])}
+    same_runs(network, without(experiment, tmp_path / "simulated", {(2, 1)}, gone))
+    assert network.rounds["active"].tolist() == [0, 3, 2, 2]
+
+
+def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
+    lines: list[str] = []
+    one = Journal(tmp_path, lines.append)
+    names = [one.order() for _ in range(3)]
+    one.keep(1, 5, "a" * 64, b"an update")
+    one.keep(1, 5, "a" * 64, b"the same node sends another one")
+    one.keep(2, 5, "a" * 64, b"that of another node")
+    one.keep(3, 5, "a" * 64, b"too late")
+    one.lose(3, 5, "a" * 64)
+    one.keep(3, 5, "a" * 64, b"much too late")
+    assert one.away(5, np.array([4, 7])).tolist() == [4, 7]
+    one.close(done=False)
+    two = Journal(tmp_path, lines.append)
+    assert two.found(1, 5, "a" * 64) == (True, b"an update")
+    assert two.found(2, 5, "a" * 64) == (True, b"that of another node")
+    assert two.found(3, 5, "a" * 64) == (True, None)
+    assert (
+        two.found(1, 6, "a" * 64) == two.found(1, 5, "b" * 64) == two.found(4, 5, "a" * 64) == (False, None)
+    )
+    assert two.away(5, np.array([1])).tolist() == [4, 7], "decided when the round began"
+    assert two.away(6, np.array([1])).tolist() == [1]
+    assert lines == ["rounds 5 to 5: 3 answers arrived before the run was broken off"]
+    assert two.order() not in names
+    assert two.order().partition("-")[0] == names[0].partition("-")[0], "the same run"
+    (tmp_path / "checkpoints").mkdir()
+    for round in (5, 8):
+        (tmp_path / "checkpoints" / f"round-{round:08d}.safetensors").touch()
+    two.begin_round(9)
+    assert two.found(1, 5, "a" * 64) == (False, None)
+    assert two.away(6, np.zeros(0, np.int64)).tolist() == [1], "the older checkpoint may be needed"
+    two.close(done=True)
+    assert not list(tmp_path.glob("arrived*"))
+
+
+def test_a_damaged_update_is_asked_for_again(tmp_path: Path) -> None:
+    one = Journal(tmp_path, lambda line: None)
+    one.keep(1, 5, "a" * 64, b"an update" * 1000)
+    one.close(done=False)
+    path = tmp_path / journal.FILE
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"updatean", b"updateAN", 1))
+    assert path.read_bytes() != data
+    two = Journal(tmp_path, lambda line: None)
+    assert two.found(1, 5, "a" * 64) == (False, None)
+    two.close(done=False)
+    lines: list[str] = []
+    path.write_bytes(b"no database at all" * 1000)
+    three = Journal(tmp_path, lines.append)
+    assert three.found(1, 5, "a" * 64) == (False, None)
+    assert len(lines) == 1
+    assert "is damaged (file is not a database); it is put aside" in lines[0]
+    assert (tmp_path / f"{journal.FILE}.damaged").read_bytes().startswith(b"no database")
+    three.close(done=False)
+    with pytest.raises(InputError, match=r"arrived.sqlite: cannot be written \(unable to open"):
+        Journal(tmp_path / "nowhere", lines.append).order()
+
+
+def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
+    one = Journal(tmp_path, lambda line: None)
+    one.order()
+    assert one._opened is not None
+    one._opened._own.execute("PRAGMA max_page_count = 20")
+    with pytest.raises(FedroamError, match=r"arrived.sqlite: cannot be written \(database or disk is full\)"):
+        one.keep(1, 5, "a" * 64, bytes(1_000_000))
+    one.close(done=False)
+
+
+# --- access points and peers --------------------------------------------------------------------------------------
+
+HOLDER = {"holding": ("open", "take", "piece", "keep", "aggregate", "begin"), "node": ("_arrived", "_put")}
+
+
+def live(folder: Path, name: str, after: int) -> None:
+    """A node's process that dies before or after a message or piece of work: the one of this number, 0 for none."""
+    torch.set_num_threads(1)
+    with (folder / "heard").open("a", buffering=1) as heard:
+        node = node_of(folder, name, lambda line: print(line, file=heard))
+        left, lock = Counter(calls=after), threading.Lock()
+
+        def strike() -> None:
+            with lock:
+                left["calls"] -= 1
+                if left["calls"] == 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        def struck(owner: Any, method: str) -> None:
+            honest = getattr(owner, method)
+
+            def call(*arguments: Any, **options: Any) -> Any:
+                strike()  # nothing is done yet
+                found = honest(*arguments, **options)
+                strike()  # what was done is done, and nobody has been told
+                return found
+
+            setattr(owner, method, call)
+
+        for owner, methods in HOLDER.items():
+            for method in methods:
+                struck(node.holding if owner == "holding" else node, method)
+        node.run()
+
+
+@pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21))],
+                         ids=["access point", "peer"])  # fmt: skip
+def test_whoever_is_killed_and_begun_anew_changes_nothing(
+    experiment: Experiment, instants: Sequence[int], tmp_path: Path
+) -> None:
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=WAIT)
+    nodes = read_site(site.folder / FILE).holders
+    victim = next(number for number, node in nodes.items() if node.listens)
+    kills: list[int] = []
+    over = threading.Event()
+    running: list[Any] = []
+
+    def nurse() -> None:
+        for after in [*instants, 0]:
+            running[:] = [process(live, site.folder, nodes[victim].name, after)]
+            running[0].join()
+            if over.is_set() or running[0].exitcode != -signal.SIGKILL:
+                return
+            kills.append(after)
+
+    nursing = threading.Thread(target=nurse, daemon=True)
+
+    def listening(port: int) -> None:
+        site.at(port)
+        nursing.start()
+        for number in nodes:
+            if number != victim:
+                site.start(number)
+
+    try:
+        network = serving.serve(
+            site.folder, tmp_path / "network", address="127.0.0.1:0", patience=WAIT, tell=site.lines.append,
+            listening=listening,
+        )  # fmt: skip
+    finally:
+        over.set()
+        site.end()
+        running[0].join(5)
+        running[0].kill()
+        nursing.join(WAIT)
+    assert kills == list(instants)
+    assert site.lines == site.heard == []
+    told = (site.folder / "heard").read_text().splitlines()
+    assert any("goes on where an earlier process of it was broken off" in line for line in told)
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    LocalSite.new(tmp_path / "site", PEERS)
+    return tmp_path / "site"
+
+
+def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
+    path, good = home / NODES / "peer-00" / MEMORY, b"a model"
+    memory = Memory(path, lambda line: None)
+    memory.begin(f"{'a' * 16} 3")
+    memory.keep(sum_of(good), good, "made")
+    memory.keep("0" * 64, b"another")
+    memory.allow([(2, sum_of(good), True)])
+    memory.close()
+    lines: list[str] = []
+    node = node_of(home, "peer-00", lines.append)
+    assert lines == ["round 3: goes on where an earlier process of it was broken off"]
+    assert node.holding.lacks([sum_of(good), "0" * 64]) == ["0" * 64]
+    assert node.holding.piece(2, 3, sum_of(good), 0, 10) is None, "it may bring it, not fetch it"
+    assert node.holding.take(2, 3, sum_of(good), 0, b"") == (node.holding.size, True)
+    node.close()
+    path.write_bytes(b"no database at all" * 100)
+    lines.clear()
+    node = node_of(home, "peer-00", lines.append)
+    assert node.holding.lacks([sum_of(good)]) == [sum_of(good)]
+    (line,) = lines
+    assert "is damaged" in line
+    node.close()
+
+
+def test_memory_of_a_round_goes_with_it(home: Path) -> None:
+    path, own, other = home / NODES / "peer-00" / MEMORY, b"its own", b"another's"
+    memory = Memory(path, lambda line: None)
+    memory.keep(sum_of(own), own, "learnt 0")
+    memory.keep(sum_of(other), other)
+    memory.begin("b 2")
+    memory.close()
+    left = Memory(path, lambda line: None)
+    assert left.models == {sum_of(own): own}
+    assert left.allowed == []
+    left.close()
+
+
+def test_a_node_listens_where_it_did(home: Path) -> None:
+    ports = []
+    for _ in range(2):
+        node = node_of(home, "peer-00", lambda line: None)
+        door = Listener(node.own, node.callers, node.holding, node.tell)
+        ports.append(node._listen(door, "127.0.0.1:0"))
+        door.stop()
+        node.close()
+    assert ports[0] == ports[1]
