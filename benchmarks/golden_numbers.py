@@ -428,7 +428,10 @@ EXAMPLES: dict[tuple[str, str], Settings] = {
     ("activity", "rate"): {"rate": 0.6},
     ("partition", "column"): {"column": "writer"},
     ("partition", "client_dirichlet"): {"samples_per_client": 5},
-    **{("federation", kind): {"k2": 2} for kind in ("hierarchical", "hierfavg", "macfl", "mohawk")},
+    **{
+        ("federation", kind): {"k2": 2}
+        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+    },
 }
 # Samples of a shape that the model takes; others see images of 8 x 8.
 SHAPES = {

@@ -3,6 +3,7 @@
     python benchmarks/kill_and_resume.py            # 20 kills
     python benchmarks/kill_and_resume.py --kills 3 --rounds 20
     python benchmarks/kill_and_resume.py --kinds all --kills 200    # of every federation, and of sweeps, in turn
+    python benchmarks/kill_and_resume.py --kinds all --seconds      # the same under a clock of seconds
 
 Every file of the folders must be equal byte for byte; of `rounds.parquet` every column but the wall clock's must
 be equal bit for bit. Prints one line a kill; the exit code is 1 where anything differs.
@@ -35,7 +36,13 @@ from fedroam.sweep import run_sweep
 
 SWEEP = "sweep"  # two runs with two workers, who notice that the process that is killed has gone
 DEFAULT = "decentralized"
-GLOBAL = {"hierarchical", "hierfavg", "macfl", "mohawk"}  # with a cloud, that averages every k2 rounds
+GLOBAL = {
+    "hierarchical",
+    "hierfavg",
+    "macfl",
+    "mohawk",
+    "delayed_mohawk",
+}  # with a cloud, that averages every k2 rounds
 
 
 def kinds_to_kill(asked: list[str]) -> list[str]:
@@ -43,9 +50,28 @@ def kinds_to_kill(asked: list[str]) -> list[str]:
     return [*kinds("federation"), SWEEP] if asked == ["all"] else asked
 
 
-def experiment(rounds: int, kind: str = DEFAULT) -> Experiment:
+def timed(kind: str) -> dict[str, Any]:
+    """Settings by which everything takes time: work and transfers go on in later rounds, and devices run empty."""
+    # At access points late work is kept by a rule of the federation's own.
+    late = {} if kind in GLOBAL else {"late": "carried"}
+    return {
+        "clock": {"kind": "seconds", "length": 10.0, **late},
+        "compute": {"kind": "flops", "speeds": [1e-4, 2e-5], "shares": [0.5, 0.5]},
+        "link": {"kind": "fixed", "throughput": 5e-3, "shared": True, "simultaneous": 2, "broken": "resumed"},
+        "contacts": {"kind": "closest_approach", "radius": 1.5},
+        "battery": {
+            "kind": "battery",
+            "capacity": 0.02,
+            "start_lowest": 0.2,
+            "charger": 1.5,
+            "charge_radius": 1.5,
+        },
+    }
+
+
+def experiment(rounds: int, kind: str = DEFAULT, seconds: bool = False) -> Experiment:
     """Ten clients that learn digits on a grid; checkpoints and evaluations at different rounds."""
-    if kind != DEFAULT:
+    if kind != DEFAULT or seconds:
         return Experiment(
             name="kill-and-resume",
             clients=6,
@@ -59,6 +85,7 @@ def experiment(rounds: int, kind: str = DEFAULT) -> Experiment:
             mobility={"kind": "random", "grid": 4, "mobile": 3},
             access_points={"kind": "grid", "columns": 2, "rows": 2},
             federation={"kind": kind, **({"k2": 2} if kind in GLOBAL else {})},
+            **(timed(kind) if seconds else {}),
         )
     return Experiment(
         name="kill-and-resume",
@@ -74,14 +101,17 @@ def experiment(rounds: int, kind: str = DEFAULT) -> Experiment:
     )
 
 
-def child(folder: str, rounds: int, kind: str) -> None:
+def child(folder: str, rounds: int, kind: str, seconds: bool) -> None:
     """Run or resume; a process of its own."""
     if kind == SWEEP:
-        swept = {**experiment(rounds, "fedavg").settings(), "sweep": {"grid": {"training.lr": [0.05, 0.1]}}}
+        swept = {
+            **experiment(rounds, "fedavg", seconds).settings(),
+            "sweep": {"grid": {"training.lr": [0.05, 0.1]}},
+        }
         if not run_sweep(sweep_plan(swept), folder, workers=2).done:
             raise SystemExit(1)
     else:
-        run(experiment(rounds, kind), folder)
+        run(experiment(rounds, kind, seconds), folder)
 
 
 def files(folder: Path) -> dict[str, Path]:
@@ -137,19 +167,27 @@ def reached(folder: Path) -> str:
     return f"{status['state']}, newest checkpoint {newest.removeprefix('round-').lstrip('0') or '0'}"
 
 
-def start(context: Any, folder: Path, rounds: int, kind: str) -> Any:
+def start(context: Any, folder: Path, rounds: int, kind: str, seconds: bool) -> Any:
     """A child process at work on a folder."""
-    process = context.Process(target=child, args=(str(folder), rounds, kind))
+    process = context.Process(target=child, args=(str(folder), rounds, kind, seconds))
     process.start()
     return process
 
 
-def kill(context: Any, kind: str, kills: int, rounds: int, moments: np.random.Generator, home: Path) -> int:
+def kill(
+    context: Any,
+    kind: str,
+    kills: int,
+    rounds: int,
+    moments: np.random.Generator,
+    home: Path,
+    seconds: bool = False,
+) -> int:
     """Kill runs of a kind and resume them; how many came out different. Raises FedroamError where none can run."""
     whole, failed = home / "whole", 0
-    start(context, home / "warm", 1, kind).join()  # the server imports
+    start(context, home / "warm", 1, kind, seconds).join()  # the server imports
     begin = time.perf_counter()
-    uninterrupted = start(context, whole, rounds, kind)
+    uninterrupted = start(context, whole, rounds, kind, seconds)
     uninterrupted.join()
     took = time.perf_counter() - begin
     if uninterrupted.exitcode:
@@ -160,7 +198,7 @@ def kill(context: Any, kind: str, kills: int, rounds: int, moments: np.random.Ge
     while killed < kills:
         folder, after = home / f"killed-{trial}", float(moments.uniform(0, took))
         trial += 1
-        process = start(context, folder, rounds, kind)
+        process = start(context, folder, rounds, kind, seconds)
         process.join(after)
         process.kill()
         process.join()
@@ -169,7 +207,7 @@ def kill(context: Any, kind: str, kills: int, rounds: int, moments: np.random.Ge
             continue
         killed += 1
         state = reached(folder)
-        resumed = start(context, folder, rounds, kind)
+        resumed = start(context, folder, rounds, kind, seconds)
         resumed.join()
         problems = differences(whole, folder) if resumed.exitcode == 0 else ["the resumed run failed"]
         failed += bool(problems)
@@ -187,6 +225,7 @@ def main() -> int:
     parser.add_argument(
         "--kinds", nargs="+", default=[DEFAULT], help="federations, sweep, or all (default decentralized)"
     )
+    parser.add_argument("--seconds", action="store_true", help="under a clock of seconds, with batteries")
     parser.add_argument("--record", type=Path, help="add a line of JSON with the figures to this file")
     options = parser.parse_args()
     # Children are forked from a server that has imported fedroam and nothing else, so that they start at once.
@@ -202,7 +241,8 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory(prefix="fedroam-kill-") as scratch:
             try:
-                failed += kill(context, kind, kills, options.rounds, moments, Path(scratch))
+                home = Path(scratch)
+                failed += kill(context, kind, kills, options.rounds, moments, home, options.seconds)
             except FedroamError as error:
                 print(error)
                 return 1
@@ -210,6 +250,7 @@ def main() -> int:
     if options.record is not None:
         ran = environment()
         line = {"what": "kills", "seed": options.seed, "all": done, "findings": failed, "kinds": chosen}
+        line |= {"clock": "seconds"} if options.seconds else {}
         line |= {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",
             "python": ran["python"],

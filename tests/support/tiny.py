@@ -160,7 +160,10 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     ("mobility", "trace"): lambda: {"file": str(_own_trace())},
     ("activity", "trace"): lambda: {"file": str(_own_log())},
     # a global aggregation within a few rounds
-    **{("federation", kind): lambda: {"k2": 2} for kind in ("hierarchical", "hierfavg", "macfl", "mohawk")},
+    **{
+        ("federation", kind): lambda: {"k2": 2}
+        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+    },
     # ten clients' samples must fit into the 60 of `own_data`
     ("partition", "client_dirichlet"): lambda: {"samples_per_client": 5},
 }

@@ -6,6 +6,7 @@ on stderr, without traceback unless --debug is given.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import traceback
@@ -113,10 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-@functools.cache
-def _command() -> typer.core.TyperGroup:
-    """The commands as the parser wants them: making them takes as long as answering a question does."""
-    return typer.main.get_command(app)
+# Made once: making them takes as long as answering a question does.
+_command = functools.cache(lambda: typer.main.get_command(app))
 
 
 def _main(given: Sequence[str]) -> int:

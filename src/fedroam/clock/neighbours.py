@@ -115,7 +115,6 @@ def among_neighbours(
         ),
         state=found,
         facts=facts(late, sent, end),
-        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
         doings=Doings(
             np.zeros(clients),
             np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
@@ -123,6 +122,7 @@ def among_neighbours(
             tries(timing, sent, sender, receiver, apart),
             np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
         ),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 
 

@@ -97,7 +97,6 @@ def in_pairs(
             "broken": 2.0 * float((sent.tries - whole).sum()),
         },
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
-        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
         doings=Doings(
             np.zeros(clients),
             np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
@@ -105,6 +104,7 @@ def in_pairs(
             _both_ways(timing, sent, pairs, paths.end, each / size),
             np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
         ),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 
 

@@ -108,7 +108,8 @@ def with_servers(
     off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
     off = [job for job in off if trained[job.client] < work[job.client]]
     stopped = {job.client for job in off}
-    found = following(state, seconds, round.before.paths.present, (begun, begun + work), plan, sent, dies)
+    training, here = (begun, begun + np.where(part, work, 0.0)), round.before.paths.present
+    found = following(state, seconds, here, training, plan, sent, dies)
     found |= {
         BUSY: carried | away,
         "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
@@ -142,7 +143,7 @@ def with_servers(
         ),
         state=found,
         facts=facts(late, sent, end),
-        spans=Spans.of(seconds, (begun, begun + work), round.before.paths.present, plan, sent, dies),
+        spans=Spans.of(seconds, training, here, plan, sent, dies),
         already=already,
         doings=Doings(
             begins,

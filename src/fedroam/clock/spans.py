@@ -21,7 +21,7 @@ class Spans:
 
     trains: float64 [clients, 2], from and to, without duration for none. present: bool [clients]. who: int64 [parts],
     a client that has a part in a transfer; sends: float64 [parts, 2], from and to. dies: float64 [clients], when each
-    runs empty, infinite for who does not.
+    runs empty; infinite for who does not.
     """
 
     seconds: float
@@ -67,7 +67,7 @@ class Spans:
         `round`, `client`, `state` (of `STATES`), `begin` and `end` (s since the start). What no row covers is waiting.
 
         before, after: what is kept of the batteries, if anything. Who was gone when the round began is dead in it, or
-        charging, and who runs empty in it is dead from then on; in a round in which a battery got energy, its device
+        charging, and so is who runs empty in it from then on; in a round in which a battery got energy, its device
         charges whenever it neither trains nor sends.
         """
         gone, charging = _gone(before), _charging(before, after)
@@ -78,8 +78,7 @@ class Spans:
             sends = self.sends[order[first[i] : first[i + 1]]].tolist()
             trains = self.trains[i].tolist()
             sending = ((low, high, "sending") for low, high in _without(_joined(sends), trains))
-            dead = (float(self.dies[i]), self.seconds, "dead")
-            busy = sorted(one for one in [(*trains, "training"), *sending, dead] if one[1] > one[0])
+            busy = sorted(one for one in [(*trains, "training"), *sending] if one[1] > one[0])
             rest = ""
             if i in charging:
                 rest = "charging"
@@ -87,6 +86,8 @@ class Spans:
                 rest = "dead" if i in gone else "away"
             if rest:
                 busy = sorted([*busy, *((low, high, rest) for low, high in _between(busy, self.seconds))])
+            elif self.dies[i] < self.seconds:
+                busy.append((float(self.dies[i]), self.seconds, "dead"))
             found += [(i, state, low, high) for low, high, state in busy]
         who, states, low, high = zip(*found, strict=True) if found else ((),) * 4
         return pd.DataFrame(

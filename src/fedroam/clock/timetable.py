@@ -85,9 +85,9 @@ class Timetable:
     clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
     is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
     int64 [clients], bytes of the exchange's transfers that were sent in earlier rounds; None: none. state: what the
-    clock keeps. facts: its columns of the table of rounds. doings: what takes energy. lost: int64, clients that ran
-    empty before work was done that waits for nobody else. use: what all of it asks of the batteries; None without.
-    spans: who is at what when.
+    clock keeps. facts: its columns of the table of rounds. spans: who is at what when. doings: what takes energy. lost:
+    int64, clients that ran empty before work was done that waits for nobody else. use: what all of it asks of the
+    batteries; None without.
     """
 
     seconds: float
@@ -105,10 +105,10 @@ class Timetable:
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
     pieces: Pieces | None = None
+    spans: Spans | None = None
     doings: Doings | None = None
     lost: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     use: Use | None = None
-    spans: Spans | None = None
 
 
 def following(

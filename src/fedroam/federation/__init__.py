@@ -2,6 +2,7 @@
 
 from fedroam.federation import asynchronous as asynchronous
 from fedroam.federation import decentralized as decentralized
+from fedroam.federation import delayed as delayed
 from fedroam.federation import gossip as gossip
 from fedroam.federation import hierarchical as hierarchical
 from fedroam.federation import methods as methods

@@ -219,7 +219,11 @@ class Hierarchical(Part):
             hierarchy.device_row[devices],
             self._distance(hierarchy, context, after, devices),
         )
-        devices = devices[round.aggregator.delivered(hierarchy.models, ways, round.number)]
+        before = self._as_they_come(hierarchy, devices, round.number)
+        arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
+        for row in before.keys() & set(ways.row[~arrived].tolist()):
+            hierarchy.write(row, *before[row])
+        devices = devices[arrived]
         gathered = [
             self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
             for ap in np.unique(hierarchy.ap[devices]).tolist()
@@ -237,11 +241,9 @@ class Hierarchical(Part):
         hierarchy.collect(devices, context.samples[devices], round.number)
         for each, model in zip(gathered, made, strict=True):
             hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders, *model)
-        discarded = hierarchy.waiting()
         if round.number % self.k2 == 0:
             traffic.append(self._global(round, known, hierarchy))
-        elif self.carry_over:
-            discarded = discarded[:0]
+        discarded = self._given_up(hierarchy, round.number)
         hierarchy.drop(discarded)
         discarded = np.append(discarded, round.lost)
         hierarchy.compact()
@@ -250,6 +252,16 @@ class Hierarchical(Part):
         facts["out_of_service"] = float((after.paths.present & ~served).sum())
         sent = Traffic.joined(traffic)
         return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
+
+    def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:
+        """Make of the updates of these devices (int64) what is aggregated, in place; by row, those that were changed,
+        as they were."""
+        return {}
+
+    def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:
+        """The devices (int64) whose updates are lost after the aggregations of a round."""
+        waiting = hierarchy.waiting()
+        return NOBODY if self.carry_over and round % self.k2 else waiting
 
     def evaluation_models(
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext

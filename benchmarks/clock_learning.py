@@ -1,0 +1,89 @@
+"""What a clock of seconds costs a run: rounds with the same learning, with and without a timetable.
+
+    python benchmarks/clock_learning.py [--rounds 12]
+
+Links and devices are so fast that every model gets through in time: both runs do the same jobs, which is counted. Their
+rounds are played in turns, and seconds of the processor (not of the wall clock) are compared round by round: the median
+of the ratios, and of the seconds. Prints a line for each federation; the exit code is 1 where jobs differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from typing import Any
+
+from fedroam.experiment import Experiment
+from fedroam.scene import prepare
+from fedroam.simulation import begin, play_round
+
+FEDERATIONS: dict[str, dict[str, Any]] = {
+    "decentralized": {},
+    "epidemic": {},
+    "fedavg": {},
+    "mohawk": {"k2": 2},
+}
+SECONDS = {
+    "clock": {"kind": "seconds", "length": 60.0},
+    "link": {"kind": "fixed", "throughput": 1e6, "shared": True},
+    "compute": {"kind": "flops", "speeds": [1e6]},
+}
+
+
+def experiment(kind: str, rounds: int, clients: int) -> Experiment:
+    """Clients on a grid that learn digits by a network of two layers."""
+    return Experiment(
+        clients=clients,
+        rounds=rounds,
+        data={"kind": "digits", "test_share": 0.2},
+        partition="iid",
+        model={"kind": "mlp", "hidden": [256]},
+        training={"kind": "sgd", "lr": 0.05, "batch_size": 8, "epochs": 8},
+        mobility={"kind": "random", "grid": 16, "mobile": clients},
+        contacts={"kind": "radius", "radius": 4.0},
+        access_points={"kind": "grid", "columns": 3, "rows": 3},
+        federation={"kind": kind, **FEDERATIONS[kind]},
+        engine={"kind": "cpu", "workers": 1},
+    )
+
+
+def compared(kind: str, rounds: int, clients: int) -> tuple[list[int], list[list[float]]]:
+    """Jobs of the two runs, and the seconds of each of their rounds but the first, which warms up."""
+    plain = experiment(kind, rounds + 1, clients)
+    scenes = [prepare(plain), prepare(plain.replace(**SECONDS))]
+    states = [begin(scene) for scene in scenes]
+    jobs, spent = [0, 0], [[], []]  # type: tuple[list[int], list[list[float]]]
+    for t in range(rounds + 1):
+        for k in (0, 1) if t % 2 else (1, 0):
+            begun = time.process_time()
+            states[k], done = play_round(scenes[k], states[k])
+            if t:
+                spent[k].append(time.process_time() - begun)
+            jobs[k] += len(done.learners)
+    for scene in scenes:
+        scene.learner.close()
+    return jobs, spent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of each run (default 12)")
+    parser.add_argument("--clients", type=int, default=40, help="clients of each run (default 40)")
+    options = parser.parse_args()
+    differ = False
+    for kind in FEDERATIONS:
+        jobs, (plain, timed) = compared(kind, options.rounds, options.clients)
+        ratio = statistics.median(b / a for a, b in zip(plain, timed, strict=True))
+        differ = differ or jobs[0] != jobs[1]
+        print(
+            f"{kind:<14} {jobs[0]} and {jobs[1]} jobs   {statistics.median(plain):.3f} and "
+            f"{statistics.median(timed):.3f} s a round   ratio {ratio:.3f}",
+            flush=True,
+        )
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

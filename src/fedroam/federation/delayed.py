@@ -1,0 +1,68 @@
+"""Hierarchical federation in which updates may come late: the staler, the less they count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from typing_extensions import override
+
+from fedroam.components import field, register
+from fedroam.federation.asynchronous.staleness import polynomial
+from fedroam.federation.hierarchical import Hierarchical
+from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
+from fedroam.federation.holders import Model
+from fedroam.federation.protocol import Exchanged, Meeting, Round
+
+
+@register(
+    "federation",
+    "delayed_mohawk",
+    source="Farcas et al., Alg. 1, Eq. 5, with the staleness of Xie, Koyejo, Gupta 2019, arXiv:1903.03934, Alg. 1",
+)
+class DelayedMohawk(Hierarchical):
+    """MOHAWK whose access points take updates whenever they come, the less the staler they are.
+
+    In MOHAWK an update that is late waits until its device is back, counts as if it were fresh, and is lost with the
+    next global aggregation. Here it waits on. When it comes, k rounds after it was trained, the access point first
+    mixes it with its own present model y, as FedAsync's server does: x <- (1 - s) y + s x with s = (1 + k)^-exponent.
+    Then it is aggregated like the others (Eq. 5). A fresh update (k = 0) is left as it is; so with none that is late
+    this is MOHAWK. The combination is ours.
+
+    It adds the column `staleness`: the mean of k over the updates that were aggregated in a round.
+    """
+
+    exponent: float = field(
+        0.5, "how fast weights fall with staleness; 0: not at all", ge=0, allow_inf_nan=False
+    )
+
+    @property
+    @override
+    def columns(self) -> tuple[str, ...]:
+        return (*super().columns, "staleness")
+
+    @override
+    def exchange(self, round: Round, after: Meeting) -> Exchanged:
+        done = super().exchange(round, after)
+        stale = round.number - round.state["trained"][done.aggregated]
+        mean = float(stale.mean()) if len(stale) else np.nan
+        return replace(done, facts={**done.facts, "staleness": mean})
+
+    @override
+    def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:
+        before: dict[int, Model] = {}
+        models = hierarchy.models
+        for device in devices.tolist():
+            weight = polynomial(round - int(hierarchy.trained[device]), self.exponent)
+            if weight == 1.0:
+                continue
+            own, row = int(hierarchy.ap_row[hierarchy.ap[device]]), int(hierarchy.device_row[device])
+            before[row] = (models.parameters[row].clone(), models.buffers[row].clone())
+            for matrix in (models.parameters, models.buffers):
+                matrix[row] = torch.lerp(matrix[own], matrix[row], weight)
+        return before
+
+    @override
+    def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:
+        return NOBODY if self.carry_over else hierarchy.waiting()
