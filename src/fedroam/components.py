@@ -77,7 +77,7 @@ FAMILIES: dict[str, Family] = {
     "battery": Family(
         "how much energy devices have, what they draw and when they charge",
         "none",
-        ("start", "step"),
+        ("start", "step", "empty", "edges"),
         later=True,
     ),
     "clock": Family(

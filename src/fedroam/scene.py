@@ -369,6 +369,7 @@ def _timing(
         context.access_points,
         context.ranges,
         experiment.seed,
+        batteries=experiment.battery.kind != "none",
     )
     check_fits(
         timing,

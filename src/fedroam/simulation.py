@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedroam.attacks import Trial
-from fedroam.clock import BUSY, TIME, Timetable, drained, first_state, free, timetable
+from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
 from fedroam.cost import Account
 from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.measurement import RoundResult
@@ -63,7 +63,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     after = _meeting(scene, paths, activity, state.battery)
     # learn
     given = parts.federation.distribute(_begun(scene, round, state))
-    time = _time(scene, round, given, after, state)
+    time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
@@ -76,7 +76,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     sent = state.bytes_sent + traffic.total
     mobility = checked(mobility, scene.world)
     clock = {} if time is None else time.state
-    battery = _drained(scene, state, paths, time, account)
+    battery = _drained(scene, state, time, account)
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
         after = _meeting(scene, paths, activity, battery)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
@@ -99,29 +99,32 @@ def _begun(scene: Scene, round: Round, state: State) -> Round:
     return replace(round, before=free(round.before, scene.parts.federation, state.clock))
 
 
-def _time(scene: Scene, round: Round, given: Distributed, after: Meeting, state: State) -> Timetable | None:
+def _time(
+    scene: Scene, round: Round, given: Distributed, after: Meeting, state: State, paths: Paths
+) -> Timetable | None:
     """The timetable of the round; None where nothing takes time."""
-    if scene.timing is None:
+    timing, parts = scene.timing, scene.parts
+    if timing is None:
         return None
-    return timetable(scene.timing, scene.parts.federation, round, given, after, state.clock)
+    supply = None
+    if state.battery:
+        begin, places = float(state.clock[TIME][0]), scene.context.access_points
+        supply = Supply(
+            parts.battery, parts.motion, scene.tariff, state.battery, begin, paths, timing.length, places
+        )
+    return timetable(timing, parts.federation, round, given, after, state.clock, supply)
 
 
-def _drained(
-    scene: Scene, state: State, paths: Paths, time: Timetable | None, account: Account
-) -> dict[str, np.ndarray]:
-    """The batteries after the round; nothing where nothing takes time, or nobody runs out."""
-    if scene.timing is None or time is None:
+def _drained(scene: Scene, state: State, time: Timetable | None, account: Account) -> dict[str, np.ndarray]:
+    """The batteries after the round; nothing where nobody runs out.
+
+    What `[radio]` charges beside what was planned (as for what a federation sends by the models' values) is drawn as
+    the round ends.
+    """
+    if time is None or time.use is None:
         return {}
-    return drained(
-        scene.parts.battery,
-        scene.parts.motion,
-        state.battery,
-        paths,
-        (float(state.clock[TIME][0]), time.seconds, scene.timing.length),
-        time.state["time_training"] - state.clock["time_training"],
-        account.energy - state.account.energy,
-        scene.context.access_points,
-    )
+    radio = account.energy - state.account.energy - time.use.radio.sum(axis=1)
+    return scene.parts.battery.step(state.battery, time.use.and_then(radio))
 
 
 def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Round, Meeting]:
@@ -130,6 +133,7 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
         return round, after
     round = replace(
         round,
+        lost=np.union1d(round.lost, time.lost),
         arrived=time.arrived,
         finished=time.done,
         received=time.received,

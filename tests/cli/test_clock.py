@@ -28,7 +28,7 @@ def test_it_says_what_takes_how_long(fedroam: Commands) -> None:
     assert answer.code == 0
     assert "2 rounds" not in answer.out
     assert "3 rounds each" in answer.out
-    for head in ("Round (s)", "Training", "Waiting"):
+    for head in ("Round", "Training", "Waiting"):
         assert head in answer.out
     table = pd.read_csv(fedroam.folder / "rounds.csv")
     assert table["seed"].tolist() == [0, 0, 0, 1, 1, 1]
@@ -70,3 +70,33 @@ def test_every_federation_can_be_planned() -> None:
         model = {"kind": "mlp", "hidden": (6,)}
         rows = list(planned_rounds(tiny(**settings, model=model, clock="seconds", rounds=1)))
         assert [row["seconds"] for row in rows] == [60.0], kind
+
+
+def test_it_says_how_long_devices_last(fedroam: Commands) -> None:
+    """A battery of 30 J under 1 W of idling, of who sends nothing, is empty after 30 s, within round 2 of 20 s."""
+    battery = "battery={kind='battery',capacity=0.0083333333333333,idle=1.0,training=0.0}"
+    alone = ["--set", "federation=local", "--set", battery]
+    answer = fedroam("clock", "tiny.toml", *TIMED, *alone, "--devices", "devices.csv")
+    assert answer.code == 0
+    for said in ("Ran empty", "Half empty after", "Drawn", "first to run empty, seed 0: Client 0 after 30 s"):
+        assert said in answer.out
+    devices = pd.read_csv(fedroam.folder / "devices.csv")
+    assert devices["battery_died"].tolist() == pytest.approx([30.0] * len(devices))
+    assert devices["client"].tolist() == list(range(len(devices)))
+
+
+def test_its_devices_are_those_of_the_run() -> None:
+    """Energy, time and batteries as in the last row of the table of clients."""
+    experiment = tiny(
+        clock={"kind": "seconds", "length": 9.0},
+        link={"kind": "fixed", "throughput": 8e-6 * 2600 / 5, "shared": True},
+        battery={"kind": "battery", "capacity": 0.004, "start_lowest": 0.3},
+        radio={"kind": "lte_wifi", "training_energy": 0.001},
+    )
+    found: list[pd.DataFrame] = []
+    assert len(list(planned_rounds(experiment, at_end=found.append))) == experiment.rounds
+    (planned,), run = found, play(experiment).clients
+    last = run[run["round"] == experiment.rounds].reset_index(drop=True)
+    assert {"energy", "battery_died", *TOTALS} <= set(planned)
+    for name in planned:
+        assert planned[name].tolist() == pytest.approx(last[name].tolist(), nan_ok=True), name

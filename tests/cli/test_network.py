@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,13 @@ from support.tiny import same_tables
 
 pytest.importorskip("grpc")
 FEDAVG = TINY.replace("clients = 4", "clients = 2") + 'federation = "fedavg"\n'
+MOHAWK = (
+    TINY
+    + """
+access_points = { kind = "uniform", number = 4 }
+federation = { kind = "mohawk", k2 = 2 }
+"""
+)
 NAMES = ("rounds", "clients", "positions", "contacts")
 
 
@@ -38,11 +46,14 @@ def site(call: Commands) -> Path:
 @pytest.mark.slow
 def test_emulate_is_the_simulated_run(call: Commands) -> None:
     """Processes of their own, as on devices; the folder is one of a run."""
-    call.write("net.toml", FEDAVG)
-    emulated = call("emulate", "net.toml", "--out", "emulated", "--quiet")
+    call.write("net.toml", MOHAWK)
+    emulated = call("emulate", "net.toml", "--devices", "3", "--access-points", "2", "--out", "emulated")
     assert emulated.code == 0, emulated.err
     assert "run: emulated" in emulated.out
-    assert call("run", "net.toml", "--no-report", "--out", "simulated").code == 0
+    if sys.platform == "linux":
+        assert re.search(r"^7 processes, \d+\.\d GiB of memory together at most$", emulated.err, re.M)
+    fleet = ("--set", "clients=3", "--set", "access_points.number=2")
+    assert call("run", "net.toml", *fleet, "--no-report", "--out", "simulated").code == 0
     found = [open_run(call.folder / name) for name in ("emulated", "simulated/seed-0")]
     same_tables(*({name: each.table(name) for name in NAMES} for each in found))
     assert call("compare", "emulated", "simulated").code == 0

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
+from rich.console import Console
+from rich.text import Text
 
-from fedroam.cli.progress import WINDOW, Lines, Pace, PlanProgress, duration
+from fedroam.cli import progress as progress_room
+from fedroam.cli.progress import WINDOW, Bar, Lines, Pace, PlanProgress, duration
 from fedroam.planning import Plan, plan
 
 
@@ -116,3 +120,15 @@ def test_pace_is_taken_over_the_last_minute() -> None:
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def test_how_things_are_stands_below_the_bar_until_the_next_line_replaces_it(
+    whole: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(progress_room, "progress_console", lambda: Console(file=screen, width=80))
+    bar = Bar(whole)
+    for text in ("3 of 5 nodes", "5 of 5 nodes, 2 train\x1b[2J"):
+        bar.status(text)
+    shown = [line for each in bar._live.get_renderables() if isinstance(each, Text) for line in [each.plain]]
+    assert shown == ["5 of 5 nodes, 2 train\\x1b[2J"]

@@ -173,3 +173,22 @@ def test_an_empty_name_of_a_folder_is_refused(fr: Commands, command: str) -> Non
             == f"error: --out {empty!r}: allowed is the name of a file or folder, '.' for this one\n"
         )
     assert [path.name for path in fr.folder.iterdir()] == ["tiny.toml"]
+
+
+def test_a_gantt_chart_is_of_one_run_that_takes_time(fr: Commands) -> None:
+    timed = ["--set", "clock={kind='seconds',length=20}", "--set", "link={kind='fixed',throughput=0.004}"]
+    assert fr("run", "tiny.toml", *timed, "--seeds", "2", "--out", "timed").code == 0
+    answer = fr("figure", "timed/seed-0", "--what", "gantt", "--rounds", "2:3", "--out", "g.svg")
+    assert answer.code == 0
+    assert (fr.folder / "g.svg").is_file()
+    for wrong, said in (
+        (["timed"], "found 2 runs"),
+        (["timed/seed-0", "--rounds", "3"], "allowed is FIRST:LAST"),
+        (["timed/seed-0", "--rounds", "1:9"], "from 1 to 3"),
+        (["timed/seed-0", "--by", "variant"], "knows no --by"),
+    ):
+        answer = fr("figure", *wrong, "--what", "gantt", "--out", "no.svg")
+        assert answer.code == 2
+        assert said in answer.err
+    assert fr("figure", "timed", "--rounds", "1:2").code == 2
+    assert not (fr.folder / "no.svg").exists()

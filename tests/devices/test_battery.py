@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,22 +12,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam import run
-from fedroam.clock.batteries import drained, near_places
+from fedroam.clock.batteries import Doings, Supply, Tries, use_of
 from fedroam.devices.battery import Limited, Use
-from fedroam.devices.motion import RotaryWing, Walking
+from fedroam.devices.motion import Motion, RotaryWing, Walking
 from fedroam.errors import InputError
+from fedroam.federation import Traffic
 from fedroam.mobility import Paths
+from fedroam.scene import prepare
 from support.tiny import tiny
 
 HOUR = 3600.0
 
 
-def use(clients: int = 1, begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
-    """A round in which everybody is there and near a charger, and has what is said."""
+def use(begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
+    """A round of one client, which is there and near a charger, and has what is said, evenly."""
     each = {"motion": 0.0, "radio": 0.0, "training": 0.0, "near": 1.0, **own}
-    return Use(
-        begin, seconds, np.ones(clients, dtype=bool), **{k: np.full(clients, v) for k, v in each.items()}
-    )
+    here = np.ones(1, dtype=bool)
+    steps = {name: np.full((1, 1), value) for name, value in each.items()}
+    return Use(begin, np.full((1, 1), seconds), here, **steps, dies=np.full(1, np.inf))
+
+
+def supply(part: Limited, motion: Motion, paths: Paths, **own: Any) -> Supply:
+    """Nobody pays for a radio; all move for 60 s."""
+    tariff = prepare(tiny()).tariff
+    state = part.start(0, paths.clients)
+    told = {"begin": 0.0, "length": 60.0, "access_points": np.zeros((0, 2)), **own}
+    return Supply(part, motion, tariff, state, paths=paths, **told)
+
+
+def idle(clients: int) -> Doings:
+    """Nobody does anything."""
+    none, nobody = np.zeros(0), np.zeros((0, 2), np.int64)
+    tries = Tries(Traffic.nothing(), none, none)
+    return Doings(np.zeros(clients), np.zeros(clients), ((), none), tries, nobody)
 
 
 def test_what_is_drawn_by_hand() -> None:
@@ -73,7 +92,7 @@ def test_who_runs_empty_dies_at_that_moment_and_comes_back_at_its_level() -> Non
 def test_nobody_has_more_than_full_and_who_is_not_there_keeps_what_it_has() -> None:
     part = Limited(capacity=1.0, start_charge=0.99, charger=100.0, idle=0.0)
     assert part.step(part.start(0, 1), use())["charge"].tolist() == [3600.0]
-    away = Use(0.0, 100.0, np.zeros(1, dtype=bool), *(np.full(1, 1.0) for _ in range(4)))
+    away = replace(use(motion=1.0, radio=1.0, training=1.0), there=np.zeros(1, dtype=bool))
     assert part.step(part.start(0, 1), away)["charge"].tolist() == [0.99 * 3600.0]
 
 
@@ -103,9 +122,8 @@ def test_a_flight_draws_what_its_speed_takes() -> None:
     paths = Paths.straight(start, np.array([[0.0, 0], [600, 0], [5, 5]]), np.array([True, True, False]))
     part, motion = Limited(idle=0.0, capacity=100.0), RotaryWing()
     hover, flying = motion.power(np.array([0.0, 10.0]))
-    state = drained(
-        part, motion, part.start(0, 3), paths, (0.0, 100.0, 60.0), np.zeros(3), np.zeros(3), np.zeros((0, 2))
-    )
+    own = supply(part, motion, paths)
+    state = part.step(own.state, use_of(own, idle(3), 100.0, np.full(3, np.inf)))
     expected = [hover * 100, flying * 60 + hover * 40, 0.0]
     np.testing.assert_allclose(state["drawn_motion"], expected, rtol=1e-9)
 
@@ -114,12 +132,17 @@ def test_near_a_charger_for_the_time_of_the_passage() -> None:
     # 0 passes two chargers 4 m apart along a line through both, R = 5: within reach from x = -5 to 9 of -10 to 18.
     paths = Paths.straight(np.array([[-10.0, 0], [0, 0], [50, 50]]), np.array([[18.0, 0], [0, 0], [50, 50]]))
     places = np.array([[0.0, 0], [4, 0]])
-    near = near_places(paths, 5.0, places, 60.0, 60.0)
-    np.testing.assert_allclose(near, [14 / 28, 1.0, 0.0])
+
+    def near(radius: float | None, places: np.ndarray, seconds: float) -> np.ndarray:
+        own = supply(Limited(charge_radius=radius), Walking(), paths, access_points=places)
+        found = use_of(own, idle(3), seconds, np.full(3, np.inf))
+        return (found.near * np.diff(found.ends, axis=1, prepend=0.0)).sum(1) / seconds
+
+    np.testing.assert_allclose(near(5.0, places, 60.0), [14 / 28, 1.0, 0.0])
     # In a round twice as long everybody stands at the end for the second half: 0 out of reach.
-    np.testing.assert_allclose(near_places(paths, 5.0, places, 120.0, 60.0), [7 / 28, 1.0, 0.0])
-    assert near_places(paths, None, places, 60.0, 60.0).tolist() == [1.0] * 3
-    assert near_places(paths, 5.0, places[:0], 60.0, 60.0).tolist() == [0.0] * 3
+    np.testing.assert_allclose(near(5.0, places, 120.0), [7 / 28, 1.0, 0.0])
+    np.testing.assert_allclose(near(None, places, 60.0), [1.0] * 3)
+    assert near(5.0, places[:0], 60.0).tolist() == [0.0] * 3
 
 
 def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:

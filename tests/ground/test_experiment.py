@@ -150,4 +150,4 @@ def test_every_setting_is_part_of_the_identity_unless_it_says_not() -> None:
         for name, info in Experiment.model_fields.items()
         if isinstance(info.json_schema_extra, dict) and not info.json_schema_extra["identity"]
     }
-    assert left_out == {"name", "checkpoint_every", "keep_models"}
+    assert left_out == {"name", "checkpoint_every", "record_schedule", "keep_models"}

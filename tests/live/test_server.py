@@ -139,7 +139,16 @@ def test_pages_carry_a_policy_and_no_name_of_a_run(server: LiveServer) -> None:
         assert "alert" not in content
         assert "script-src 'self';" in headers["Content-Security-Policy"]
         assert "unsafe-inline" not in headers["Content-Security-Policy"].split("style-src")[0]
-    for name in ("charts.js", "map.js", "live.js", "d3.min.js", "plot.umd.min.js", "report.css", "live.css"):
+    for name in (
+        "charts.js",
+        "gantt.js",
+        "map.js",
+        "live.js",
+        "d3.min.js",
+        "plot.umd.min.js",
+        "report.css",
+        "live.css",
+    ):
         status, content, _ = ask(server, f"/assets/{name}")
         assert status == 200
         assert len(content) > 100

@@ -818,16 +818,22 @@ def check_battery(part: Any) -> None:
     for name, array in state.items():
         np.testing.assert_array_equal(again[name], array, err_msg="not deterministic")
     for t in range(50):
+        ends = np.sort(draws.integers(0, 7, (clients, 5)) * 100.0, axis=1)
+        ends[:, -1] = 600.0
         use = Use(
             600.0 * t,
-            600.0,
+            ends,
             draws.random(clients) < 0.8,
-            *draws.exponential(2000.0, (2, clients)),
-            *draws.random((2, clients)),
+            *draws.exponential(400.0, (2, clients, 5)),
+            *draws.random((2, clients, 5)),
+            dies=np.full(clients, np.inf),
         )
         held = {name: array.copy() for name, array in state.items()}
         with GlobalDraws():
-            following = part.step(state, use)
+            following, empty = part.step(state, use), part.empty(state, use)
+        assert ((empty >= 0) & ((empty <= 600.0) | np.isinf(empty))).all()
+        edges = part.edges(600.0 * t, 600.0)
+        assert ((edges > 0) & (edges < 600.0)).all()
         for name, array in held.items():
             np.testing.assert_array_equal(state[name], array, err_msg=f"{name} was changed in place")
         assert following.keys() == state.keys()
@@ -836,6 +842,8 @@ def check_battery(part: Any) -> None:
             assert array.dtype == state[name].dtype
         if state:
             assert (following["charge"] >= 0).all()
+            died = following["gone"] & ~state["gone"]
+            assert np.isfinite(empty[died]).all(), "gone without a moment in which it ran empty"
             assert (following["drawn"] >= state["drawn"]).all()
             assert (following["drawn_motion"] <= following["drawn"] + 1e-9).all()
             assert not (following["gone"] & np.isnan(following["died"])).any(), "gone, and never died"

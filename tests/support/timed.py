@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedroam.clock import Timetable, first_state, timetable
+from fedroam.clock import Supply, Timetable, first_state, timetable
 from fedroam.components import Part
 from fedroam.contacts import graph_of
 from fedroam.federation import Meeting, Round
@@ -44,7 +44,11 @@ def meeting(start: Sequence[Sequence[float]], end: Sequence[Sequence[float]]) ->
 
 
 def timed(
-    scene: Scene, after: Meeting, state: Mapping[str, np.ndarray] | None = None, reach: float | None = None
+    scene: Scene,
+    after: Meeting,
+    state: Mapping[str, np.ndarray] | None = None,
+    reach: float | None = None,
+    supply: Supply | None = None,
 ) -> Timetable:
     """The timetable of round 1."""
     begun = begin(scene)
@@ -57,4 +61,4 @@ def timed(
     given = federation.distribute(round)
     begun_with = first_state(scene.experiment.clients, timing.link, federation)
     kept = begun_with if state is None else state
-    return timetable(timing, federation, round, given, after, kept)
+    return timetable(timing, federation, round, given, after, kept, supply)

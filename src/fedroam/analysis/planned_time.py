@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -17,9 +17,11 @@ from fedroam.experiment import Experiment
 from fedroam.federation import SendsToNeighbours
 from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Evaluates, Job, Learner, Models
+from fedroam.measurement import COLUMN_OF
 from fedroam.mixing import Average
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
+from fedroam.state import State
 
 
 class Idle(Evaluates, Learner):
@@ -52,13 +54,16 @@ class Weightless(Scene):
         return cls(**{column.name: getattr(scene, column.name) for column in fields(scene)})
 
 
-def planned_rounds(experiment: Experiment, rounds: int | None = None) -> Iterator[dict[str, Any]]:
+def planned_rounds(
+    experiment: Experiment, rounds: int | None = None, at_end: Callable[[pd.DataFrame], None] | None = None
+) -> Iterator[dict[str, Any]]:
     """What the clock says of each round of a run, a row each, without training (default: all rounds).
 
     Columns: `round`, `time` (s, at its end), `seconds` (s, its own), the clock's (`late`, `transfers`, `through`,
     `broken`) and `time_training`, `time_sending`, `time_waiting`, `time_idle`, as shares of the round, means over
     clients. Where clients send to each other, `contacts` and `fit`: pairs that meet, and those whose models both get
-    through. They are those of the run itself, unless its federation chooses by the models what it sends.
+    through. They are those of the run itself, unless its federation chooses by the models what it sends. `at_end`
+    is handed the clients after the last round (see `planned_clients`).
     Raises InputError where the experiment has no clock of seconds.
     """
     if experiment.clock.kind == "rounds":
@@ -81,8 +86,24 @@ def planned_rounds(experiment: Experiment, rounds: int | None = None) -> Iterato
                 row |= {"contacts": row["transfers"] / 2, "fit": done.meeting.graph.nnz / 2}
             state = following
             yield row
+        if at_end is not None:
+            at_end(planned_clients(scene, state))
     finally:
         learner.close()
+
+
+def planned_clients(scene: Scene, state: State) -> pd.DataFrame:
+    """What the clock, the batteries and the account say of each client after a round, in columns of the run's table
+    `clients`."""
+    return pd.DataFrame(
+        {
+            "client": np.arange(scene.experiment.clients),
+            **{COLUMN_OF[part]: scene.names[part] for part in COLUMN_OF if part in scene.names},
+            **state.account.arrays(),
+            **{name: state.clock[name] for name in TOTALS},
+            **{f"battery_{name}": array for name, array in state.battery.items()},
+        }
+    )
 
 
 def summary(rounds: pd.DataFrame) -> dict[str, float]:

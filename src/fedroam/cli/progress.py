@@ -6,15 +6,18 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
+from rich.console import RenderableType
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.table import Column
+from rich.text import Text
 from typing_extensions import override
 
 from fedroam.cli.console import progress_console, tell
+from fedroam.errors import visible
 
 if TYPE_CHECKING:
     from fedroam.measurement import Measurement
@@ -130,6 +133,9 @@ class PlanProgress:
     def reuse(self, planned: PlannedRun) -> None:
         """Show that a run was finished already."""
 
+    def status(self, text: str) -> None:
+        """Show how things are now, in a line that the next one replaces."""
+
 
 class Lines(PlanProgress):
     """A line at the start and the end of each run, and about every tenth of the plan."""
@@ -166,12 +172,24 @@ class Lines(PlanProgress):
         tell(f"{planned.folder}: finished already, reused")
 
 
+class _Noted(RichProgress):
+    """A bar with a line below it, where there is one."""
+
+    note = ""
+
+    @override
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, style="dim", no_wrap=True, overflow="ellipsis")
+
+
 class Bar(PlanProgress):
     """A live bar over all runs of the plan: run, round, accuracy, rate and time left."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
-        self._live = RichProgress(
+        self._live = _Noted(
             TextColumn("{task.fields[run]}"),
             BarColumn(bar_width=None, table_column=Column(min_width=6, ratio=1)),
             TextColumn("{task.fields[round]}"),
@@ -208,6 +226,10 @@ class Bar(PlanProgress):
     def reuse(self, planned: PlannedRun) -> None:
         self._live.update(self._task, completed=self.done)
         self._live.console.print(f"{planned.folder}: finished already, reused")
+
+    @override
+    def status(self, text: str) -> None:
+        self._live.note = visible(text)
 
 
 def progress(plan: Plan, quiet: bool) -> PlanProgress:

@@ -1,7 +1,7 @@
 """The clock: rounds without a length, or seconds in which to train, meet and send."""
 
 from fedroam.clock import kinds
-from fedroam.clock.batteries import drained
+from fedroam.clock.batteries import Supply
 from fedroam.clock.kinds import Clock
 from fedroam.clock.schedule import check_fits, first_state, free, timetable
 from fedroam.clock.spans import STATES, Spans
@@ -15,10 +15,10 @@ __all__ = [
     "TOTALS",
     "Clock",
     "Spans",
+    "Supply",
     "Timetable",
     "Timing",
     "check_fits",
-    "drained",
     "first_state",
     "free",
     "kinds",

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 from scipy import sparse
 
+from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.begun import Begun
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.federation import Distributed, Meeting, Round, Traffic
@@ -25,12 +26,14 @@ def among_neighbours(
     state: Mapping[str, np.ndarray],
     sends: sparse.csr_array | None = None,
     *,
+    dies: np.ndarray,
     in_pieces: bool = False,
 ) -> Timetable:
     """The timetable. meeting: in which models are exchanged, each once its sender's training has ended. sends: bytes
     that each client (row) is sent by others (columns), int64 CSR [clients, clients], each of which counts if it gets
     through; None: models between all who meet, and an exchange is where both of a pair get through in their contact.
-    in_pieces: broken transfers are not lost, and each model counts by itself, as far as it came.
+    dies: when each runs empty, s, float64 [clients]; infinite for who does not. in_pieces: broken transfers are not
+    lost, and each model counts by itself, as far as it came.
 
     A client that goes on with its training in the next round takes nothing in meanwhile. A client is done when its
     training and the transfers in which it has a part are; transfers that never get through are not waited for.
@@ -56,13 +59,14 @@ def among_neighbours(
         windows = way.windows(both[: len(both) // 2], timing.reach, meet=True, both_ways=True)
     else:
         windows = way.windows(both, timing.reach, meet=True)
+    windows = windows.until(until(dies, sender, receiver), timing.length)
     hearing = heard(timing, meeting)
 
-    def sent_until(until: float) -> Sent:
-        return send(timing.link, plan, windows, until, timing.length, hearing, ())
+    def sent_until(end: float) -> Sent:
+        return send(timing.link, plan, windows, end, timing.length, hearing, (), tell_tries=timing.batteries)
 
     sent = sent_until(timing.horizon())
-    done = np.where(learns, left, np.where(paths.present, 0.0, np.inf))
+    done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
     for end in (sender, receiver):
         through = np.isfinite(sent.end)
         np.maximum.at(done, end[through], sent.end[through])
@@ -70,8 +74,8 @@ def among_neighbours(
     end = np.where(sent.end <= seconds, sent.end, np.inf)
     if seconds < timing.horizon():
         sent = sent_until(seconds)
-    late = learns & (left > seconds)
-    carried = late & (timing.clock.late == "carried")
+    late = learns & (left > np.minimum(seconds, dies))
+    carried = late & (timing.clock.late == "carried") & (dies > seconds)
     busy = carried | (state[BUSY] & ~learns)
     graph, received, kept, pieces = None, None, np.isfinite(end) & ~busy[receiver], None
     on = dict(state)
@@ -91,14 +95,16 @@ def among_neighbours(
     apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
     training = (np.zeros(clients), np.where(learns, left, 0.0))
-    found = following(on, seconds, paths.present, training, plan, sent)
+    found = following(on, seconds, paths.present, training, plan, sent, dies)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
+    jobs = [job for job in given.jobs if not late[job.client]]
+    shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
     return Timetable(
         seconds,
         done,
-        jobs=[job for job in given.jobs if not late[job.client]],
+        jobs=jobs,
         broken_off=off,
-        shares=np.array([seconds / left[job.client] for job in off]),
+        shares=shares,
         graph=graph,
         received=received,
         pieces=pieces,
@@ -109,8 +115,26 @@ def among_neighbours(
         ),
         state=found,
         facts=facts(late, sent, end),
-        spans=Spans.of(seconds, training, paths.present, plan, sent),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
+        doings=Doings(
+            np.zeros(clients),
+            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+            paid(jobs, off, shares),
+            tries(timing, sent, sender, receiver, apart),
+            np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
+        ),
     )
+
+
+def tries(timing: Timing, sent: Sent, sender: np.ndarray, receiver: np.ndarray, apart: np.ndarray) -> Tries:
+    """Every try of transfers from these senders to these receivers (int64, as `Traffic` writes them), so far apart (m):
+    what it sent, and from when to when, s."""
+    every = sent.every()
+    k, begun, stopped, arrived = every.T
+    size, k = timing.on_the_air(arrived), k.astype(np.int64)
+    some = size > 0
+    k, begun = k[some], np.minimum(begun + timing.link.setup, stopped)[some]
+    return Tries(Traffic.of(sender[k], receiver[k], size[some], apart[k]), begun, stopped[some])
 
 
 def _transfers(sends: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from fedroam.clock.neighbours import heard
+from fedroam.clock.batteries import Doings, Tries
+from fedroam.clock.neighbours import heard, tries
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
 
@@ -24,8 +26,11 @@ def in_pairs(
     meeting: Meeting,
     state: Mapping[str, np.ndarray],
     pairs: np.ndarray,
+    *,
+    dies: np.ndarray,
 ) -> Timetable:
-    """The timetable. pairs: int64 [pairs, 2], those that want to average, once each.
+    """The timetable. pairs: int64 [pairs, 2], those that want to average, once each. dies: when each runs empty, s,
+    float64 [clients]; infinite for who does not.
 
     A pair begins when it is in contact and neither of the two averages with another; first come, first served. Both
     send at once, or one after the other where a radio cannot do more or the air is shared; both models must get through
@@ -42,13 +47,16 @@ def in_pairs(
     size = np.full(len(pairs), float(each * (2 if in_turn else 1)))
     plan = Plan(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
     windows = Way(paths, timing.length, link, timing.seed).windows(pairs, timing.reach, meet=True)
+    windows = windows.until(until(dies, *pairs.T), timing.length)
     hearing = heard(timing, meeting)
 
-    def sent_until(until: float) -> Sent:
-        return send(link, plan, windows, until, timing.length, hearing, (), ONE_PARTNER)
+    def sent_until(end: float) -> Sent:
+        return send(
+            link, plan, windows, end, timing.length, hearing, (), ONE_PARTNER, tell_tries=timing.batteries
+        )
 
     sent = sent_until(timing.horizon())
-    done = np.where(learns, left, np.where(paths.present, 0.0, np.inf))
+    done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
     for end in pairs.T:
         through = np.isfinite(sent.end)
         np.maximum.at(done, end[through], sent.end[through])
@@ -57,24 +65,26 @@ def in_pairs(
     if seconds < timing.horizon():
         sent = sent_until(seconds)
     whole = np.isfinite(end)
-    late = learns & (left > seconds)
-    carried = late & (timing.clock.late == "carried")
+    late = learns & (left > np.minimum(seconds, dies))
+    carried = late & (timing.clock.late == "carried") & (dies > seconds)
     off = [job for job in given.jobs if late[job.client] and not carried[job.client]]
     stopped = {job.client for job in off}
     order = np.flatnonzero(whole)[np.argsort(end[whole], kind="stable")]
     learnt = np.where(learns & ~late, left, np.inf)
     training = (np.zeros(clients), np.where(learns, left, 0.0))
-    found = following(state, seconds, paths.present, training, plan, sent)
+    found = following(state, seconds, paths.present, training, plan, sent, dies)
     found |= {
         BUSY: carried | rests,
         "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
     }
+    jobs = [job for job in given.jobs if job.client not in stopped]
+    shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
     return Timetable(
         seconds,
         done,
-        jobs=[job for job in given.jobs if job.client not in stopped],
+        jobs=jobs,
         broken_off=off,
-        shares=np.array([seconds / left[job.client] for job in off]),
+        shares=shares,
         graph=None,
         arrived=None,
         dropped=np.flatnonzero(late & ~carried),
@@ -87,8 +97,26 @@ def in_pairs(
             "broken": 2.0 * float((sent.tries - whole).sum()),
         },
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
-        spans=Spans.of(seconds, training, paths.present, plan, sent),
+        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
+        doings=Doings(
+            np.zeros(clients),
+            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+            paid(jobs, off, shares),
+            _both_ways(timing, sent, pairs, paths.end, each / size),
+            np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
+        ),
     )
+
+
+def _both_ways(timing: Timing, sent: Sent, pairs: np.ndarray, places: np.ndarray, share: np.ndarray) -> Tries:
+    """As `tries`, of what both of each pair send; share: what each does of what is told, float64 [pairs]."""
+    apart = np.hypot(*(places[pairs[:, 0]] - places[pairs[:, 1]]).T)
+    low, high = pairs.T
+    up, down = tries(timing, sent, low, high, apart), tries(timing, sent, high, low, apart)
+    k = sent.every()[timing.on_the_air(sent.every()[:, 3]) > 0, 0].astype(np.int64)
+    both = Traffic.joined([up.traffic, down.traffic])
+    half = replace(both, bytes=np.rint(both.bytes * np.tile(share[k], 2)).astype(np.int64))
+    return Tries(half, np.tile(up.begun, 2), np.tile(up.stopped, 2))
 
 
 def _in_vain(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedroam.clock.batteries import Supply, first_to_die, use_of
 from fedroam.clock.begun import nothing_begun
 from fedroam.clock.neighbours import among_neighbours
 from fedroam.clock.pairs import in_pairs
@@ -87,16 +88,46 @@ def timetable(
     given: Distributed,
     after: Meeting,
     state: Mapping[str, np.ndarray],
+    supply: Supply | None = None,
 ) -> Timetable:
-    """The timetable of a round. given: what was given out. after: the ways that everybody takes, and who meets whom."""
+    """The timetable of a round. given: what was given out. after: the ways that everybody takes, and who meets whom.
+    supply: the batteries, if devices can run empty.
+
+    Who runs empty does no more from then on, which may change when others do. So the round is planned again with the
+    first death of those who have to do with each other, until nobody else dies.
+    """
     handed = replace(round, models=given.models, state=given.state)
+    dies = np.full(round.context.clients, np.inf)
+    found = _planned(timing, federation, handed, given, after, state, dies)
+    while supply is not None and found.doings is not None:
+        # A round that is over before sees nobody die.
+        use = use_of(supply, found.doings, found.seconds, np.where(dies <= found.seconds, dies, np.inf))
+        first = first_to_die(supply, use, found.doings.linked, dies)
+        if np.isinf(first).all():
+            return replace(found, use=use)
+        dies = np.minimum(dies, first)
+        found = _planned(timing, federation, handed, given, after, state, dies)
+    return found
+
+
+def _planned(
+    timing: Timing,
+    federation: Federation,
+    round: Round,
+    given: Distributed,
+    after: Meeting,
+    state: Mapping[str, np.ndarray],
+    dies: np.ndarray,
+) -> Timetable:
+    """The timetable of a round (as it is handed on after `given`) in which these run empty at these moments."""
     if isinstance(federation, SendsToNeighbours):
         meeting = federation.meeting_of(round, after)
         if isinstance(federation, AveragesInPairs):
-            return in_pairs(timing, round, given, meeting, state, federation.pairs(handed, meeting))
-        sends = federation.sends(handed, meeting) if isinstance(federation, SendsOneWay) else None
+            pairs = federation.pairs(round, meeting)
+            return in_pairs(timing, round, given, meeting, state, pairs, dies=dies)
+        sends = federation.sends(round, meeting) if isinstance(federation, SendsOneWay) else None
         in_pieces = timing.link.broken != "lost" and _in_pieces(federation)
-        return among_neighbours(timing, round, given, meeting, state, sends, in_pieces=in_pieces)
+        return among_neighbours(timing, round, given, meeting, state, sends, dies=dies, in_pieces=in_pieces)
     assert isinstance(federation, SendsToServers)  # `check_fits` asked
-    uploads, holds = federation.uploads(handed, after), federation.holds_work
-    return with_servers(timing, round, given, uploads, after, state, holds_work=holds)
+    uploads, holds = federation.uploads(round, after), federation.holds_work
+    return with_servers(timing, round, given, uploads, after, state, holds_work=holds, dies=dies)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,8 @@ class Sent:
 
     begun: s, when the try that got through, or the last one that broke, began with its set-up; NaN where there was
     none. end: s, when all of it had arrived; infinite where that did not happen. stopped: s, when the last try ended;
-    NaN where there was none. arrived: bytes, all tries together. air: s, of sending. tries: how many were begun.
+    NaN where there was none. arrived: bytes, all tries together. air: s, of sending. tries: how many were begun. each:
+    where that was asked, every try, float64 [some tries, 4]: transfer, begun, stopped (s), and what arrived (bytes).
     """
 
     begun: np.ndarray
@@ -34,6 +35,11 @@ class Sent:
     arrived: np.ndarray
     air: np.ndarray
     tries: np.ndarray
+    each: list[np.ndarray] = field(default_factory=list)
+
+    def every(self) -> np.ndarray:
+        """Every try, float64 [tries, 4], of those that were asked for."""
+        return np.concatenate([np.zeros((0, 4)), *self.each])
 
     @classmethod
     def nothing(cls, transfers: int) -> Sent:
@@ -54,16 +60,19 @@ def send(
     hearing: Intervals,
     wired: Iterable[int],
     simultaneous: int | None = None,
+    *,
+    tell_tries: bool = False,
 ) -> Sent:
     """Make the transfers of a round, which goes on until `until` (s, may be infinite); everybody stands from `length`
     (s) on.
 
     hearing: which nodes hear each other when, in seconds, for a link that is shared. wired: nodes without a radio.
-    simultaneous: transfers that one end can have at a time; None: as many as the link says.
+    simultaneous: transfers that one end can have at a time; None: as many as the link says. tell_tries: whether every
+    try is asked for.
     """
     most = link.simultaneous if simultaneous is None else simultaneous
     if link.shared or most is not None:
-        if simultaneous is None and len(plan) >= MANY and (play := compiled()) is not None:
+        if simultaneous is None and not tell_tries and len(plan) >= MANY and (play := compiled()) is not None:
             found = np.array([math.nan, math.inf, math.nan, 0.0, 0.0, 0.0]) * np.ones((len(plan), 1))
             play(cells(link, plan, windows, until, length, hearing, wired), found)
             return Sent(*found.T.copy())
@@ -134,6 +143,7 @@ def _tried(
         sent.arrived[k] += arrived[w]
         sent.air[k] += np.maximum(np.minimum(sent.stopped[k], until) - start[w], 0.0)
         sent.tries[k] += 1
+        sent.each.append(np.stack([k, sent.begun[k], sent.stopped[k], arrived[w]], axis=1))
         if link.broken != "lost":
             left[k] = np.maximum(left[k] - arrived[w], 0.0)
 
@@ -186,6 +196,7 @@ def _on_air(
             sent.arrived[k] += ended.bytes
             sent.air[k] += ended.air_time
             sent.tries[k] += 1
+            sent.each.append(np.array([[k, ended.begun, ended.time, ended.bytes]]))
         if ended.whole:
             sent.end[k] = ended.time
             for other in following[k]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedroam.clock.neighbours import facts
+from fedroam.clock.batteries import Doings
+from fedroam.clock.neighbours import facts, tries
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import select
@@ -34,9 +35,11 @@ def with_servers(
     state: Mapping[str, np.ndarray],
     *,
     holds_work: bool,
+    dies: np.ndarray,
 ) -> Timetable:
     """The timetable. uploads: what is to be sent back, by whoever has work to deliver. holds_work: whether the
-    federation keeps late work by a rule of its own.
+    federation keeps late work by a rule of its own. dies: when each runs empty, s, float64 [clients]; infinite for who
+    does not.
 
     A client downloads from the begin of the round, then trains, then sends; it is done when all of it has arrived.
     Transfers with an access point share its air, where air is shared.
@@ -80,26 +83,32 @@ def with_servers(
         after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),
     )
 
-    def sent_until(until: float) -> Sent:
-        return send(timing.link, plan, windows, until, timing.length, SILENCE, (server,))
+    windows = windows.until(until(dies, plan.sender, plan.receiver), timing.length)
+
+    def sent_until(end: float) -> Sent:
+        return send(
+            timing.link, plan, windows, end, timing.length, SILENCE, (server,), tell_tries=timing.batteries
+        )
 
     sent = sent_until(timing.horizon())
     begun, delivered = np.zeros(clients), np.full(clients, np.nan)
     begun[loads], delivered[sends] = sent.end[: len(loads)], sent.end[len(loads) :]
     done = np.where(np.isnan(delivered), begun + work, delivered)
+    done = np.where(done > dies, np.inf, done)
     seconds = timing.over(done[part])
     end = np.where(sent.end <= seconds, sent.end, np.inf)
     if seconds < timing.horizon():
         sent = sent_until(seconds)
 
     late = part & ~(done <= seconds)
-    carried = late & (timing.clock.late == "carried") & (not holds_work)
-    keeps = carried | (late & holds_work)
-    trained = np.clip(seconds - begun, 0.0, work)
+    trained = np.clip(np.minimum(seconds, dies) - begun, 0.0, work)
+    alive = dies > seconds
+    carried = late & (timing.clock.late == "carried") & (not holds_work) & alive
+    keeps = carried | (late & holds_work & (alive | (trained >= work)))
     off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
     off = [job for job in off if trained[job.client] < work[job.client]]
     stopped = {job.client for job in off}
-    found = following(state, seconds, round.before.paths.present, (begun, begun + work), plan, sent)
+    found = following(state, seconds, round.before.paths.present, (begun, begun + work), plan, sent, dies)
     found |= {
         BUSY: carried | away,
         "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
@@ -112,12 +121,19 @@ def with_servers(
     already = np.zeros(clients, dtype=np.int64)
     through = np.isfinite(end[len(loads) :])
     already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
+    jobs = [job for job in given.jobs if job.client not in stopped]
+    shares = np.array([trained[job.client] / work[job.client] for job in off])
+    begins = np.minimum(np.where(part, begun, 0.0), seconds)
+    nodes = np.arange(server + 1)
+    names = np.where(nodes < clients, nodes, np.where(nodes == server, SERVER, access_point(nodes - clients)))
+    apart = np.concatenate([down.distance[loads], up.distance[sends]])
+    on_radio = np.concatenate([plan.sender, plan.receiver]).reshape(2, -1).T
     return Timetable(
         seconds,
         done,
-        jobs=[job for job in given.jobs if job.client not in stopped],
+        jobs=jobs,
         broken_off=off,
-        shares=np.array([trained[job.client] / work[job.client] for job in off]),
+        shares=shares,
         graph=None,
         arrived=np.flatnonzero(part & ~late),
         dropped=np.flatnonzero(late & ~keeps),
@@ -126,8 +142,16 @@ def with_servers(
         ),
         state=found,
         facts=facts(late, sent, end),
-        spans=Spans.of(seconds, (begun, begun + work), round.before.paths.present, plan, sent),
+        spans=Spans.of(seconds, (begun, begun + work), round.before.paths.present, plan, sent, dies),
         already=already,
+        doings=Doings(
+            begins,
+            begins + np.where(part, trained, 0.0),
+            paid([*jobs, *given.trained], off, shares),
+            tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
+            on_radio[(on_radio != server).all(axis=1)],
+        ),
+        lost=np.flatnonzero(late & holds_work & ~keeps),
     )
 
 

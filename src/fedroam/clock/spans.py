@@ -20,7 +20,8 @@ class Spans:
     """What clients are at in a round of `seconds`, times in s from its begin.
 
     trains: float64 [clients, 2], from and to, without duration for none. present: bool [clients]. who: int64 [parts],
-    a client that has a part in a transfer; sends: float64 [parts, 2], from and to.
+    a client that has a part in a transfer; sends: float64 [parts, 2], from and to. dies: float64 [clients], when each
+    runs empty, infinite for who does not.
     """
 
     seconds: float
@@ -28,6 +29,7 @@ class Spans:
     present: np.ndarray
     who: np.ndarray
     sends: np.ndarray
+    dies: np.ndarray
 
     @classmethod
     def of(
@@ -37,18 +39,20 @@ class Spans:
         present: np.ndarray,
         plan: Plan,
         sent: Sent,
+        dies: np.ndarray,
     ) -> Spans:
         """What follows from a plan of transfers and what became of it; of a transfer that was tried several times, the
         last try counts. training: from and to, float64 [clients] each."""
         tried = np.flatnonzero(sent.tries > 0)
         low, high = np.minimum(sent.begun[tried], seconds), np.minimum(sent.stopped[tried], seconds)
-        begin, end = (np.clip(side, 0.0, seconds) for side in training)
+        begin, end = (np.clip(side, 0.0, np.minimum(seconds, dies)) for side in training)
         return cls(
             seconds,
             np.stack([begin, np.maximum(begin, end)], axis=1),
             present,
             np.concatenate([plan.sender[tried], plan.receiver[tried]]),
             np.tile(np.stack([low, np.maximum(low, high)], axis=1), (2, 1)),
+            dies,
         )
 
     def rows(
@@ -63,7 +67,8 @@ class Spans:
         `round`, `client`, `state` (of `STATES`), `begin` and `end` (s since the start). What no row covers is waiting.
 
         before, after: what is kept of the batteries, if anything. Who was gone when the round began is dead in it, or
-        charging; in a round in which a battery got energy, its device charges whenever it neither trains nor sends.
+        charging, and who runs empty in it is dead from then on; in a round in which a battery got energy, its device
+        charges whenever it neither trains nor sends.
         """
         gone, charging = _gone(before), _charging(before, after)
         order = np.argsort(self.who, kind="stable")
@@ -73,7 +78,8 @@ class Spans:
             sends = self.sends[order[first[i] : first[i + 1]]].tolist()
             trains = self.trains[i].tolist()
             sending = ((low, high, "sending") for low, high in _without(_joined(sends), trains))
-            busy = sorted(one for one in [(*trains, "training"), *sending] if one[1] > one[0])
+            dead = (float(self.dies[i]), self.seconds, "dead")
+            busy = sorted(one for one in [(*trains, "training"), *sending, dead] if one[1] > one[0])
             rest = ""
             if i in charging:
                 rest = "charging"

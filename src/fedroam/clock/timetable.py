@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
 
+from fedroam.clock.batteries import Doings
 from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import Plan
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
 from fedroam.cost import SamplePasses
-from fedroam.devices import Compute
+from fedroam.devices import Compute, Use
 from fedroam.federation import Averagings, Pieces, Traffic
 from fedroam.learning import Job
 from fedroam.links import Link
@@ -33,6 +34,7 @@ class Timing:
 
     length: of the movement of a round, s. flops: of training on one sample. reach: radio range of clients, m.
     access_points: float64 [access points, 2], m; ranges: float64 [access points], m, or None for everywhere.
+    batteries: whether devices can run empty.
     """
 
     clock: Clock
@@ -45,6 +47,7 @@ class Timing:
     access_points: np.ndarray
     ranges: np.ndarray | None
     seed: int
+    batteries: bool = False
 
     def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
         """Seconds of each client's local work, float64 [clients]."""
@@ -82,7 +85,9 @@ class Timetable:
     clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
     is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
     int64 [clients], bytes of the exchange's transfers that were sent in earlier rounds; None: none. state: what the
-    clock keeps. facts: its columns of the table of rounds. spans: who is at what when.
+    clock keeps. facts: its columns of the table of rounds. doings: what takes energy. lost: int64, clients that ran
+    empty before work was done that waits for nobody else. use: what all of it asks of the batteries; None without.
+    spans: who is at what when.
     """
 
     seconds: float
@@ -100,6 +105,9 @@ class Timetable:
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
     pieces: Pieces | None = None
+    doings: Doings | None = None
+    lost: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    use: Use | None = None
     spans: Spans | None = None
 
 
@@ -110,14 +118,16 @@ def following(
     training: tuple[np.ndarray, np.ndarray],
     plan: Plan,
     sent: Sent,
+    dies: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """The time and the totals after a round of so many seconds; what is left of work stays as it was.
 
-    A client trains, or else it sends or receives, or else it waits if it is present (bool [clients]), or else it is
-    idle: the four add up to the time. training: from and to, float64 [clients] each, s; without duration for none.
+    A client trains, or else it sends or receives, or else it waits if it is present (bool [clients]) and has not died
+    (float64 [clients], s), or else it is idle: the four add up to the time. training: from and to, float64 [clients]
+    each, s; without duration for none.
     """
-    clients = len(present)
-    begin, end = (np.clip(side, 0.0, seconds) for side in training)
+    clients, lives = len(present), np.minimum(dies, seconds)
+    begin, end = (np.clip(side, 0.0, lives) for side in training)
     trained = np.maximum(end - begin, 0.0)
     tried = np.flatnonzero(sent.tries > 0)
     low, high = np.minimum(sent.begun[tried], seconds), np.minimum(sent.stopped[tried], seconds)
@@ -125,8 +135,10 @@ def following(
     low, high = (np.concatenate([side, side, own]) for side, own in ((low, begin), (high, end)))
     busy = union(who, low, np.maximum(high, low), clients)
     sending = np.maximum(busy - trained, 0.0)
+    waits = np.where(present, np.maximum(lives - trained - sending, 0.0), 0.0)
     rest = np.maximum(seconds - trained - sending, 0.0)
-    spent = (trained, sending, np.where(present, rest, 0.0), np.where(present, 0.0, rest))
+    waits = np.where(lives < seconds, waits, np.where(present, rest, 0.0))
+    spent = (trained, sending, waits, np.where(lives < seconds, rest - waits, np.where(present, 0.0, rest)))
     found = dict(state) | {TIME: state[TIME] + seconds}
     return found | {name: state[name] + each for name, each in zip(TOTALS, spent, strict=True)}
 
@@ -145,3 +157,21 @@ def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> n
     before[0], before[1:] = low[0], np.where(who[1:] == who[:-1], latest[:-1], low[1:])
     fresh = np.maximum(high - np.maximum(low, before), 0.0)
     return np.bincount(who, fresh, minlength=clients)
+
+
+def until(dies: np.ndarray, *ends: np.ndarray) -> np.ndarray:
+    """When the first end of each transfer dies, s, float64 [transfers]. dies: of clients; other nodes never do."""
+    found = np.full(len(ends[0]), np.inf)
+    for end in ends:
+        own = np.flatnonzero(end < len(dies))
+        found[own] = np.minimum(found[own], dies[end[own]])
+    return found
+
+
+def paid(
+    jobs: Sequence[Job], broken_off: Sequence[Job], shares: np.ndarray
+) -> tuple[Sequence[Job], np.ndarray]:
+    """All local work of clients that is paid for, and how much of each is done, float64."""
+    every = [(job, 1.0) for job in jobs] + list(zip(broken_off, shares.tolist(), strict=True))
+    own = [(job, share) for job, share in every if job.client >= 0]
+    return [job for job, _ in own], np.array([share for _, share in own])

@@ -29,6 +29,29 @@ class Windows:
     steps: Steps
     rate: np.ndarray
 
+    def until(self, time: np.ndarray, length: float) -> Windows:
+        """The same, but over at a time of each transfer (float64 [transfers], s; infinite: as they were). Everybody
+        stands from `length` (s) on."""
+        over = time[self.transfer]
+        if np.isinf(over).all():
+            return self
+        cut = np.isfinite(over)
+        last = self.steps.first[1:][cut & self.stays]  # standing becomes a step of its own
+        steps = Steps(
+            self.steps.first + np.append(0, np.cumsum(cut & self.stays)),
+            np.insert(self.steps.time, last, length),
+            np.insert(self.steps.rate, last, self.rate[cut & self.stays]),
+        )
+        close = np.minimum(np.where(self.stays, np.inf, self.close), over)
+        return Windows(
+            self.transfer,
+            self.open,
+            np.where(cut, close, self.close),
+            self.stays & ~cut,
+            steps,
+            self.rate,
+        )
+
 
 @dataclass(frozen=True)
 class Way:

@@ -91,7 +91,9 @@ class Order(Header):
     with samples; of `open`, `carry` and `aggregate` rows is how many models are moved or aggregated.
     keep: of `represent`, what the features are called by jobs of this round. models: SHA-256 of those that it is about
     and that the server gives, too, if the node lacks them. hosts: of `carry`. facts: of `aggregate`, arrays of what the
-    rule may know; weighed: whether weights are among its arrays. size, sha256: of the transfer.
+    rule may know; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the rates of
+    whoever sends (bytes/s) are among its arrays; rate: of `train`, that of its answer, where it has one.
+    size, sha256: of the transfer.
     """
 
     order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
@@ -107,6 +109,8 @@ class Order(Header):
     hosts: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=512)
     facts: dict[str, Array] = Field(default={}, max_length=16)
     weighed: bool = False
+    paced: bool = False
+    rate: float | None = Field(None, gt=0, allow_inf_nan=False)
     size: int = Field(0, ge=0)
     sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
 

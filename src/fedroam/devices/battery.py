@@ -14,24 +14,38 @@ from fedroam.randomness import stream
 
 WATT_HOUR = 3600.0  # J
 DAY = 24 * 3600.0  # s
+ROUNDING = 1e-12  # of a full charge
 SUMMED = ("charge", "gone", "drawn", "drawn_motion")  # what is told of all devices together
 
 
 @dataclass(frozen=True)
 class Use:
-    """What a round asks of the batteries, arrays float64 [clients].
+    """What a round asks of the batteries, step by step; arrays float64 [clients, steps], in each of which all is even.
 
-    begin, seconds: s, when it begins and how long it lasts. there: which clients are in the world at all, bool.
-    motion, radio: J. training: s. near: share of the round within reach of a charger.
+    begin: s, when the round begins. ends: s, when each step ends, rising, the last one with the round; a step may be of
+    no duration. there: which clients are in the world at all, bool [clients]. motion, radio: J. training: s. near:
+    share of the step within reach of a charger. dies: s, float64 [clients], when each is known to run empty; infinite
+    for others.
     """
 
     begin: float
-    seconds: float
+    ends: np.ndarray
     there: np.ndarray
     motion: np.ndarray
     radio: np.ndarray
     training: np.ndarray
     near: np.ndarray
+    dies: np.ndarray
+
+    def and_then(self, radio: np.ndarray) -> Use:
+        """With so many further joules of each client's radio (float64 [clients]) as the round ends."""
+        none = np.zeros((len(radio), 1))
+        more = (self.ends[:, -1:], none, radio[:, None], none, none)
+        old = (self.ends, self.motion, self.radio, self.training, self.near)
+        ends, motion, told, training, near = (
+            np.concatenate(pair, axis=1) for pair in zip(old, more, strict=True)
+        )
+        return Use(self.begin, ends, self.there, motion, told, training, near, self.dies)
 
 
 @runtime_checkable
@@ -43,11 +57,17 @@ class Battery(Protocol):
     def charge_radius(self) -> float | None:
         """How near to an access point devices charge, m; None: anywhere."""
 
+    def edges(self, begin: float, seconds: float) -> np.ndarray:
+        """When charging begins or ends in a time, both in s since the start: s since the time began, float64."""
+
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
         """The state before round 1."""
 
     def step(self, state: Mapping[str, np.ndarray], use: Use) -> dict[str, np.ndarray]:
         """The state after a round."""
+
+    def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
+        """When in a round each runs empty, s since it began, float64 [clients]; infinite for who does not."""
 
 
 @register("battery", "none")
@@ -60,9 +80,17 @@ class Mains(Part):
         """Nothing to keep."""
         return {}
 
+    def edges(self, begin: float, seconds: float) -> np.ndarray:
+        """Never."""
+        return np.zeros(0)
+
     def step(self, state: Mapping[str, np.ndarray], use: Use) -> dict[str, np.ndarray]:
         """Nothing to keep."""
         return {}
+
+    def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
+        """Never."""
+        return np.full(len(use.there), np.inf)
 
 
 @register("battery", "battery")
@@ -71,10 +99,10 @@ class Limited(Part):
 
     In a round a device draws `idle` all the time, `training` besides while it trains, what `[radio]` charges for what
     it sends, receives and computes, and what `[motion]` takes for its way. It gets `charger` while it is charged: daily
-    from `charge_from` to `charge_until`, near an access point if `charge_radius` says so. Within a round, drawing and
-    charging are spread evenly: so who runs empty in it does that at a moment between, plays the round to its end on
-    what is left, and is away from the next round on. Who is gone draws nothing, charges, goes on along its way, and is
-    back in the round after its charge has reached `restart`.
+    from `charge_from` to `charge_until`, near an access point if `charge_radius` says so. Each power is even while it
+    is on; what the radio takes for a transfer is spread over the time that it is sent. Who runs empty does that at the
+    moment when the charge is 0: what it trained then is lost, and what it sent or received breaks. Who is gone draws
+    nothing, charges, goes on along its way, and is back in the round after its charge has reached `restart`.
 
     The defaults are ours, of the order of a phone's.
     """
@@ -121,35 +149,73 @@ class Limited(Part):
 
     def step(self, state: Mapping[str, np.ndarray], use: Use) -> dict[str, np.ndarray]:
         """Charge after the round, and who is gone then."""
-        full, before, gone = self.capacity * WATT_HOUR, state["charge"], state["gone"]
-        on = use.there & ~gone
-        moving = np.where(on, use.motion, 0.0)
-        idle = np.where(on, self.idle * use.seconds, 0.0)
-        drawn = moving + idle + np.where(on, self.training * use.training + use.radio, 0.0)
-        got = np.where(use.there, use.near * self.charger * self.charging(use.begin, use.seconds), 0.0)
-        after = np.minimum(before + got - drawn, full)
-        empty = on & (after <= 0)
-        share = np.divide(before, drawn - got, out=np.ones(len(before)), where=empty & (drawn > got))
-        met = np.divide(before + got, drawn, out=np.ones(len(before)), where=empty & (drawn > 0))
-        after = np.maximum(after, 0.0)
+        full, gone = self.capacity * WATT_HOUR, state["gone"]
+        after, drawn, moving, died = self._played(state, use)
+        empty = np.isfinite(died)
         return {
             "charge": after,
             "gone": np.where(gone, after < self.restart * full, empty),
-            "drawn": state["drawn"] + met * drawn,
-            "drawn_motion": state["drawn_motion"] + met * moving,
-            "died": np.where(empty & np.isnan(state["died"]), use.begin + share * use.seconds, state["died"]),
+            "drawn": state["drawn"] + drawn,
+            "drawn_motion": state["drawn_motion"] + moving,
+            "died": np.where(empty & np.isnan(state["died"]), use.begin + died, state["died"]),
         }
 
-    def charging(self, begin: float, seconds: float) -> float:
+    def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
+        """When the charge is 0."""
+        return self._played(state, use)[3]
+
+    def _played(
+        self, state: Mapping[str, np.ndarray], use: Use
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Charge after the round, what was drawn and what of it for moving, J, and when the charge was 0, s since the
+        round began; float64 [clients] each."""
+        full, charge = self.capacity * WATT_HOUR, state["charge"].copy()
+        alive, known = use.there & ~state["gone"], np.isfinite(use.dies)
+        died, start = np.full(len(charge), np.inf), np.zeros(len(charge))
+        drawn, moving = np.zeros(len(charge)), np.zeros(len(charge))
+        for k in range(use.ends.shape[1]):
+            end, motion = use.ends[:, k], np.where(alive, use.motion[:, k], 0.0)
+            lasts = end - start
+            asked = motion + np.where(
+                alive, self.idle * lasts + self.training * use.training[:, k] + use.radio[:, k], 0.0
+            )
+            charged = self.charging(use.begin + start, lasts)
+            got = np.where(use.there, use.near[:, k] * self.charger * charged, 0.0)
+            left = charge + got - asked
+            # Of what is known to end its charge the moment is known; sums of many steps meet 0 up to rounding.
+            natural = alive & ~known & (left <= ROUNDING * full)
+            share = np.divide(
+                charge, asked - got, out=np.ones(len(charge)), where=natural & (asked - got > charge)
+            )
+            told = alive & known & (end >= use.dies)
+            empties = natural | told
+            drawn += np.where(natural, charge + got * share, asked) + np.where(told, left, 0.0)
+            moving += np.where(natural, motion * share, motion)
+            died = np.where(natural, start + share * lasts, np.where(told, use.dies, died))
+            rest = np.where(natural, got * (1 - share), 0.0)
+            charge = np.minimum(np.where(empties, rest, left), full)
+            alive, start = alive & ~empties, end
+        return np.maximum(charge, 0.0), drawn, moving, died
+
+    def charging(self, begin: np.ndarray | float, seconds: np.ndarray | float) -> np.ndarray:
         """Seconds of the time from `begin` on (s since the start) that lie in the hours of charging."""
         opens, closes = 3600.0 * self.charge_from, 3600.0 * self.charge_until
         if closes < opens:
             closes += DAY
         first = begin + 3600.0 * self.day_start
 
-        def until(time: float) -> float:
+        def until(time: np.ndarray | float) -> np.ndarray:
             """Charging time from the first day's opening to a time of the clock."""
             days = np.floor((time - opens) / DAY)
-            return float(days * (closes - opens) + min(time - opens - days * DAY, closes - opens))
+            return np.asarray(days * (closes - opens) + np.minimum(time - opens - days * DAY, closes - opens))
 
-        return until(first + seconds) - until(first)
+        return np.asarray(until(first + seconds) - until(first))
+
+    def edges(self, begin: float, seconds: float) -> np.ndarray:
+        """When charging begins or ends in a time (s since the start), s since that began; float64."""
+        first = begin + 3600.0 * self.day_start
+        days = np.arange(np.floor(first / DAY) - 1, np.floor((first + seconds) / DAY) + 1) * DAY
+        found = (
+            np.concatenate([days + 3600.0 * hour for hour in (self.charge_from, self.charge_until)]) - first
+        )
+        return np.sort(found[(found > 0) & (found < seconds)])

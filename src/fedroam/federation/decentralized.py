@@ -115,20 +115,22 @@ class Decentralized(Part):
     def _arrived(self, round: Round, meeting: Meeting, truth: Models | None) -> Meeting:
         """The meeting without the links by which a model has not arrived. truth: what attackers send each other."""
         receiver, sender = entries(meeting.graph)
-        arrived = self._delivered(round, receiver, sender, truth)
+        arrived = self._delivered(round, meeting, receiver, sender, truth)
         return meeting if arrived.all() else meeting.without_links(receiver[~arrived], sender[~arrived])
 
     def _delivered(
-        self, round: Round, receiver: np.ndarray, sender: np.ndarray, truth: Models | None
+        self, round: Round, meeting: Meeting, receiver: np.ndarray, sender: np.ndarray, truth: Models | None
     ) -> np.ndarray:
         """Carry models between clients (int64 [transfers], each); whether each has arrived, bool [transfers]."""
+        places = meeting.paths.end
+        apart = np.hypot(*(places[sender] - places[receiver]).T)
         arrived = np.ones(len(sender), dtype=bool)
         told = np.zeros(len(sender), dtype=bool)
         if truth is not None and round.withheld is not None:
             told = np.isin(receiver, round.withheld.rows)
         for models, some in ((round.models, ~told), (truth, told)):
             if models is not None and some.any():
-                transfers = Transfers(sender[some], receiver[some], sender[some])
+                transfers = Transfers(sender[some], receiver[some], sender[some], apart[some])
                 arrived[some] = round.aggregator.delivered(models, transfers, round.number)
         return arrived
 

@@ -181,7 +181,7 @@ class Hierarchical(Part):
             )
             devices, distance = devices[taken], distance[taken]
         senders = np.asarray(access_point(hierarchy.ap[devices]))
-        ways = Transfers(senders, devices, hierarchy.ap_row[hierarchy.ap[devices]])
+        ways = Transfers(senders, devices, hierarchy.ap_row[hierarchy.ap[devices]], distance)
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
         devices, senders, distance = devices[arrived], senders[arrived], distance[arrived]
         rows = hierarchy.hand_out(devices)
@@ -214,7 +214,10 @@ class Hierarchical(Part):
         if round.arrived is not None:
             devices = np.intersect1d(devices, round.arrived)
         ways = Transfers(
-            devices, np.asarray(access_point(hierarchy.ap[devices])), hierarchy.device_row[devices]
+            devices,
+            np.asarray(access_point(hierarchy.ap[devices])),
+            hierarchy.device_row[devices],
+            self._distance(hierarchy, context, after, devices),
         )
         devices = devices[round.aggregator.delivered(hierarchy.models, ways, round.number)]
         gathered = [

@@ -27,14 +27,16 @@ Model = tuple[torch.Tensor, torch.Tensor]  # parameters and buffers
 
 @dataclass(frozen=True)
 class Transfers:
-    """Models on their way from one holder to another, one entry a transfer, int64 each.
+    """Models on their way from one holder to another, one entry a transfer.
 
-    sender, receiver: a client, the server or an access point, as `Traffic` writes them. row: of the model.
+    sender, receiver: int64, a client, the server or an access point, as `Traffic` writes them. row: int64, of the
+    model. distance: float64, metres between the two.
     """
 
     sender: np.ndarray
     receiver: np.ndarray
     row: np.ndarray
+    distance: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pandas as pd
 import pytest
 from PIL import Image
 
 from fedroam.analysis import write_report
+from fedroam.recording import write_table
 from support import chromium
 from support.chromium import needs_chromium
 from support.made_runs import made_run
@@ -175,6 +177,94 @@ def test_the_curves_answer(report: Path, tmp_path: Path, size: str) -> None:
     assert "static" not in log["svg"]
     assert log["png"] == [2 * int(drawing.attrib["width"]), 2 * int(drawing.attrib["height"])]
     assert log["table"] <= 0  # every column is in sight
+    assert log["wide"] <= 0
+
+
+# A reader of a Gantt chart: points at a bar, zooms, goes on, chooses a client by keys, sees all again, saves the table.
+GANTT = """
+const figure = document.getElementById("figure-gantt"), saved = [];
+const make = URL.createObjectURL.bind(URL);
+let newest = null;
+URL.createObjectURL = (blob) => { newest = blob; return make(blob); };
+HTMLAnchorElement.prototype.click = function () { saved.push([this.download, newest]); };
+const stage = () => figure.querySelector(".gantt"), chart = () => stage().querySelector("svg");
+const now = () => figure.querySelector(".now").textContent;
+const domain = () => chart().scale("x").domain.map((v) => +v.toFixed(6));
+const bars = () => chart().querySelectorAll('[aria-label="rect"] rect').length;
+const press = (name) => [...figure.querySelectorAll(".tools button")].find((b) => b.textContent === name).click();
+const key = (key) => stage().dispatchEvent(new KeyboardEvent("keydown", { key }));
+const at = (kind, time, lane) => {
+  const box = stage().getBoundingClientRect(), x = box.left + chart().scale("x").apply(time);
+  const y = box.top + chart().scale("y").apply(lane + 0.5);
+  stage().dispatchEvent(new PointerEvent(kind, { clientX: x, clientY: y }));
+};
+const until = async (ready) => { while (!ready()) await new Promise((go) => setTimeout(go, 1)); };
+const log = {}, awake = setInterval(() => {}, 1);
+(async () => {
+  figure.scrollIntoView();
+  await until(() => figure.dataset.state === "live");
+  log.mode = chart().dataset.mode; log.all = domain(); log.bars = bars();
+  log.keys = figure.querySelector(".states").textContent;
+  at("pointermove", 2, 0); log.over = now();
+  at("pointermove", 7, 0); log.waits = now();
+  at("pointerdown", 10, 1); at("pointermove", 20, 1); at("pointerup", 20, 1); 
+  log.dragged = domain(); log.fewer = bars();
+  stage().dispatchEvent(new PointerEvent("pointerleave"));
+  press("+"); log.zoomed = domain();
+  press("\u25b8"); log.later = domain();
+  press("\u2212"); press("\u2212"); press("\u2212"); log.out = domain();
+  key("Escape"); key("ArrowDown"); log.chosen = now(); key("ArrowRight"); log.next = now();
+  key("+"); key("0"); log.keyed = domain();
+  press("CSV"); log.csv = await saved[0][1].text(); log.name = saved[0][0];
+  log.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  const out = document.createElement("pre"); out.id = "log"; out.textContent = JSON.stringify(log);
+  document.body.append(out);
+  clearInterval(awake);
+})();
+"""
+
+
+@pytest.mark.parametrize("size", ["1366,768", "390,844"])
+def test_the_gantt_chart_answers(tmp_path: Path, size: str) -> None:
+    run = made_run(
+        tmp_path, "", 0, [0.1, 0.2, 0.3, 0.4], every=1, time=[0, 10, 20, 30], settings={"record_schedule": 3}
+    )
+    rows = [
+        (1, 0, "training", 0, 4),
+        (2, 0, "dead", 10, 20),
+        (3, 1, "charging", 20, 26.25),
+        (1, 2, "away", 0, 10),
+    ]
+    table = pd.DataFrame(rows, columns=["round", "client", "state", "begin", "end"])
+    write_table(run.folder / "schedule.parquet", table)
+    page = tmp_path / "gantt.html"
+    page.write_text(with_script(write_report([run], tmp_path / "out").read_text(), GANTT))
+    dom, said = browse(page, tmp_path, "--dump-dom", f"--window-size={size}", "--virtual-time-budget=600000")
+    assert [line for line in said.splitlines() if "CONSOLE" in line] == []
+    found = re.search(r'<pre id="log">(.*?)</pre>', dom, re.S)
+    assert found, "the visit did not come to its end"
+    log = json.loads(unescape(found[1]))
+    assert (log["mode"], log["all"], log["bars"]) == ("bars", [0, 30], 3 + 4)
+    assert log["keys"] == "trainingchargingdeadwaitingaway"
+    assert log["over"] == "Client 0: training, 0 to 4 s (4 s); round 1"
+    assert log["waits"] == "Client 0: waiting, 4 to 10 s (6 s); round 1"
+    assert log["dragged"] == pytest.approx([10, 20], abs=0.05)
+    assert log["fewer"] <= 3 + 2
+    low, high = log["zoomed"]
+    assert high - low == pytest.approx(5, abs=0.05)
+    assert log["later"] == pytest.approx([low + 2.5, high + 2.5], abs=0.01)
+    assert log["out"] == [0, 30]
+    assert log["chosen"] == "Client 0: training, 0 to 4 s (4 s); round 1"  # from the left edge on
+    assert log["next"] == "Client 0: waiting, 4 to 10 s (6 s); round 1"
+    assert log["keyed"] == [0, 30]
+    assert log["name"] == "gantt.csv"
+    assert log["csv"].splitlines() == [
+        "client,state,begin (s),end (s)",
+        "Client 0,training,0,4",
+        "Client 0,dead,10,20",
+        "Client 1,charging,20,26.25",
+        "Client 2,away,0,10",
+    ]
     assert log["wide"] <= 0
 
 

@@ -162,7 +162,7 @@ def test_names_cannot_break_out(tmp_path: Path) -> None:
     text = write_report([run], tmp_path / "out").read_text()
     whole(text)
     assert "alert(1)</script>" not in text
-    assert text.count("</script>") == 6  # two of numbers, two of the library, two of our own
+    assert text.count("</script>") == 7  # two of numbers, two of the library, three of our own
     data = json.loads(re.search(r'type="application/json">(.*?)</script>', text, re.S)[1])
     assert data["runs"][0]["groups"] == [bad, "s"]
 

@@ -13,6 +13,7 @@ from fedroam.analysis.figures.affinity import affinity_figure
 from fedroam.analysis.figures.client_accuracy import client_accuracy_figure, client_energy_figure
 from fedroam.analysis.figures.clock import client_time_figure, transfers_figure
 from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
+from fedroam.analysis.figures.gantt import first_clients, gantt_figure, shown_rounds
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure
@@ -21,6 +22,7 @@ from fedroam.analysis.variants import Variant, uses
 from fedroam.recording import Run
 
 _AFFINITIES = 4  # variants whose affinities are drawn
+_GANTTS = 2  # variants whose clients' timetables are drawn
 _HOLDINGS = 4  # charts of who holds what; more variants with other data are named, not drawn
 
 
@@ -236,6 +238,7 @@ def all_figures(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
             caption = spec.caption.replace("{model}", describe_models(models))
             caption = caption.replace("{mean_model}", _mean_model(models))
             yield ReportFigure(spec.name, spec.title, caption, figure)
+    yield from _gantts(compared)
     yield from _affinities(compared)
     yield from _holdings(compared)
     if not uses(compared, "places"):
@@ -266,6 +269,25 @@ def _affinities(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
         )
         name = "affinity" if drawn == 1 else f"affinity_{drawn}"
         yield ReportFigure(name, "Affinity between clients", caption, figure)
+
+
+def timetables(compared: Sequence[Variant]) -> dict[str, tuple[str, Run]]:
+    """Of each variant whose first run kept a timetable, the label and that run, by the name of its Gantt chart."""
+    kept = [(label, run) for label, run in _firsts(compared) if first_clients(run)]
+    return {"gantt" if k == 0 else f"gantt_{k + 1}": one for k, one in enumerate(kept[:_GANTTS])}
+
+
+def _gantts(compared: Sequence[Variant]) -> Iterator[ReportFigure]:
+    """A Gantt chart of each variant's first run that kept a timetable."""
+    for name, (label, run) in timetables(compared).items():
+        figure = gantt_figure(run)
+        assert figure is not None  # it kept a timetable
+        caption = (
+            f"The first {first_clients(run)} of {run.settings['clients']} clients of {label}, seed "
+            f"{run.status['seed']}. Sending is sending or receiving, and not training meanwhile. As a file: rounds 1 "
+            f"to {shown_rounds(run, None)[1]}."
+        )
+        yield ReportFigure(name, "Who is at what when", caption, figure)
 
 
 def class_counts(run: Run) -> tuple[np.ndarray, list[str]]:

@@ -1,13 +1,23 @@
-"""What every device has spent: the table of a report."""
+"""What the fleet does with its time and energy, and what every device has spent: tables of a report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.fleet import (
+    ENERGY,
+    HEADS,
+    first_empty_words,
+    last_clients,
+    of_run,
+    remarks,
+    shown,
+    told,
+)
 from fedroam.analysis.formatting import JOULES, NONE, largest, number
 from fedroam.analysis.report.page import folded, table_html
 from fedroam.analysis.variants import Variant, mean_and_error
@@ -36,6 +46,39 @@ def energy_by_client(variant: Variant) -> pd.DataFrame:
         mean, error = mean_and_error(values)
         rows.append((int(client), names.pop() if len(names) == 1 else "", mean, error, len(values)))
     return pd.DataFrame(rows, columns=["client", "device", "mean", "error", "n"])
+
+
+def fleet_table(compared: Sequence[Variant]) -> str:
+    """What the fleet of each variant does with its time and energy, and who ran empty first (HTML): nothing where no
+    run has a clock of seconds, or nobody spent anything."""
+    worlds = [[of_run(run) for run in variant.included] for variant in compared]
+    known = told([world for each in worlds for world in each])
+    if not known:
+        return ""
+    tables = [
+        _facts(compared, worlds, [name for name in known if (name in ENERGY) is of_energy])
+        for of_energy in (False, True)
+    ]
+    lines = ["Means over seeds; of transfers, over the rounds that were evaluated.", *remarks(known)]
+    for variant in compared:
+        for run in variant.included[:1]:
+            if words := first_empty_words(last_clients(run)):
+                lines.append(f"First to run empty, {variant.label}, seed {run.status['seed']}: {words}.")
+    listed = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f'<h3 id="fleet">The fleet</h3>{"".join(tables)}<ul class="remarks">{listed}</ul>'
+
+
+def _facts(
+    compared: Sequence[Variant], worlds: Sequence[Sequence[Mapping[str, float]]], names: Sequence[str]
+) -> str:
+    """A table of some facts, a row a variant (HTML); nothing without facts."""
+    if not names:
+        return ""
+    rows = [
+        [escape(variant.label), *(escape(shown(name, each).replace(" ", "\u00a0")) for name in names)]
+        for variant, each in zip(compared, worlds, strict=True)
+    ]
+    return table_html(["Variant", *(HEADS[name][0] for name in names)], rows, "numbers")
 
 
 def energy_table(compared: Sequence[Variant]) -> str:

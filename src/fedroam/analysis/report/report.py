@@ -9,11 +9,12 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fedroam.analysis.figures.catalogue import all_figures
+from fedroam.analysis.figures.catalogue import all_figures, timetables
 from fedroam.analysis.figures.drawing import figures_below, inline, save
 from fedroam.analysis.report import page
 from fedroam.analysis.report.charts import POINTS, curves, packed
-from fedroam.analysis.report.devices import energy_table
+from fedroam.analysis.report.devices import energy_table, fleet_table
+from fedroam.analysis.report.gantt import gantt_chart
 from fedroam.analysis.report.marginals import SweepPoint
 from fedroam.analysis.report.movement import playback
 from fedroam.analysis.report.scripts import asset, inline_scripts, packed_libraries, policy
@@ -40,12 +41,18 @@ def write_report(
     comparison, compared = compare_runs(runs, last=last, threshold=threshold), variants(runs)
     by_setting, figures = sweep_section(swept) if swept else ("", [])
     charts = {**curves(compared), **(sweep_charts(swept) if swept else {})}
+    for chart, (label, run) in timetables(compared).items():
+        charts[chart] = gantt_chart(run, f"Who is at what when, {label}")
     parts: dict[str, list[str]] = {"main": [], "curves": [], "data": [], "sweep": [], "heat": []}
     for drawn in [*figures, *all_figures(compared)]:
         _, svg = save(drawn.figure, figures_below(Path(folder)), drawn.name)
         text = inline(svg.read_text(encoding="utf-8"), escape(f"{drawn.title}. {drawn.caption}"))
         main = drawn.name == "accuracy"
         thinned = f" At most {POINTS} points a line." if charts.get(drawn.name, {}).get("thinned") else ""
+        if charts.get(drawn.name, {}).get("cut"):
+            thinned = (
+                f" Here: the first {len(charts[drawn.name]['rounds'])} of {charts[drawn.name]['cut']} rounds."
+            )
         shown = page.figure(
             text, drawn.title, drawn.caption + thinned, drawn.name, main or drawn.figure.get_figwidth() > 7.5
         )
@@ -66,7 +73,7 @@ def write_report(
         "sweep": _sweep(by_setting, parts["sweep"], parts["heat"]),
         "main": "".join(parts["main"]),
         "figures": "".join(parts["curves"]),
-        "devices": energy_table(compared),
+        "devices": fleet_table(compared) + energy_table(compared),
         "holdings": f'<div class="cards">{"".join(parts["data"])}</div>',
         "movement_link": '<a href="#movement">Movement</a>' if places else "",
         "map": _map(movement["notes"]) if places else "",

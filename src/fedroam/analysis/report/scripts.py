@@ -11,7 +11,7 @@ from importlib import resources
 
 # Observable Plot and what it needs, unchanged from their packages (see NOTICE).
 LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
-OWN = ("charts.js", "map.js")
+OWN = ("charts.js", "gantt.js", "map.js")
 
 
 @cache

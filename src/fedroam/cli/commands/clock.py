@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from rich.progress import track
@@ -26,46 +26,48 @@ def clock(
     table: Annotated[
         str | None, options.place("--out", metavar="FILE.csv", help="Write a row for each round there.")
     ] = None,
+    devices: Annotated[
+        str | None, options.place("--devices", metavar="FILE.csv", help="Write a row for each device there.")
+    ] = None,
     debug: options.Debug = False,
 ) -> None:
-    """What takes how long: rounds, contacts in which a model fits, waiting; no training needed.
+    """What takes how long, and how long batteries last: for planning a fleet; no training needed.
 
     Plays the rounds of an experiment whose clock kind is "seconds" without learning, and says how long they take, which
-    share of the contacts is long enough for both models, how many transfers break, and what clients do meanwhile.
+    share of the contacts is long enough for both models, how many transfers break, what clients do meanwhile, what
+    energy that takes, and with [battery] how long devices last and which run empty first.
     """
     import pandas as pd
 
-    from fedroam.analysis.planned_time import summary
     from fedroam.planning import plan
 
     resolved = plan(source, assignments=assignments or (), seeds=seeds, use=use or ())
     for line in resolved.notes:
         note(line)
     found = [_followed(planned, rounds) for planned in resolved.runs]
-    everything = pd.concat(found, ignore_index=True)
-    _print(
-        {
-            str(name): [summary(own) for _, own in some.groupby("seed")]
-            for name, some in everything.groupby("variant", sort=False)
-        }
-    )
-    if table is not None:
-        with writing(table):
-            everything.to_csv(table, index=False)
-        say(f"{table}: a row for each round")
+    _print(resolved.runs, found)
+    for name, target, tables in (
+        ("round", table, [rows for rows, _ in found]),
+        ("device", devices, [each for _, each in found]),
+    ):
+        if target is not None:
+            with writing(target):
+                pd.concat(tables, ignore_index=True).to_csv(target, index=False)
+            say(f"{target}: a row for each {name}")
 
 
-def _followed(planned: PlannedRun, rounds: int | None) -> pd.DataFrame:
-    """The rounds of one world, with a line of progress where somebody looks."""
+def _followed(planned: PlannedRun, rounds: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rounds of one world, and its clients after them, with a line of progress where somebody looks."""
     import pandas as pd
 
     from fedroam.analysis.planned_time import planned_rounds
 
     total = planned.experiment.rounds if rounds is None else rounds
     console = progress_console()
+    clients: list[pd.DataFrame] = []
     rows = list(
         track(
-            planned_rounds(planned.experiment, rounds),
+            planned_rounds(planned.experiment, rounds, clients.append),
             str(planned.folder),
             total=total,
             console=console,
@@ -73,48 +75,44 @@ def _followed(planned: PlannedRun, rounds: int | None) -> pd.DataFrame:
             disable=not console.is_terminal,
         )
     )
-    return pd.DataFrame(rows).assign(variant=planned.variant, seed=planned.experiment.seed)
-
-
-def _print(found: dict[str, list[dict[str, float]]]) -> None:
-    """A line for each variant: means over its worlds."""
-    heads = {
-        "seconds_mean": "Round (s)",
-        "seconds_most": "Longest (s)",
-        "seconds": "All rounds (s)",
-        "fit": "Contacts that fit",
-        "through": "Transfers through",
-        "broken": "Broken a round",
-        "late": "Late a round",
-        "time_training": "Training",
-        "time_sending": "Sending",
-        "time_waiting": "Waiting",
-        "time_idle": "Away",
-    }
-    shares = {"fit", "through", *(name for name in heads if name.startswith("time_"))}
-    known = {name for worlds in found.values() for world in worlds for name in world}
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("Variant", overflow="fold")
-    for name, head in heads.items():
-        if name in known:
-            grid.add_column(head, justify="right")
-    for variant, worlds in found.items():
-        cells = [cell(variant or "all")]
-        for name in heads:
-            if name in known:
-                values = [world[name] for world in worlds if name in world and not math.isnan(world[name])]
-                mean = sum(values) / len(values) if values else math.nan
-                cells.append(_shown(mean, name in shares))
-        grid.add_row(*cells)
-    out().print(grid)
-    counted = sorted({int(world["rounds"]) for worlds in found.values() for world in worlds})
-    say(
-        f"Means over worlds, {', '.join(map(str, counted))} rounds each. Contacts that fit: pairs that meet and whose "
-        "models both get through. Training, sending, waiting, away: what a client does with its time, on average."
+    variant, seed = planned.variant, planned.experiment.seed
+    return (
+        pd.DataFrame(rows).assign(variant=variant, seed=seed),
+        clients[0].assign(variant=variant, seed=seed),
     )
 
 
-def _shown(value: float, share: bool) -> str:
-    if math.isnan(value):
-        return "–"
-    return f"{100 * value:.1f} %" if share else f"{value:.4g}"
+def _print(runs: Sequence[PlannedRun], found: Sequence[tuple[pd.DataFrame, pd.DataFrame]]) -> None:
+    """A line for each variant, means over its worlds: of time, then of energy; and who runs empty first."""
+    from fedroam.analysis.fleet import ENERGY, HEADS, first_empty_words, of_energy, remarks, told
+    from fedroam.analysis.planned_time import summary
+
+    worlds: dict[str, list[dict[str, float]]] = {}
+    for run, (rounds, clients) in zip(runs, found, strict=True):
+        worlds.setdefault(run.variant, []).append(summary(rounds) | of_energy(clients))
+    _grid(worlds, [name for name in HEADS if name not in ENERGY])
+    if any(name in world for each in worlds.values() for world in each for name in ENERGY):
+        say("")
+        _grid(worlds, ENERGY)
+    counted = sorted({int(world["rounds"]) for each in worlds.values() for world in each})
+    known = told([world for each in worlds.values() for world in each])
+    say(f"Means over worlds, {', '.join(map(str, counted))} rounds each. {' '.join(remarks(known))}")
+    for run, (_, clients) in zip(runs, found, strict=True):
+        if words := first_empty_words(clients):
+            say(
+                f"first to run empty{f', {run.variant}' if run.variant else ''}, seed {run.experiment.seed}: {words}"
+            )
+
+
+def _grid(worlds: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[str]) -> None:
+    """A table of those facts that any world knows."""
+    from fedroam.analysis.fleet import HEADS, shown, told
+
+    known = [name for name in told([world for each in worlds.values() for world in each]) if name in names]
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("Variant", overflow="fold")
+    for name in known:
+        grid.add_column(HEADS[name][0], justify="right")
+    for variant, each in worlds.items():
+        grid.add_row(cell(variant or "all"), *(cell(shown(name, each)) for name in known))
+    out().print(grid)

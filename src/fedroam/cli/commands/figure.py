@@ -11,13 +11,17 @@ from fedroam.cli import options
 from fedroam.cli.console import note, say, writing
 from fedroam.errors import InputError, unknown
 
+GANTT = "gantt"
+
 
 def figure(
     folders: options.Runs,
     what: Annotated[
         str,
         typer.Option(
-            metavar="COLUMN", help="What is drawn: a column of rounds.parquet, such as loss or energy."
+            metavar="COLUMN|gantt",
+            help="What is drawn: a column of rounds.parquet, such as loss or energy; or gantt: who of one run's first "
+            "clients is at what when (under a clock of seconds).",
         ),
     ] = "accuracy",
     by: Annotated[
@@ -43,6 +47,12 @@ def figure(
             help="Bands and bars: standard error of the mean over seeds, its 95 % confidence interval, or none.",
         ),
     ] = "error",
+    rounds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIRST:LAST", help="The rounds of a Gantt chart. (default: the first 12, or fewer)"
+        ),
+    ] = None,
     width: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +85,7 @@ def figure(
 
     Fonts are embedded as TrueType (Type 42). Lines differ in dashes and markers, not in colour alone.
     """
+    from fedroam.analysis.figures.gantt import plot_gantt
     from fedroam.analysis.figures.plotting import averaged_over, plot
     from fedroam.analysis.figures.publishing import FORMATS, save_figure
     from fedroam.analysis.variants import variants
@@ -89,26 +100,52 @@ def figure(
     if ending not in FORMATS:
         raise InputError(f"--out {out}: allowed are names that end in .{', .'.join(FORMATS)}")
     runs = open_all(folders)
-    axes = plot(
-        runs,
-        what,
-        by=by or (),
-        against=against,
-        band=band,
-        style=style,
-        width=width,
-        height=height,
-        publisher=publisher,
-    )
+    if what == GANTT:
+        if len(runs) != 1 or by or against != "round":
+            raise InputError(
+                f"--what gantt: is of one run, and knows no --by and no --against; found {len(runs)} runs"
+            )
+        axes = plot_gantt(
+            runs[0],
+            _rounds(rounds),
+            look=style,
+            width=width,
+            height=height,
+            publisher=publisher,
+        )
+    else:
+        if rounds is not None:
+            raise InputError(f"--rounds {rounds}: is of --what gantt only")
+        axes = plot(
+            runs,
+            what,
+            by=by or (),
+            against=against,
+            band=band,
+            style=style,
+            width=width,
+            height=height,
+            publisher=publisher,
+        )
     with writing(target):
         save_figure(axes, target, style)
     for variant in variants(runs):
         for line in variant.notes:
             note(line)
-    pooled = averaged_over(runs, by or (), against)
+    pooled = () if what == GANTT else averaged_over(runs, by or (), against)
     if pooled:
         note(f"averaged within each seed over {', '.join(pooled)}")
     drawn = axes.get_figure(root=True)
     assert drawn is not None
     across, up = (25.4 * inches for inches in drawn.get_size_inches())
     say(f"figure: {target} ({across:.1f} mm x {up:.1f} mm)")
+
+
+def _rounds(given: str | None) -> tuple[int, int] | None:
+    """`3:8` as numbers."""
+    if given is None:
+        return None
+    first, colon, last = given.partition(":")
+    if not (colon and first.isdecimal() and last.isdecimal()):
+        raise InputError(f"--rounds {given}: allowed is FIRST:LAST, two whole numbers such as 1:12")
+    return int(first), int(last)

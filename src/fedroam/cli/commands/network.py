@@ -246,7 +246,7 @@ def deploy(
             on_interrupt=following.interrupted,
             tell=lambda line: _each(hearing, line),
             listening=lambda port: tell(f"listens at port {port}"),
-            follow=meet,
+            serving=meet,
             use=use or (),
         )
     _conclude(found)
@@ -257,6 +257,14 @@ def emulate(
     assignments: options.Assignments = None,
     use: options.Use = None,
     folder: Out = None,
+    devices: Annotated[
+        int | None,
+        typer.Option("--devices", metavar="N", help="Short for --set clients=N."),
+    ] = None,
+    access_points: Annotated[
+        int | None,
+        typer.Option("--access-points", metavar="N", help="Short for --set access_points.number=N."),
+    ] = None,
     meter: Annotated[
         str | None,
         typer.Option(
@@ -268,6 +276,10 @@ def emulate(
     resume: Resume = False,
     fresh: Fresh = False,
     relayed: Relayed = False,
+    paced: Annotated[
+        bool,
+        typer.Option("--paced", help="Transfers take as long as [radio] says, by distance."),
+    ] = False,
     quiet: Quiet = False,
     debug: options.Debug = False,
 ) -> None:
@@ -280,6 +292,11 @@ def emulate(
     from fedroam.planning import Plan, PlannedRun
     from fedroam.runner import default_folder
 
+    assignments = [
+        *(assignments or []),
+        *([] if devices is None else [f"clients={devices}"]),
+        *([] if access_points is None else [f"access_points.number={access_points}"]),
+    ]
     experiment = _single(source, assignments, use)
     measured = None if meter is None else _meter(meter)
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
@@ -289,6 +306,7 @@ def emulate(
         "--out": folder,
         "--meter": meter,
         "--relayed": relayed or None,
+        "--paced": paced or None,
         "--resume": True,
     }
     following = progress(plan, quiet)
@@ -299,10 +317,12 @@ def emulate(
             existing=_existing(resume, fresh),
             use=use or (),
             meter=measured,
+            status=None if quiet else following.status,
             observer=following.follow(plan.runs[0]),
             on_interrupt=following.interrupted,
             tell=tell,
             relayed=relayed,
+            paced=paced,
         )
     _conclude(found)
 

@@ -22,6 +22,7 @@ from fedroam.deploy.messages import (
     unpacked,
 )
 from fedroam.deploy.node.memory import Memory
+from fedroam.deploy.pacing import Pace
 from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Layout, Models
@@ -47,7 +48,7 @@ class Holding:
 
     number: which holder it is. size: bytes of a model. Its own models, the last one of each kind (learnt, made, given
     by the server), outlive a round; those of others, and who may have what, do not. memory: by which all of it outlives
-    the process. Called from several threads.
+    the process. pace: how fast it sends to others. Called from several threads.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Holding:
     grants: frozenset[Grant] = frozenset()
     size: int = 0
     memory: Memory | None = None
+    pace: Pace = field(default_factory=Pace)
     _session: str = ""
     _models: dict[str, bytes] = field(default_factory=dict)
     _own: dict[str, str] = field(default_factory=dict)
@@ -133,7 +135,15 @@ class Holding:
             self.grants = self.grants | fresh
             if self.memory is not None:
                 self.memory.allow((each.holder, each.model, each.puts) for each in fresh)
+        self.paced(order, arrays)
         return {}
+
+    def paced(self, order: Order, arrays: Mapping[str, np.ndarray]) -> None:
+        """From now on models go to others as fast as an order says, if it does. Whoever opens gives what is fetched."""
+        if order.paced:
+            mine = arrays["puts"] == (order.work == "carry")
+            for end, rate in zip(arrays["end"][mine].tolist(), arrays["rate"][mine].tolist(), strict=True):
+                self.pace.set(end, rate)
 
     def piece(self, holder: int, round: int, name: str, offset: int, chunk: int) -> bytes | None:
         """A piece of a model for a holder that may have it, or None."""
@@ -180,6 +190,8 @@ class Holding:
             weights = {"weights": ("float64", (rows,))} if order.weighed else {}
             return {**found, **weights, **facts}
         found["puts"] = ("bool", (rows,))
+        if order.paced:
+            found |= {"rate": ("float64", (rows,))}
         if order.work == "carry":
             found |= {"host": ("int64", (rows,)), "port": ("int64", (rows,))}
         return found

@@ -25,7 +25,7 @@ except ImportError:
 import numpy as np
 
 EVERYWHERE = "[::]:0"
-THREADS = 4  # that serve others
+THREADS = 64  # that serve others at most, as many as are needed: one is taken up by each slow link
 CALL = 30.0  # seconds that a single message may take
 PAUSE = 0.1  # seconds between two tries to reach others
 TRIFLES = 10  # answers by which a transfer gets no further, after which it is given up
@@ -47,6 +47,7 @@ class Listener:
     ) -> None:
         self._own, self._callers, self._holding, self._told = own, callers, holding, Told(tell)
         self._server: Any = None
+        self._closing = threading.Event()
 
     def start(self, address: str) -> int:
         """Listen at host:port (port 0: a free one; nothing: everywhere); the port. Raises InputError where that cannot
@@ -73,16 +74,20 @@ class Listener:
 
     def stop(self) -> None:
         """Close the door."""
+        self._closing.set()
         if self._server is not None:
             self._server.stop(grace=1.0).wait()
 
     def _fetch(self, request: bytes, context: Any) -> bytes:
         node, wish, _ = self._read(request, Wish, context)
-        chunk = self._callers.site.limits.chunk
-        piece = self._holding.piece(node.number, wish.round, wish.model, wish.offset, chunk)
+        pace = self._holding.pace
+        size = pace.piece(node.number, self._callers.site.limits.chunk)
+        piece = self._holding.piece(node.number, wish.round, wish.model, wish.offset, size)
         if piece is None:
             self._refuse(node, f"asks for model {wish.model[:12]}, which it may not have now", context)
-        return encode(Header(), piece or b"")
+            raise AssertionError
+        self._closing.wait(pace.wait(node.number, len(piece), time.monotonic()))
+        return encode(Header(), piece)
 
     def _put(self, request: bytes, context: Any) -> bytes:
         node, gift, piece = self._read(request, Gift, context)
@@ -113,7 +118,8 @@ class Listener:
 @dataclass
 class Errand:
     """A model on its way between this node and another: who that is, where it listens, which model, and whether it is
-    brought there or fetched. body: what has come of it, or how far it has got."""
+    brought there or fetched. body: what has come of it, or how far it has
+    got."""
 
     end: int
     address: str
@@ -148,6 +154,7 @@ class Neighbours:
         A transfer that broke goes on where it stopped. Whoever cannot be reached for as long as a node may be away is
         left, and so is whoever takes more than its share of the time that the order has.
         """
+        self.holding.paced(order, arrays)
         columns = (arrays[name].tolist() for name in ("end", "host", "port", "puts"))
         errands = [
             Errand(end, f"{order.hosts[host]}:{port}", model, puts)
@@ -206,10 +213,11 @@ class Neighbours:
         self.holding.keep(errand.model, bytes(body))
 
     def _bring(self, errand: Errand, round: int, end: float) -> None:
-        body, chunk = self.holding.body(errand.model), self.callers.site.limits.chunk
+        body, chunk, pace = self.holding.body(errand.model), self.callers.site.limits.chunk, self.holding.pace
         while True:
             gift = Gift(round=round, model=errand.model, offset=errand.sent)
-            piece = memoryview(body)[errand.sent : errand.sent + chunk]
+            piece = memoryview(body)[errand.sent : errand.sent + pace.piece(errand.end, chunk)]
+            self.stopping.wait(pace.wait(errand.end, len(piece), time.monotonic()))
             taken: Taken = self._call(errand, "put", gift, piece, Taken)[0]
             # Who is begun anew, or got what is damaged, takes it from the start; not for ever.
             errand.trifles += taken.received <= errand.sent

@@ -4,6 +4,7 @@ own samples, and with models."""
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +45,8 @@ from fedroam.deploy.site.file import FILE, NODES, Site, read_site
 from fedroam.deploy.site.identity import Callers, Credentials, credentials
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
-from fedroam.scene import prepare
+from fedroam.federation import SERVER
+from fedroam.scene import Scene, prepare
 
 try:
     import grpc
@@ -258,9 +260,11 @@ class Node:
 
     def _put(self, channel: Any, order: Order) -> None:
         body = self.answer[1]
-        told, offset = sum_of(body), 0
+        told, offset, pace = sum_of(body), 0, self.holding.pace
+        pace.set(SERVER, order.rate or math.inf)
         while True:
-            piece = memoryview(body)[offset : offset + self.site.limits.chunk]
+            piece = memoryview(body)[offset : offset + pace.piece(SERVER, self.site.limits.chunk)]
+            self.stopping.wait(pace.wait(SERVER, len(piece), time.monotonic()))
             put = Put(order=order.order, offset=offset, size=len(body), sha256=told)
             taken: Taken = self._call(channel, "put", put, piece, Taken)[0]
             if taken.over or self.stopping.is_set():
@@ -268,7 +272,12 @@ class Node:
             offset = taken.received
 
     def _call(
-        self, channel: Any, method: str, header: Header, body: bytes | memoryview, kind: type[Any] = Header
+        self,
+        channel: Any,
+        method: str,
+        header: Header,
+        body: bytes | memoryview,
+        kind: type[Any] = Header,
     ) -> tuple[Any, memoryview]:
         reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(encode(header, body), timeout=CALL)
         try:
@@ -282,15 +291,23 @@ def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[
 
     Raises InputError where the site has no such node, or it is the server.
     """
-    site = read_site(folder / FILE)
-    own = credentials(folder, site, name)
-    node = site.node(name)
-    assert node is not None  # `credentials` has seen to it
-    if node.role == "server":
-        raise InputError(f"{name}: is the {node.role} of the site: fedroam deploy {folder} starts it")
-    experiment = experiment_of(folder, site, use)
-    scene = prepare(experiment)
+    site, _ = _known(folder, name)
+    scene = prepare(experiment_of(folder, site, use))
     scene.learner.close()
+    found = node_in(scene, folder, name, tell)
+    del scene
+    forget()  # what others hold
+    return found
+
+
+def node_in(scene: Scene, folder: Path, name: str, tell: Callable[[str], None]) -> Node:
+    """The node of a name, given what the experiment deals to all, of which it keeps its own share.
+
+    Raises InputError where the site has no such node, or it is the server.
+    """
+    site, own = _known(folder, name)
+    node = site.node(name)
+    assert node is not None  # `_known` has seen to it
     holding = Holding.of(scene, node.number)
     share = None if node.client is None else Share.of(scene, node.client)
     if node.listens:
@@ -298,7 +315,14 @@ def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[
         holding.remember(memory)
         if holding.grants:
             tell(f"round {holding.round}: goes on where an earlier process of it was broken off")
-    hello = hello_of(experiment, holding.layout, NO_SAMPLES) if share is None else share.hello
-    del scene
-    forget()  # what others hold
+    hello = hello_of(scene.experiment, holding.layout, NO_SAMPLES) if share is None else share.hello
     return Node(site, name, own, Callers(folder, node.role, tell), share, holding, hello, tell)
+
+
+def _known(folder: Path, name: str) -> tuple[Site, Credentials]:
+    """The site, and what a node other than the server shows and trusts. Raises InputError."""
+    site = read_site(folder / FILE)
+    own = credentials(folder, site, name)
+    if name == site.server.name:
+        raise InputError(f"{name}: is the server of the site: fedroam deploy {folder} starts it")
+    return site, own

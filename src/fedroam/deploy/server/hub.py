@@ -13,6 +13,7 @@ import contextlib
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,7 @@ from fedroam.deploy.messages import (
     sum_of,
     unpacked,
 )
+from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Node, Site
 from fedroam.deploy.site.identity import Callers, Credentials
@@ -62,7 +64,7 @@ class Asked:
 
     expected: the arrays of an answer. check: raises `Refused` where their values cannot be. models: by SHA-256, for a
     node that lacks them. about: what the journal knows it by, where that is not all of it; kept: whether the journal
-    has its answer at all.
+    has its answer at all. rate: bytes in a second at which its arrays are sent, None for as fast as can be.
     """
 
     order: Order
@@ -72,6 +74,7 @@ class Asked:
     models: Mapping[str, bytes] = field(default_factory=dict)
     about: str = ""
     kept: bool = True
+    rate: float | None = None
     answer: asyncio.Future[dict[str, np.ndarray] | None] | None = None
     received: bytearray = field(default_factory=bytearray)
     promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
@@ -127,6 +130,7 @@ class Hub:
         self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
         self._server: Any = None
         self._arrivals = asyncio.Event()
+        self._pace = Pace()
 
     @property
     def _site(self) -> Site:
@@ -166,6 +170,13 @@ class Hub:
     def ask(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
         """Ask nodes, all at once, and wait for each one's answer; None where none is taken."""
         return self._now(self._ask_all(asked))
+
+    def standing(self) -> Counter[str]:
+        """How many nodes are away, idle, or at work of which kind."""
+        return Counter(
+            "away" if place.pushes is None else "idle" if place.asked is None else place.asked.order.work
+            for place in self._places.values()
+        )
 
     def name(self, number: int) -> str:
         """What a node is called."""
@@ -348,7 +359,13 @@ class Hub:
         if body is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, "no such model goes with this order")
             raise AssertionError
-        return encode(Header(), memoryview(body)[wish.offset : wish.offset + self._site.limits.chunk])
+        if asked.rate is None:
+            return encode(Header(), memoryview(body)[wish.offset : wish.offset + self._site.limits.chunk])
+        self._pace.set(node.number, asked.rate)
+        size = self._pace.piece(node.number, self._site.limits.chunk)
+        piece = memoryview(body)[wish.offset : wish.offset + size]
+        await asyncio.sleep(self._pace.wait(node.number, len(piece), self._loop.time()))
+        return encode(Header(), piece)
 
     async def _put(self, request: bytes, context: Any) -> bytes:
         node = await self._known(context)

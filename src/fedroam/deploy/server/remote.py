@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
@@ -21,7 +22,9 @@ from fedroam.deploy.messages import (
     named,
     packed,
 )
+from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.federation import SERVER
 from fedroam.learning import ClassMeans, Evaluates, Held, Job, Learner, Models, Scores, Task
 
 Answer = Mapping[str, np.ndarray]
@@ -31,12 +34,22 @@ class RemoteLearner(Evaluates, Learner):
     """A learner whose clients are nodes.
 
     here: an engine of the server's own, for samples that all share. direct: models go from holder to holder, so that a
-    client most often has the model that it is to train. A client that fails to answer is lost for the rest
+    client most often has the model that it is to train. rates: of models to and from the server, None for as fast as
+    can be. A client that fails to answer is lost for the rest
     of the round; whoever does not attend is not reachable. Answers with a value that is no number are not taken.
     """
 
-    def __init__(self, task: Task, classes: int, here: Learner, hub: Hub, *, direct: bool = False) -> None:
-        self.direct = direct
+    def __init__(
+        self,
+        task: Task,
+        classes: int,
+        here: Learner,
+        hub: Hub,
+        *,
+        direct: bool = False,
+        rates: Rates | None = None,
+    ) -> None:
+        self.direct, self.rates = direct, rates
         self.task, self.classes, self.here, self.hub = task, classes, here, hub
         self.notes = ("clients: nodes of a network", *here.notes)
         self._round = 0
@@ -111,7 +124,17 @@ class RemoteLearner(Evaluates, Learner):
         order = self._order(
             "train", jobs=told, momentum=models.momentum is not None, models=list(given_by_name)
         )
-        return Asked(order, packed(arrays), expected, finite(except_for="loss"), given_by_name)
+        asked = Asked(order, packed(arrays), expected, finite(except_for="loss"), given_by_name)
+        if self.rates is not None and not self.direct:
+            self._pace(asked, self.rates, jobs[0].client)
+        return asked
+
+    def _pace(self, asked: Asked, rates: Rates, client: int) -> None:
+        """The models of an order come and go as fast as between a client and a server, which stands nowhere."""
+        ends, nowhere = np.array([SERVER, client]), np.array([np.nan, np.nan])
+        down, up = rates(ends, ends[::-1], nowhere).tolist()
+        asked.rate = down if math.isfinite(down) else None
+        asked.order = asked.order.model_copy(update={"rate": up if math.isfinite(up) else None})
 
     @override
     def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from fedroam.deploy.messages import (
     sum_of,
 )
 from fedroam.deploy.node.holding import fact_arrays, packed_sums
+from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.federation import (
     SERVER,
@@ -40,16 +42,28 @@ from fedroam.learning import Models
 from fedroam.mixing import Facts
 
 
+class Errand(NamedTuple):
+    """A model on its way, as one of its ends is told of it: who the other end is, which model, whether it is brought to
+    who listens, and how fast it goes, bytes/s."""
+
+    end: int
+    model: str
+    puts: bool
+    rate: float
+
+
 class RemoteAggregator(Aggregator):
     """An aggregator whose holders are nodes: models go from one to the other, and each makes its own of them.
 
     The server knows each model by its SHA-256, and tells holders which they may give and take in a round; a holder that
     was begun anew gets its own model from the server's copy. What the server itself aggregates, as the cloud does, it
-    has by then: every answer brings it.
+    has by then: every answer brings it. rates: of models from one to the other, None for as fast as can be.
     """
 
-    def __init__(self, hub: Hub, rule: AggregatesAtHolders, context: FederationContext) -> None:
-        self.hub, self.rule, self.context = hub, rule, context
+    def __init__(
+        self, hub: Hub, rule: AggregatesAtHolders, context: FederationContext, rates: Rates | None = None
+    ) -> None:
+        self.hub, self.rule, self.context, self.rates = hub, rule, context, rates
         self._here = AtHand()
 
     # --- models on their way ----------------------------------------------------------------------------------
@@ -64,6 +78,9 @@ class RemoteAggregator(Aggregator):
         ends = list(zip(transfers.sender.tolist(), transfers.receiver.tolist(), strict=True))
         puts = [sender not in listening for sender, _ in ends]
         known = [names[row][0] for row in transfers.row.tolist()]
+        rates = np.full(len(ends), np.inf)
+        if self.rates is not None:
+            rates = self.rates(transfers.sender, transfers.receiver, transfers.distance)
         doors, callers = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
         for k, (sender, receiver) in enumerate(ends):
             door, caller = (receiver, sender) if puts[k] else (sender, receiver)
@@ -72,7 +89,11 @@ class RemoteAggregator(Aggregator):
         opened = self._ask(
             {
                 door: self._moving(
-                    "open", round, [(ends[k][not puts[k]], known[k], puts[k]) for k in some], {}, bodies
+                    "open",
+                    round,
+                    [Errand(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
+                    {},
+                    bodies,
                 )
                 for door, some in doors.items()
             }
@@ -82,8 +103,8 @@ class RemoteAggregator(Aggregator):
         for caller, some in callers.items():
             there = [k for k in some if ends[k][puts[k]] in opened]
             if there:
-                errands = [(ends[k][puts[k]], known[k], puts[k]) for k in there]
-                found = {door: self.hub.found(door) for door, _, _ in errands}
+                errands = [Errand(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
+                found = {each.end: self.hub.found(each.end) for each in errands}
                 ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
         for caller, answer in self._ask(orders).items():
             arrived[ways[caller]] = answer["arrived"]
@@ -94,21 +115,23 @@ class RemoteAggregator(Aggregator):
         self,
         work: Work,
         round: int,
-        errands: Sequence[tuple[int, str, bool]],
+        errands: Sequence[Errand],
         found: Mapping[int, tuple[str, int]],
         bodies: Mapping[str, bytes],
     ) -> Asked:
         """An order about models on their way: with whom, which, and whether it is brought to who listens."""
         arrays = {
-            "end": np.array([end for end, _, _ in errands], np.int64),
-            "model": packed_sums(name for _, name, _ in errands),
-            "puts": np.array([puts for _, _, puts in errands], dtype=bool),
+            "end": np.array([each.end for each in errands], np.int64),
+            "model": packed_sums(each.model for each in errands),
+            "puts": np.array([each.puts for each in errands], dtype=bool),
         }
+        if self.rates is not None:
+            arrays["rate"] = np.array([each.rate for each in errands], np.float64)
         expected: Expected = {}
         hosts, about = list[str](), ""
         if work == "carry":
             hosts = sorted({host for host, _ in found.values()})
-            places = [found[end] for end, _, _ in errands]
+            places = [found[each.end] for each in errands]
             arrays["host"] = np.array([hosts.index(host) for host, _ in places], np.int64)
             arrays["port"] = np.array([port for _, port in places], np.int64)
             expected = {"arrived": ("bool", (len(errands),))}
@@ -116,9 +139,10 @@ class RemoteAggregator(Aggregator):
             about = sum_of(packed({name: arrays[name] for name in ("end", "model", "puts")}))
         # Whoever gives a model away is given it first, if it lacks it: who listens those that are fetched, who calls
         # those that it brings.
-        given = dict.fromkeys(name for _, name, puts in errands if puts == (work == "carry"))
+        given = dict.fromkeys(each.model for each in errands if each.puts == (work == "carry"))
+        models = {name: bodies[name] for name in given}
         asked = self._asked(
-            work, round, len(errands), arrays, expected, {name: bodies[name] for name in given}, hosts=hosts
+            work, round, len(errands), arrays, expected, models, hosts=hosts, paced=self.rates is not None
         )
         asked.about = about
         return asked

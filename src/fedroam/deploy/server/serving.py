@@ -11,6 +11,7 @@ import numpy as np
 from fedroam.cost import Tariff
 from fedroam.deploy.metering.measured import NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
+from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
@@ -34,10 +35,11 @@ class _Stage:
     address: str
     patience: float
     tell: Callable[[str], None]
+    serving: Callable[[Hub], None]
     listening: Callable[[int], None]
-    follow: Callable[[Hub], None]
     still: Callable[[], None]
     out: Path
+    paced: bool
     hub: Hub | None = None
 
     def __call__(self, experiment: Experiment) -> Scene:
@@ -61,18 +63,21 @@ class _Stage:
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
         self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
-        self.follow(self.hub)
+        self.serving(self.hub)
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())
             self.tell(f"{missing} of {len(hellos)} nodes have not come: the run begins without them")
         context = replace(scene.context, task=nothing)
-        learner = RemoteLearner(nothing, scene.dataset.classes, here, self.hub, direct=site.direct)
+        rates = Rates.of(scene) if self.paced else None
+        learner = RemoteLearner(
+            nothing, scene.dataset.classes, here, self.hub, direct=site.direct, rates=rates
+        )
         if any(node.meter for node in site.clients.values()):
             scene = replace(scene, tariff=self._noted(scene.tariff, learner))
         aggregator, rule = scene.aggregator, scene.parts.federation
         if site.direct and isinstance(rule, AggregatesAtHolders):
-            aggregator = RemoteAggregator(self.hub, rule, context)
+            aggregator = RemoteAggregator(self.hub, rule, context, rates)
         return replace(
             scene,
             task=nothing,
@@ -100,17 +105,19 @@ def serve(
     observer: Observer | None = None,
     on_interrupt: Callable[[], None] | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    serving: Callable[[Hub], None] = lambda hub: None,
     listening: Callable[[int], None] = lambda port: None,
-    follow: Callable[[Hub], None] = lambda hub: None,
     still: Callable[[], None] = lambda: None,
     use: Sequence[str] = (),
+    paced: bool = False,
 ) -> Run:
     """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
 
-    address: where to serve, by default what the site says; `follow(hub)` is called before the server does, and
-    `listening(port)` when it does. The first round begins when all nodes attend, or after `patience` seconds with those
+    address: where to serve, by default what the site says; `serving(hub)` is called before the server does so, and
+    `listening(port)` once it does. The first round begins when all nodes attend, or after `patience` seconds with those
     that do; `still()` is called meanwhile, and may raise what makes waiting vain. `tell` is told, a line each, what
-    goes wrong on the way; `use` are files with the user's own parts. Raises what `fedroam.run` does.
+    goes wrong on the way; `use` are files with the user's own parts. paced: transfers take as long as the run's
+    `[radio]` says. Raises what `fedroam.run` does.
     """
     site = read_site(folder / FILE)
     experiment = experiment_of(folder, site, use)
@@ -119,7 +126,7 @@ def serve(
             f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
         )
     out = default_folder(experiment) if out is None else Path(out)
-    stage, done = _Stage(folder, address, patience, tell, listening, follow, still, out), False
+    stage, done = _Stage(folder, address, patience, tell, serving, listening, still, out, paced), False
     try:
         found = run(
             experiment,

@@ -85,7 +85,7 @@ class Epidemic(Decentralized):
         meeting, models, truth = self._met(round, after), round.models, truth_of(round)
         found = Delivered.of(self, round, meeting)
         receiver, sender = entries(found.received)
-        arrived = self._delivered(round, receiver, sender, truth)
+        arrived = self._delivered(round, meeting, receiver, sender, truth)
         if not arrived.all():
             received = directed(receiver[arrived], sender[arrived], len(models))
             found = Delivered.of(self, replace(round, received=received), meeting)

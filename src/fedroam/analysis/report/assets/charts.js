@@ -8,14 +8,75 @@ fedroam.unpack = async (text) => {  // base64 of a zlib stream -> text
   writer.close();
   return new Response(stream.readable).text();
 };
+fedroam.make = (tag, attributes = {}, ...children) => {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children);
+  return node;
+};
+// Buttons that save what is shown. picture(): { live (SVG), height, keys: [{ label, colour, dash }] }; cells(): rows.
+fedroam.downloads = (title, name, picture, cells) => {
+  const { make } = fedroam, tools = make("div", { class: "tools" });
+  function save(blob, end) {
+    const url = URL.createObjectURL(blob), link = make("a", { href: url, download: `${name}.${end}` });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+  function drawing() {  // the SVG on its own: colours in place of the page's variables, paper, legend
+    const { live, height, keys } = picture(), SVG = live.namespaceURI;
+    const css = getComputedStyle(document.documentElement), copy = live.cloneNode(true);
+    copy.querySelectorAll(".mark").forEach((node) => node.remove());
+    const width = +live.getAttribute("width");
+    const node = (tag, attributes, content) => {
+      const made = document.createElementNS(SVG, tag);
+      for (const [n, v] of Object.entries(attributes)) made.setAttribute(n, v);
+      if (content !== undefined) made.textContent = content;
+      return made;
+    };
+    const total = height + 22 + 18 * keys.length;
+    copy.setAttribute("xmlns", SVG);
+    copy.setAttribute("height", total);
+    copy.setAttribute("viewBox", `0 0 ${width} ${total}`);
+    copy.style.color = "var(--ink)";
+    copy.prepend(node("rect", { width, height: total, fill: "var(--paper)" }));
+    keys.forEach(({ label, colour, dash, wide }, row) => {
+      const y = height + 16 + 18 * row;
+      copy.append(node("line", { x1: 56, x2: 82, y1: y - 4, y2: y - 4, stroke: colour, "stroke-width": wide || 2.5, "stroke-dasharray": dash || "none" }));
+      copy.append(node("text", { x: 90, y, fill: "var(--ink)", "font-size": 12, "font-family": "system-ui, sans-serif" }, label));
+    });
+    const source = new XMLSerializer().serializeToString(copy).replace(/var\(--([\w-]+)\)/g, (whole, name) => css.getPropertyValue("--" + name).trim() || "currentColor");
+    return { source, width, total };
+  }
+  function saveSvg() { save(new Blob([drawing().source], { type: "image/svg+xml" }), "svg"); }
+  function savePng() {
+    const { source, width, total } = drawing(), image = new Image();
+    image.onload = () => {
+      const canvas = make("canvas", { width: 2 * width, height: 2 * total });
+      canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * total);
+      canvas.toBlob((blob) => save(blob, "png"), "image/png");
+    };
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(source);
+  }
+  function saveCsv() {
+    const cell = (v) => {
+      let c = v === null ? "" : String(v);
+      if (typeof v === "string" && /^[=+\-@\t\r]/.test(c)) c = "'" + c;  // a spreadsheet would compute it
+      return /[",\n\r]/.test(c) ? `"${c.replaceAll('"', '""')}"` : c;
+    };
+    save(new Blob([cells().map((row) => row.map(cell).join(",")).join("\n") + "\n"], { type: "text/csv" }), "csv");
+  }
+  for (const [label, act] of [["SVG", saveSvg], ["PNG", savePng], ["CSV", saveCsv]]) {
+    const button = make("button", { type: "button", "aria-label": `Download ${title} as ${label}` }, label);
+    button.onclick = act;
+    tools.append(button);
+  }
+  return tools;
+};
 fedroam.charts = (loadLibrary) => {
   const DASHES = ["", "6 3", "2 2.5", "7 2.5 2 2.5"], HEIGHT = 300;
-  const make = (tag, attributes = {}, ...children) => {
-    const node = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    node.append(...children);
-    return node;
-  };
+  const { make } = fedroam;
   const colour = (k) => `var(--c${k % 6})`, dash = (k) => DASHES[Math.floor(k / 6) % 4];
   const known = (v) => v !== null && Number.isFinite(v);
   const text = (v) => {
@@ -33,12 +94,7 @@ fedroam.charts = (loadLibrary) => {
     const still = figure.querySelector("svg"), caption = figure.querySelector("figcaption");
     const stage = make("div", { class: "chart", tabindex: "0", role: "group", "aria-label": `${chart.title}. The arrow keys read values.` });
     const names = make("div", { class: "names" }), now = make("p", { class: "now", "aria-live": "polite" });
-    const tools = make("div", { class: "tools" });
-    for (const [label, act] of [["SVG", saveSvg], ["PNG", savePng], ["CSV", saveCsv]]) {
-      const button = make("button", { type: "button", "aria-label": `Download ${chart.title} as ${label}` }, label);
-      button.onclick = act;
-      tools.append(button);
-    }
+    const tools = fedroam.downloads(chart.title, name, picture, cells);
     if (still) still.remove();
     figure.insertBefore(names, caption);
     figure.insertBefore(stage, caption);
@@ -175,56 +231,14 @@ fedroam.charts = (loadLibrary) => {
     };
 
     // Downloads: what is shown now ---------------------------------------------------------------------------------
-    function save(blob, end) {
-      const url = URL.createObjectURL(blob), link = make("a", { href: url, download: `${name}.${end}` });
-      document.body.append(link);
-      link.click();
-      link.remove();
-      setTimeout(() => URL.revokeObjectURL(url), 10000);
+    function picture() {
+      const list = shown().filter(([s]) => s.label);
+      return { live, height: HEIGHT, keys: list.map(([s, k]) => ({ label: s.label, colour: colour(k), dash: dash(k) })) };
     }
-    function drawing() {  // the SVG on its own: colours in place of the page's variables, paper, legend
-      const css = getComputedStyle(document.documentElement), copy = live.cloneNode(true), SVG = live.namespaceURI;
-      copy.querySelectorAll(".mark").forEach((node) => node.remove());
-      const width = +live.getAttribute("width"), list = shown().filter(([s]) => s.label);
-      const node = (tag, attributes, content) => {
-        const made = document.createElementNS(SVG, tag);
-        for (const [n, v] of Object.entries(attributes)) made.setAttribute(n, v);
-        if (content !== undefined) made.textContent = content;
-        return made;
-      };
-      const total = HEIGHT + 22 + 18 * list.length;
-      copy.setAttribute("xmlns", SVG);
-      copy.setAttribute("height", total);
-      copy.setAttribute("viewBox", `0 0 ${width} ${total}`);
-      copy.style.color = "var(--ink)";
-      copy.prepend(node("rect", { width, height: total, fill: "var(--paper)" }));
-      list.forEach(([s, k], row) => {
-        const y = HEIGHT + 16 + 18 * row;
-        copy.append(node("line", { x1: 56, x2: 82, y1: y - 4, y2: y - 4, stroke: colour(k), "stroke-width": 2.5, "stroke-dasharray": dash(k) || "none" }));
-        copy.append(node("text", { x: 90, y, fill: "var(--ink)", "font-size": 12, "font-family": "system-ui, sans-serif" }, s.label));
-      });
-      const source = new XMLSerializer().serializeToString(copy).replace(/var\(--([\w-]+)\)/g, (whole, name) => css.getPropertyValue("--" + name).trim() || "currentColor");
-      return { source, width, total };
-    }
-    function saveSvg() { save(new Blob([drawing().source], { type: "image/svg+xml" }), "svg"); }
-    function savePng() {
-      const { source, width, total } = drawing(), image = new Image();
-      image.onload = () => {
-        const canvas = make("canvas", { width: 2 * width, height: 2 * total });
-        canvas.getContext("2d").drawImage(image, 0, 0, 2 * width, 2 * total);
-        canvas.toBlob((blob) => save(blob, "png"), "image/png");
-      };
-      image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(source);
-    }
-    function saveCsv() {
-      const cell = (v) => {
-        let c = v === null ? "" : String(v);
-        if (typeof v === "string" && /^[=+\-@\t\r]/.test(c)) c = "'" + c;  // a spreadsheet would compute it
-        return /[",\n\r]/.test(c) ? `"${c.replaceAll('"', '""')}"` : c;
-      };
+    function cells() {
       const rows = [["variant", chart.x, chart.y, "standard error", "seeds"]];
       for (const [s] of shown()) s.x.forEach((x, k) => rows.push([s.label, x, s.mean[k], s.error[k], s.n]));
-      save(new Blob([rows.map((row) => row.map(cell).join(",")).join("\n") + "\n"], { type: "text/csv" }), "csv");
+      return rows;
     }
 
     entries();
@@ -246,7 +260,7 @@ fedroam.charts = (loadLibrary) => {
     figure.dataset.state = "loading";
     try {
       await plotting();
-      drawn.set(name, hydrate(figure, name, numbers[name]));
+      drawn.set(name, (numbers[name].lanes ? fedroam.gantt : hydrate)(figure, name, numbers[name]));
     } catch (error) {
       figure.dataset.state = "static";  // the picture stays
       console.error(error);

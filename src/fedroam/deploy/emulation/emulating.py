@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedroam.components import build
+from fedroam.deploy.emulation.processes import node_processes
+from fedroam.deploy.emulation.watch import GIB, watched
 from fedroam.deploy.metering.readings import FOLDER
 from fedroam.deploy.server.serving import serve
 from fedroam.deploy.site.file import FILE, Limits, read_site
@@ -21,7 +20,6 @@ from fedroam.recording import Existing, Run
 from fedroam.runner import Observer
 
 LOOPBACK = "127.0.0.1"
-PATIENCE = 5.0  # seconds that a node may take to end by itself
 
 
 def emulate(
@@ -34,14 +32,17 @@ def emulate(
     observer: Observer | None = None,
     on_interrupt: Callable[[], None] | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    status: Callable[[str], None] | None = None,
     relayed: bool = False,
+    paced: bool = False,
 ) -> Run:
     """Run an experiment with a process for each client and access point, into an ordinary run folder.
 
     relayed: the server stands for peers and access points, and all models go through it. The site lives in a temporary
     folder that only this user reads, with keys of its own, and goes with the run. What nodes say goes to this process's
     stderr. meter: how the power of each client is measured, the settings of a part; what it reads goes to `meters/` in
-    the run folder. Raises what `fedroam.run` does.
+    the run folder. paced: transfers take as long as the run's `[radio]` says. `status` is told, every second, how
+    the nodes are. Raises what `fedroam.run` does.
     """
     with tempfile.TemporaryDirectory(prefix="fedroam-site-") as home:
         folder = Path(home) / "site"
@@ -55,35 +56,39 @@ def emulate(
         )
         if meter is not None:
             _metered(folder, meter)
-        nodes: list[subprocess.Popen[bytes]] = []
+        nodes = node_processes(folder, use, out / FOLDER)
 
         def listening(port: int) -> None:
             site = read_site(folder / FILE)
             site.model_copy(update={"address": f"{LOOPBACK}:{port}"}).write(folder)
-            nodes.extend(_started(folder, node.name, use, out / FOLDER) for node in site.holders.values())
+            nodes.start(node.name for node in site.holders.values())
 
         def still() -> None:
-            for process in nodes:
-                if process.poll() is not None:
-                    raise FedroamError(
-                        f"a node ended with exit code {process.returncode}: its reason stands above"
-                    )
+            for name, code in nodes.ended().items():
+                raise FedroamError(f"{name} ended with exit code {code}: its reason stands above")
 
         try:
-            return serve(
-                folder,
-                out,
-                address=f"{LOOPBACK}:0",
-                existing=existing,
-                observer=observer,
-                on_interrupt=on_interrupt,
-                tell=tell,
-                use=use,
-                listening=listening,
-                still=still,
-            )
+            with watched(nodes, status) as watch:
+                found = serve(
+                    folder,
+                    out,
+                    address=f"{LOOPBACK}:0",
+                    existing=existing,
+                    observer=observer,
+                    on_interrupt=on_interrupt,
+                    tell=tell,
+                    use=use,
+                    paced=paced,
+                    serving=watch.see,
+                    listening=listening,
+                    still=still,
+                )
+            if watch.most:
+                count = len(nodes.living()) + 1
+                tell(f"{count} processes, {watch.most / GIB:.1f} GiB of memory together at most")
+            return found
         finally:
-            _end(nodes)
+            nodes.end()
 
 
 def _metered(folder: Path, meter: Mapping[str, Any]) -> None:
@@ -93,30 +98,3 @@ def _metered(folder: Path, meter: Mapping[str, Any]) -> None:
     for node in site.clients.values():
         site = site.changed(node.model_copy(update={"meter": dict(meter)}))
     site.write(folder)
-
-
-def _started(folder: Path, name: str, use: Sequence[str], meters: Path) -> subprocess.Popen[bytes]:
-    """A node's process: the command that a device runs, with a single thread."""
-    words = [sys.executable, "-m", "fedroam", "node", "--site", str(folder / FILE), "--name", name, "--quiet"]
-    words += ["--meters", str(meters.resolve())]
-    words += [word for file in use for word in ("--use", str(Path(file).resolve()))]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    # Its own group: Ctrl-C at the terminal is the server's to act on, after the round.
-    return subprocess.Popen(
-        words, env={**os.environ, **threads}, stdin=subprocess.DEVNULL, start_new_session=True
-    )
-
-
-def _end(nodes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Nodes that were told that all is done end by themselves; the others are ended."""
-    for node in nodes:
-        try:
-            node.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            node.terminate()
-    for node in nodes:
-        try:
-            node.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            node.kill()
-            node.wait()
