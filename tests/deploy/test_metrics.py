@@ -56,7 +56,7 @@ def test_a_node_and_a_server_tell_what_they_have_done(tmp_path: Path) -> None:
         seen.append(numbers(served[0].port))
 
     with beside:
-        network = site.run(tmp_path / "network", {1: measured}, observer=observe, follow=follow)
+        network = site.run(tmp_path / "network", {1: measured}, observer=observe, serving=follow)
         found = numbers(ports[0])
     assert found["fedroam_node_round", ""] == 3
     assert found["fedroam_node_work_total", "training"] == 3

@@ -247,7 +247,7 @@ def deploy(
             on_interrupt=following.interrupted,
             tell=lambda line: _each(hearing, line),
             listening=lambda port: tell(f"listens at port {port}"),
-            follow=meet,
+            serving=meet,
             use=use or (),
         )
     _conclude(found)

@@ -35,8 +35,8 @@ class _Stage:
     address: str
     patience: float
     tell: Callable[[str], None]
+    serving: Callable[[Hub], None]
     listening: Callable[[int], None]
-    follow: Callable[[Hub], None]
     still: Callable[[], None]
     out: Path
     paced: bool
@@ -63,7 +63,7 @@ class _Stage:
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
         self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
-        self.follow(self.hub)
+        self.serving(self.hub)
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())
@@ -105,16 +105,16 @@ def serve(
     observer: Observer | None = None,
     on_interrupt: Callable[[], None] | None = None,
     tell: Callable[[str], None] = lambda line: None,
+    serving: Callable[[Hub], None] = lambda hub: None,
     listening: Callable[[int], None] = lambda port: None,
-    follow: Callable[[Hub], None] = lambda hub: None,
     still: Callable[[], None] = lambda: None,
     use: Sequence[str] = (),
     paced: bool = False,
 ) -> Run:
     """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
 
-    address: where to serve, by default what the site says; `follow(hub)` is called before the server does, and
-    `listening(port)` when it does. The first round begins when all nodes attend, or after `patience` seconds with those
+    address: where to serve, by default what the site says; `serving(hub)` is called before the server does so, and
+    `listening(port)` once it does. The first round begins when all nodes attend, or after `patience` seconds with those
     that do; `still()` is called meanwhile, and may raise what makes waiting vain. `tell` is told, a line each, what
     goes wrong on the way; `use` are files with the user's own parts. paced: transfers take as long as the run's
     `[radio]` says. Raises what `fedroam.run` does.
@@ -126,7 +126,7 @@ def serve(
             f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
         )
     out = default_folder(experiment) if out is None else Path(out)
-    stage, done = _Stage(folder, address, patience, tell, listening, follow, still, out, paced), False
+    stage, done = _Stage(folder, address, patience, tell, serving, listening, still, out, paced), False
     try:
         found = run(
             experiment,
