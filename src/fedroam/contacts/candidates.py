@@ -97,16 +97,21 @@ def _boxes(paths: Paths, clients: np.ndarray, level: int) -> Boxes:
     return Boxes(
         client=np.repeat(clients, slots),
         slot=np.tile(np.arange(slots), len(clients)),
-        middle=(low + high) / 2,
-        half=(high - low) / 2,
+        middle=np.asfortranarray((low + high) / 2),
+        half=np.asfortranarray((high - low) / 2),
     )
 
 
 def _near(a: Boxes, b: Boxes, i: np.ndarray, j: np.ndarray, reach: float) -> np.ndarray:
     """Whether box i[k] of a and box j[k] of b are at most `reach` apart."""
-    gap = np.abs(a.middle[i] - b.middle[j]) - a.half[i] - b.half[j]
-    gap = np.maximum(gap, 0)
-    return np.asarray((gap * gap).sum(axis=1) <= reach * reach)
+    square = np.zeros(len(i))
+    for axis in (0, 1):  # a column at a time: gathering rows of two is slower
+        gap = np.abs(a.middle[:, axis].take(i) - b.middle[:, axis].take(j))
+        gap -= a.half[:, axis].take(i)
+        gap -= b.half[:, axis].take(j)
+        np.maximum(gap, 0, out=gap)
+        square += gap * gap
+    return np.asarray(square <= reach * reach)
 
 
 def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
