@@ -79,7 +79,7 @@ def emulate(
                     tell=tell,
                     use=use,
                     paced=paced,
-                    follow=watch.see,
+                    serving=watch.see,
                     listening=listening,
                     still=still,
                 )
