@@ -17,6 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -24,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
+from typing_extensions import override
 
 from fedroam.errors import InputError, unknown
 from fedroam.facts import BeyondLimits, within_limits
@@ -230,6 +232,15 @@ def load_rooms() -> None:
         importlib.import_module(room)
 
 
+class _AsItStands(SourceFileLoader):
+    """Compiles a file whenever it is loaded: what was compiled of it is known by second and size, and an edit may keep
+    both."""
+
+    @override
+    def path_stats(self, path: str) -> Mapping[str, Any]:
+        raise OSError("not asked for")
+
+
 def use(file: str | Path) -> None:
     """Load the parts in a user's own Python file (`--use my_part.py`)."""
     path = checked_name(file, "--use").absolute()
@@ -237,13 +248,15 @@ def use(file: str | Path) -> None:
         raise InputError(f"--use {file}: no such file")
     load_rooms()
     name = f"{USED}{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    if path.suffix != ".py":
         raise InputError(f"--use {file}: not a Python file (its name must end in .py)")
+    loader = _AsItStands(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None  # a loader is given
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except InputError:
         raise
     except Exception as error:

@@ -28,7 +28,8 @@ Folder = Mapping[str, bytes]  # every file by its path within it
 def _experiment() -> Experiment:
     """A run that writes every table that there is."""
     model = {"kind": "mlp", "hidden": [4]}
-    return tiny(evaluate_every=1, validation_share=0.2, model=model, federation="mocfl")
+    timed = {"clock": {"kind": "seconds", "length": 60.0}, "compute": "flops", "link": "fixed"}
+    return tiny(evaluate_every=1, validation_share=0.2, model=model, federation="mocfl", **timed)
 
 
 @functools.cache
@@ -66,6 +67,7 @@ TABLES_DONE = (
     "rounds.parquet",
     "clients.parquet",
     "matrices.parquet",
+    "schedule.parquet",
     "movement/*.parquet",
     "models.safetensors",
 )

@@ -17,7 +17,16 @@ from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
 from fedroam.devices import Battery, Compute, Motion, battery, classes, compute, motion
 from fedroam.devices.meters import Meter, meter, power_of, streams, sysfs, wall_csv
-from fedroam.federation import Federation, asynchronous, decentralized, gossip, hierarchical, methods, server
+from fedroam.federation import (
+    Federation,
+    asynchronous,
+    decentralized,
+    delayed,
+    gossip,
+    hierarchical,
+    methods,
+    server,
+)
 from fedroam.learning import Engine, auto, batched, cpu, objective, reference, training
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import Training
@@ -128,6 +137,7 @@ FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     asynchronous.fedasync.FedAsync,
     asynchronous.fedbuff.FedBuff,
     decentralized.Decentralized,
+    delayed.DelayedMohawk,
     gossip.ad_psgd.AdPsgd,
     gossip.cached.Cached,
     gossip.epidemic.Epidemic,

@@ -279,7 +279,7 @@ def emulate(
     relayed: Relayed = False,
     paced: Annotated[
         bool,
-        typer.Option("--paced", help="Transfers take as long as [radio] says, by distance."),
+        typer.Option("--paced", help="Transfers take as long as the radio says, by distance."),
     ] = False,
     check: Annotated[
         bool,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -98,58 +98,60 @@ def _opens_with(labels: Path, opening: bytes) -> bool:
         return False
 
 
-class IdxSource(ImageSource):
-    """Images from the publisher's four IDX files. aliases: other names of their folder; system: folders of packages."""
+def _found(source: ImageSource, aliases: Sequence[str], system: Sequence[str] = ()) -> tuple[Path, ...]:
+    """The publisher's four files. aliases: other names of their folder; system: folders of packages."""
+    return find(
+        source.kind,
+        source.root,
+        lambda folder, remarks: _look(source.kind, folder, remarks),
+        f"{STEMS[0]}(.gz) and its three companions",
+        aliases=aliases,
+        system=system,
+    )
 
-    aliases: ClassVar[tuple[str, ...]]
-    system: ClassVar[tuple[str, ...]] = ()
-    published = (60_000, 10_000)
 
-    @override
-    def files(self) -> tuple[Path, ...]:
-        return find(
-            self.kind,
-            self.root,
-            lambda folder, remarks: _look(self.kind, folder, remarks),
-            f"{STEMS[0]}(.gz) and its three companions",
-            aliases=self.aliases,
-            system=self.system,
+def _arrays(files: tuple[Path, ...]) -> ImageArrays:
+    """What the four files hold."""
+    parts: list[np.ndarray] = []
+    for images, labels in (files[:2], files[2:]):
+        x, y = read_idx(images, 3), read_idx(labels, 1)
+        if len(x) != len(y):
+            raise InputError(f"{labels}: {len(y)} labels, but {images.name} holds {len(x)} images")
+        if not len(y):
+            raise InputError(f"{images}: holds no images")
+        if y.max() > 9:
+            row = int(np.flatnonzero(y > 9)[0])
+            raise InputError(f"{labels}: label {row} is {y[row]}, allowed is 0 to 9")
+        parts += [x[..., None], y.astype(np.int64)]
+    if parts[0].shape[1:] != parts[2].shape[1:]:
+        raise InputError(
+            f"{files[2]}: images of {parts[2].shape[1]}x{parts[2].shape[2]} pixels, "
+            f"{files[0].name} has {parts[0].shape[1]}x{parts[0].shape[2]}"
         )
-
-    @override
-    def read(self, files: tuple[Path, ...]) -> ImageArrays:
-        parts: list[np.ndarray] = []
-        for images, labels in (files[:2], files[2:]):
-            x, y = read_idx(images, 3), read_idx(labels, 1)
-            if len(x) != len(y):
-                raise InputError(f"{labels}: {len(y)} labels, but {images.name} holds {len(x)} images")
-            if not len(y):
-                raise InputError(f"{images}: holds no images")
-            if y.max() > 9:
-                row = int(np.flatnonzero(y > 9)[0])
-                raise InputError(f"{labels}: label {row} is {y[row]}, allowed is 0 to 9")
-            parts += [x[..., None], y.astype(np.int64)]
-        if parts[0].shape[1:] != parts[2].shape[1:]:
-            raise InputError(
-                f"{files[2]}: images of {parts[2].shape[1]}x{parts[2].shape[2]} pixels, "
-                f"{files[0].name} has {parts[0].shape[1]}x{parts[0].shape[2]}"
-            )
-        return ImageArrays(*parts)
+    return ImageArrays(*parts)
 
 
 @register("data", "mnist", source="LeCun, Bottou, Bengio, Haffner, Proc. IEEE 86(11), 1998")
-class Mnist(IdxSource):
+class Mnist(ImageSource):
     """MNIST: 60,000 + 10,000 handwritten digits, 28x28 grey, ten classes.
 
     Reads the publisher's four IDX files, packed or not, from ROOT/mnist, ROOT, or torchvision's MNIST/raw.
     """
 
     class_names = tuple("0123456789")
-    aliases = ("MNIST",)
+    published = (60_000, 10_000)
+
+    @override
+    def files(self) -> tuple[Path, ...]:
+        return _found(self, ("MNIST",))
+
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
+        return _arrays(files)
 
 
 @register("data", "fashion_mnist", source="Xiao, Rasul, Vollgraf 2017 (arXiv:1708.07747), MIT licence")
-class FashionMnist(IdxSource):
+class FashionMnist(ImageSource):
     """Fashion-MNIST: 60,000 + 10,000 articles of clothing, 28x28 grey, ten classes.
 
     Reads the publisher's four IDX files, packed or not, from ROOT/fashion_mnist, ROOT, torchvision's
@@ -168,5 +170,12 @@ class FashionMnist(IdxSource):
         "Bag",
         "Ankle boot",
     )
-    aliases = ("fashion-mnist", "FashionMNIST")
-    system = ("/usr/share/datasets/fashion-mnist",)
+    published = (60_000, 10_000)
+
+    @override
+    def files(self) -> tuple[Path, ...]:
+        return _found(self, ("fashion-mnist", "FashionMNIST"), ("/usr/share/datasets/fashion-mnist",))
+
+    @override
+    def read(self, files: tuple[Path, ...]) -> ImageArrays:
+        return _arrays(files)
