@@ -18,7 +18,7 @@ import numpy as np
 
 import fedroam as fr
 from fedroam.recording import Run
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "records" / "byzantine.json"
@@ -97,9 +97,9 @@ def main() -> int:
     kept = record(folder)
     RECORD.parent.mkdir(exist_ok=True)
     text = json.dumps(kept, indent=1) + "\n"
-    write_aside(RECORD, lambda aside: aside.write_text(text, encoding="utf-8"))
+    write_text(RECORD, text)
     page = PAGE.read_text(encoding="utf-8")
-    write_aside(PAGE, lambda aside: aside.write_text(written(page, kept["accuracy"]), encoding="utf-8"))
+    write_text(PAGE, written(page, kept["accuracy"]))
     print(tables(kept["accuracy"]))
     return 0
 

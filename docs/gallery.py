@@ -18,7 +18,7 @@ from fedroam.analysis.figures.drawing import style
 from fedroam.analysis.report.table import cells, columns
 from fedroam.planning import Plan
 from fedroam.recording import Run
-from fedroam.writing import write_aside
+from fedroam.writing import write_aside, write_text
 
 DOCS = Path(__file__).parent
 RECORD = DOCS / "gallery" / "record.json"
@@ -128,8 +128,8 @@ def main() -> int:
         record["studies"][name] = {"runs": len(runs), "digest": digest(plan), "table": table(runs, heads)}
         print(f"{name}: {len(runs)} runs", flush=True)
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    write_aside(RECORD, lambda aside: aside.write_text(text, encoding="utf-8"))
-    write_aside(PAGE, lambda aside: aside.write_text(page(record), encoding="utf-8"))
+    write_text(RECORD, text)
+    write_text(PAGE, page(record))
     return 0
 
 

@@ -17,7 +17,7 @@ from fedroam.analysis.figures.catalogue import draw_figure
 from fedroam.analysis.figures.drawing import style
 from fedroam.analysis.report.table import cells, columns
 from fedroam.recording import Run
-from fedroam.writing import write_aside
+from fedroam.writing import write_aside, write_text
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "records" / "quickstart.json"
@@ -67,13 +67,13 @@ def main() -> int:
     planned = fr.plan("quickstart")
     runs = fr.run_plan(planned, ROOT / "runs" / "readme-quickstart")
     draw(runs, PICTURE)
-    write_aside(RECORD, lambda aside: aside.write_text(record(planned, runs), encoding="utf-8"))
+    write_text(RECORD, record(planned, runs))
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     new = re.sub(
         f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n{table(runs)}\n{END}", text, count=1, flags=re.DOTALL
     )
-    write_aside(readme, lambda aside: aside.write_text(new, encoding="utf-8"))
+    write_text(readme, new)
     print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size // 1000} kB; README.md: table rewritten")
     print(table(runs))
     return 0

@@ -44,7 +44,7 @@ from fedroam.study.presentation.sections import (
 )
 from fedroam.study.presentation.wording import MARKS
 from fedroam.study.values import Item
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS.parent / "results"
@@ -350,7 +350,7 @@ def write_pages(made: Mapping[str, Callable[[str], str]]) -> None:
         new = make(old)
         if new != old:
             path.parent.mkdir(exist_ok=True)
-            write_aside(path, lambda aside, text=new: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+            write_text(path, new)
         print(f"docs/{name}: {'rewritten' if new != old else 'up to date'}")
 
 

@@ -53,6 +53,11 @@ def write_aside(path: Path, write: Callable[[Path], object]) -> None:
         raise
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8, lines ending as they do in it, as `write_aside` does."""
+    write_aside(path, lambda aside: aside.write_bytes(text.encode("utf-8")))
+
+
 def write_named(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill the file that the user named, as `write_aside` does.
 

@@ -28,7 +28,7 @@ from fedroam.deploy.telling import MOST, Told
 
 grpc = pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
-WAIT = 60.0
+WAIT = 1200.0  # seconds after which what does not end has failed
 NAMES = ("../../etc/passwd", "/etc/passwd", "a\0b", "x" * 60_000, "\u202e\x1b[31m\n", "..\\..\\windows")
 
 
@@ -253,7 +253,7 @@ def test_a_stolen_role_cannot_serve(doors: dict[str, Door]) -> None:
             door.site, door.shown("client-01"), door.node, f"127.0.0.1:{port}"
         ) as channel:
             call = channel.unary_unary(f"/{HOLDER_SERVICE}/put")
-            assert refused(lambda: call(b"", timeout=10.0)) == grpc.StatusCode.UNAVAILABLE
+            assert refused(lambda: call(b"", timeout=WAIT)) == grpc.StatusCode.UNAVAILABLE
         # Nor does it call itself a client at another site's door.
         other = replace(thief, authority=doors["peer-00"].shown("peer-01").authority)
         peer = doors["peer-00"]

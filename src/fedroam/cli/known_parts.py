@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 import fedroam
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 
 class KnownClass(BaseModel):
@@ -67,7 +67,7 @@ def known_parts(use: list[str]) -> KnownParts:
         for old in path.parent.glob("parts-*.json"):
             old.unlink()
         text = found.model_dump_json()
-        write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+        write_text(path, text)
     return found
 
 

@@ -23,7 +23,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from fedroam.errors import InputError
-from fedroam.writing import write_aside
+from fedroam.writing import write_aside, write_text
 
 # Okabe and Ito, "Color universal design" (2008): told apart with any kind of colour vision. Yellow is left out, it
 # is too faint for a line; past six, the line's dashes tell variants apart.
@@ -195,7 +195,7 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
         figure.savefig(points, format="png", dpi=160, metadata={"Software": None})
     text = svg_text(figure, name)
     write_aside(png, lambda aside: aside.write_bytes(points.getvalue()))
-    write_aside(svg, lambda aside: aside.write_text(text, encoding="utf-8", newline="\n"))
+    write_text(svg, text)
     return png, svg
 
 

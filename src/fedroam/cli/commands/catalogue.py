@@ -12,7 +12,7 @@ from rich.table import Table
 from fedroam.cli import options
 from fedroam.cli.console import out, say
 from fedroam.errors import InputError, unknown
-from fedroam.writing import checked_name, write_aside
+from fedroam.writing import checked_name, write_text
 
 if TYPE_CHECKING:
     from fedroam.cli.known_parts import KnownClass, KnownExperiment, KnownFamily
@@ -30,7 +30,7 @@ def init(
     try:
         path.open("x").close()  # the name is ours: what appears there meanwhile is not overwritten
         try:
-            write_aside(path, lambda aside: aside.write_text(text, encoding="utf-8"))
+            write_text(path, text)
         except OSError:
             path.unlink()
             raise

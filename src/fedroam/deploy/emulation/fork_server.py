@@ -16,6 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from fedroam.data.cache import forget
@@ -50,7 +51,7 @@ def main(words: Sequence[str]) -> None:
                 # Nothing but this thread runs here, and gRPC has not begun: a fork is safe.
                 number = os.fork()
                 if number == 0:
-                    os._exit(guarded(lambda name=name: _live(scene, folder, name, meters)))  # type: ignore[misc]
+                    os._exit(guarded(partial(_live, scene, folder, name, meters)))
                 living[number] = name
                 _say(f"{BEGAN} {name} {number}")
         _gone(living)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from fedroam.errors import InputError
 from fedroam.federation import SERVER, access_point
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
@@ -149,7 +149,7 @@ class Site(_Checked):
     def write(self, folder: Path) -> None:
         """Write `site.toml`."""
         text = tomli_w.dumps(self.model_dump(exclude_none=True))
-        write_aside(folder / FILE, lambda aside: aside.write_text(text, encoding="utf-8"))
+        write_text(folder / FILE, text)
 
 
 def read_site(path: Path) -> Site:

@@ -11,7 +11,7 @@ from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
 from fedroam.parts import Parts
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 DAYS = 365.0
 
@@ -70,7 +70,7 @@ def found_site(
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     text = experiment.toml()
-    write_aside(folder / EXPERIMENT, lambda aside: aside.write_text(text, encoding="utf-8"))
+    write_text(folder / EXPERIMENT, text)
     make_authority(folder, name)
     site = site.model_copy(update={"nodes": tuple(enrol(folder, name, node, days) for node in site.nodes)})
     site.write(folder)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedroam.deploy.site.file import FILE, read_site
-from fedroam.writing import write_aside
+from fedroam.writing import write_text
 
 FOLDER = "units"
 # What a client, peer or access point imports of what fedroam depends on; figures, statistics and compiled kernels are
@@ -80,9 +80,10 @@ CONTAINER = """\
 #   podman run -d --name client-00 --restart on-failure --network host \\
 #       -v /etc/fedroam:/etc/fedroam fedroam-node client-00
 FROM docker.io/library/python:3.11-slim-bookworm
-COPY device-requirements.txt fedroam-*.whl /tmp/
-RUN pip install --no-cache-dir -r /tmp/device-requirements.txt \\
- && pip install --no-cache-dir --no-deps /tmp/fedroam-*.whl && rm /tmp/fedroam-*.whl
+WORKDIR /opt/fedroam
+COPY device-requirements.txt fedroam-*.whl ./
+RUN pip install --no-cache-dir -r device-requirements.txt \\
+ && pip install --no-cache-dir --no-deps fedroam-*.whl && rm fedroam-*.whl
 ENV OMP_NUM_THREADS=4
 ENTRYPOINT ["fedroam", "node", "--site", "/etc/fedroam/site.toml", "--quiet", "--name"]
 """
@@ -100,5 +101,5 @@ def write_units(folder: Path) -> list[Path]:
         "device-requirements.txt": "".join(f"{name}\n" for name in DEVICE),
     }
     for name, text in texts.items():
-        write_aside(home / name, lambda aside, text=text: aside.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+        write_text(home / name, text)
     return [home / name for name in texts]
