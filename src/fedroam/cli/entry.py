@@ -19,7 +19,6 @@ import fedroam
 from fedroam.cli import options
 from fedroam.cli.commands import (
     bench,
-    boards,
     catalogue,
     clock,
     connectivity,
@@ -31,9 +30,9 @@ from fedroam.cli.commands import (
     reproduce,
     results,
     run,
+    site,
     sweep,
     trace,
-    verify,
 )
 from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.errors import FedroamError, InputError, one_line, unknown
@@ -85,7 +84,7 @@ app.command("report")(results.report)
 app.command("figure")(figure.figure)
 app.command("watch")(live.watch)
 app.command("serve")(live.serve)
-app.command("verify")(verify.verify)
+app.command("verify")(results.verify)
 app.command("export")(handover.export)
 app.command("predict")(handover.predict)
 app.command("connectivity")(connectivity.connectivity)
@@ -96,7 +95,7 @@ app.command("node")(network.node)
 app.command("deploy")(network.deploy)
 app.command("emulate")(network.emulate)
 app.command("energy")(network.energy)
-app.add_typer(boards.app, name="site")
+app.add_typer(site.app, name="site")
 app.add_typer(data.app, name="data")
 app.add_typer(trace.app, name="trace")
 

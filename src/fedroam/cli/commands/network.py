@@ -1,11 +1,10 @@
-"""`fedroam site`, `fedroam node`, `fedroam deploy` and `fedroam emulate`: the same experiment on a real network."""
+"""`fedroam node`, `deploy`, `emulate` and `energy`: the same experiment on a real network, and what it drew."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
 import tomllib
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import FAILED, out, say, tell, writing
+from fedroam.cli.commands.site import Relayed, single
+from fedroam.cli.console import FAILED, out, say, tell
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
 from fedroam.errors import InputError
@@ -25,19 +25,8 @@ if TYPE_CHECKING:
 
 LOST = "the rounds since the last checkpoint are lost"
 
-app = typer.Typer(
-    cls=options.Commands, no_args_is_help=True, help="Make sites: who speaks with whom, and their keys."
-)
-
-SiteFolder = Annotated[
-    str, typer.Argument(metavar="DIR", help="The folder of the site.", callback=options.named)
-]
 SiteFile = Annotated[
     str, typer.Option("--site", metavar="FILE", help="The site.toml of the site.", callback=options.named)
-]
-NodeName = Annotated[str, typer.Argument(metavar="NAME", help="A node, as site.toml names it.")]
-Days = Annotated[
-    float, typer.Option("--days", metavar="N", help="How long certificates of nodes are valid, from 0.")
 ]
 Out = Annotated[
     str | None,
@@ -50,14 +39,6 @@ Out = Annotated[
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")]
-Relayed = Annotated[
-    bool,
-    typer.Option(
-        "--relayed",
-        help="Models go through the server, which stands for peers and access points: for clients that cannot reach "
-        "each other.",
-    ),
-]
 Metrics = Annotated[
     str,
     typer.Option(
@@ -67,74 +48,6 @@ Metrics = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-
-
-@app.command("init")
-def site_init(
-    folder: SiteFolder,
-    experiment: Annotated[
-        str, typer.Option("--experiment", metavar="FILE|NAME", help="The experiment that the site is for.")
-    ],
-    address: Annotated[
-        str, typer.Option("--address", metavar="HOST:PORT", help="Where the nodes find the server.")
-    ],
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the site is called.")] = "site",
-    days: Days = 365.0,
-    relayed: Relayed = False,
-    assignments: options.Assignments = None,
-    use: options.Use = None,
-    debug: options.Debug = False,
-) -> None:
-    """Make a site for an experiment: an authority, and a key and a certificate for the server, every client and every
-    access point.
-
-    In a decentralized federation clients are peers, who send their models to each other; in a hierarchical one they
-    send them to access points.
-
-    Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
-    authority.key, stays where it is: whoever has it can make nodes.
-    """
-    from fedroam.deploy.site.founding import found_site
-
-    where = Path(folder)
-    with writing(where):
-        site = found_site(
-            where,
-            _single(experiment, assignments, use),
-            address=address,
-            name=name,
-            days=_days(days),
-            relayed=relayed,
-        )
-    counts = Counter(node.role.replace("_", " ") for node in site.nodes if node.role != "server")
-    others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))
-    say(f"site {site.name}: a server, {others} in {where}")
-    say(f"the server: fedroam deploy --site {where / 'site.toml'}")
-    say(f"a node:     fedroam node --site {where / 'site.toml'} --name {site.clients[0].name}")
-
-
-@app.command("revoke")
-def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
-    """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
-    from fedroam.deploy.site.founding import revoke
-
-    with writing(folder):
-        revoke(Path(folder), name)
-    say(f"{name}: revoked")
-
-
-@app.command("renew")
-def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: options.Debug = False) -> None:
-    """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
-    by the new one.
-    """
-    from fedroam.deploy.site.founding import renew
-
-    with writing(folder):
-        renew(Path(folder), name, _days(days))
-    say(
-        f"{name}: has a new certificate in {Path(folder) / 'nodes' / name}; bring it and site.toml to the nodes"
-    )
 
 
 def node(
@@ -305,7 +218,7 @@ def emulate(
         *([] if devices is None else [f"clients={devices}"]),
         *([] if access_points is None else [f"access_points.number={access_points}"]),
     ]
-    experiment = _single(source, assignments, use)
+    experiment = single(source, assignments, use)
     measured = None if meter is None else _meter(meter)
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
     given: dict[str, Given] = {
@@ -361,19 +274,6 @@ def _home(site: str) -> Path:
     return path.parent
 
 
-def _single(source: str, assignments: list[str] | None, use: list[str] | None) -> Experiment:
-    """The one run that is meant. Raises InputError where there are several."""
-    from fedroam.planning import plan
-
-    runs = plan(source, assignments=assignments or [], use=use or ()).runs
-    if len(runs) > 1:
-        raise InputError(
-            f"{source}: {len(runs)} runs (variants, seeds): a network carries one; choose it by --set, "
-            "from a file without variants and seeds"
-        )
-    return runs[0].experiment
-
-
 def _meter(text: str) -> dict[str, Any]:
     """The settings of a meter: the name of a kind, or a table as in a file."""
     try:
@@ -417,12 +317,6 @@ def energy(
 def _each(those: Sequence[Callable[..., object]], *told: Any) -> None:
     for each in those:
         each(*told)
-
-
-def _days(days: float) -> float:
-    if not 0 < days <= 36_500:
-        raise InputError(f"--days {days:g}: allowed are more than 0 to 36500")
-    return days
 
 
 def _existing(resume: bool, fresh: bool) -> Existing:

@@ -1,0 +1,156 @@
+"""`fedroam site`: who speaks with whom on a network, their keys, and what their machines need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedroam.cli import options
+from fedroam.cli.console import say, writing
+from fedroam.errors import InputError
+
+if TYPE_CHECKING:
+    from fedroam.experiment import Experiment
+
+app = typer.Typer(
+    cls=options.Commands, no_args_is_help=True, help="Make sites: who speaks with whom, and their keys."
+)
+
+SiteFolder = Annotated[
+    str, typer.Argument(metavar="DIR", help="The folder of the site.", callback=options.named)
+]
+NodeName = Annotated[str, typer.Argument(metavar="NAME", help="A node, as site.toml names it.")]
+Days = Annotated[
+    float, typer.Option("--days", metavar="N", help="How long certificates of nodes are valid, from 0.")
+]
+Relayed = Annotated[
+    bool,
+    typer.Option(
+        "--relayed",
+        help="Models go through the server, which stands for peers and access points: for clients that cannot reach "
+        "each other.",
+    ),
+]
+
+
+@app.command("init")
+def site_init(
+    folder: SiteFolder,
+    experiment: Annotated[
+        str, typer.Option("--experiment", metavar="FILE|NAME", help="The experiment that the site is for.")
+    ],
+    address: Annotated[
+        str, typer.Option("--address", metavar="HOST:PORT", help="Where the nodes find the server.")
+    ],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the site is called.")] = "site",
+    days: Days = 365.0,
+    relayed: Relayed = False,
+    assignments: options.Assignments = None,
+    use: options.Use = None,
+    debug: options.Debug = False,
+) -> None:
+    """Make a site for an experiment: an authority, and a key and a certificate for the server, every client and every
+    access point.
+
+    In a decentralized federation clients are peers, who send their models to each other; in a hierarchical one they
+    send them to access points.
+
+    Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
+    authority.key, stays where it is: whoever has it can make nodes.
+    """
+    from fedroam.deploy.site.founding import found_site
+
+    where = Path(folder)
+    with writing(where):
+        site = found_site(
+            where,
+            single(experiment, assignments, use),
+            address=address,
+            name=name,
+            days=_days(days),
+            relayed=relayed,
+        )
+    counts = Counter(node.role.replace("_", " ") for node in site.nodes if node.role != "server")
+    others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))
+    say(f"site {site.name}: a server, {others} in {where}")
+    say(f"the server: fedroam deploy --site {where / 'site.toml'}")
+    say(f"a node:     fedroam node --site {where / 'site.toml'} --name {site.clients[0].name}")
+
+
+@app.command("revoke")
+def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
+    """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
+    from fedroam.deploy.site.founding import revoke
+
+    with writing(folder):
+        revoke(Path(folder), name)
+    say(f"{name}: revoked")
+
+
+@app.command("renew")
+def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: options.Debug = False) -> None:
+    """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
+    by the new one.
+    """
+    from fedroam.deploy.site.founding import renew
+
+    with writing(folder):
+        renew(Path(folder), name, _days(days))
+    say(
+        f"{name}: has a new certificate in {Path(folder) / 'nodes' / name}; bring it and site.toml to the nodes"
+    )
+
+
+@app.command("push")
+def site_push(
+    folder: SiteFolder,
+    name: NodeName,
+    host: Annotated[str, typer.Argument(metavar="[USER@]HOST", help="The node's machine, as ssh takes it.")],
+    to: Annotated[
+        str, typer.Option("--to", metavar="DIR", help="Where its files go there.")
+    ] = "/etc/fedroam",
+    keep_key: Annotated[bool, typer.Option("--keep-key", help="The node's key stays here, too.")] = False,
+    debug: options.Debug = False,
+) -> None:
+    """Bring a node its files and its key, over ssh; then the key is deleted here, and nobody but the node has it.
+
+    A node that has its key already gets the rest: site.toml, for one, after a node was revoked.
+    """
+    from fedroam.deploy.site.push import push
+
+    with writing(folder):
+        key = push(Path(folder), name, host, to, keep_key=keep_key)
+    say(f"{name}: has its files{' and its key' if key else ', and had its key'} at {host}:{to}")
+
+
+@app.command("units")
+def site_units(folder: SiteFolder, debug: options.Debug = False) -> None:
+    """Write systemd units, a container file, and the list of what a device installs, into units/ of the site."""
+    from fedroam.deploy.site.units import write_units
+
+    with writing(folder):
+        found = write_units(Path(folder))
+    for path in found:
+        say(str(path))
+
+
+def single(source: str, assignments: list[str] | None, use: list[str] | None) -> Experiment:
+    """The one run that is meant. Raises InputError where there are several."""
+    from fedroam.planning import plan
+
+    runs = plan(source, assignments=assignments or [], use=use or ()).runs
+    if len(runs) > 1:
+        raise InputError(
+            f"{source}: {len(runs)} runs (variants, seeds): a network carries one; choose it by --set, "
+            "from a file without variants and seeds"
+        )
+    return runs[0].experiment
+
+
+def _days(days: float) -> float:
+    if not 0 < days <= 36_500:
+        raise InputError(f"--days {days:g}: allowed are more than 0 to 36500")
+    return days
