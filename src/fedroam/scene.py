@@ -39,7 +39,7 @@ from fedroam.federation import (
 )
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.mixing import Average
-from fedroam.mobility import Paths, World, check_limits, checked
+from fedroam.mobility import Advises, Paths, World, check_limits, checked
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
@@ -438,11 +438,16 @@ def describe(scene: Scene) -> dict[str, Any]:
 
 def advice(experiment: Experiment) -> list[str]:
     """What speaks against an experiment's settings although they are allowed, a sentence each."""
-    parts = Parts.of(experiment)
-    if "contacts" not in used_by(parts.federation):
-        return []
-    told = small_reach(parts.contacts.reach(), parts.mobility.bounds())
-    return [told] if told else []
+    parts, told = Parts.of(experiment), []
+    if "contacts" in used_by(parts.federation):
+        told.append(small_reach(parts.contacts.reach(), parts.mobility.bounds()))
+    # Where a log or the data name devices, too, they choose which devices of the trace are clients.
+    chosen_by_name = experiment.match != "order" and (
+        isinstance(parts.activity, NamesDevices) or isinstance(parts.partition, NamesHolders)
+    )
+    if isinstance(parts.mobility, Advises) and not chosen_by_name:
+        told.append(parts.mobility.advice(experiment.clients, experiment.rounds, experiment.seed))
+    return [text for text in told if text]
 
 
 def describe_input(scene: Scene) -> dict[str, Any]:

@@ -11,13 +11,17 @@ import pytest
 from rich.console import Console
 
 from fedroam.analysis import Comparison, compare_runs, print_comparison, variants, write_report
+from fedroam.analysis.figures.places import places_figure
 from fedroam.analysis.formatting import number, percent
+from fedroam.analysis.report.movement import playback
 from fedroam.analysis.report.table import cells, columns, remarks
 from fedroam.components import Part, build, kinds, register
 from fedroam.planning.advice import small_reach
 from fedroam.recording import Run
 from fedroam.runner import run
+from fedroam.scene import advice
 from fedroam.study.measures import measure
+from fedroam.traces import import_trace, write_trace
 from support.commands import Commands
 from support.made_runs import made_run
 from support.tiny import example, tiny
@@ -217,6 +221,52 @@ def test_a_small_radius_is_advised_against_before_and_after(
     assert told in call("compare", "a").out.replace("\n", " ")
     assert told not in call(*words, "--out", "b", "--set", "federation.kind=fedavg").out
     assert told not in call(*words, "--out", "c", "--set", "contacts.radius=100").out
+
+
+# --- nobody is there ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_in_which_nobody_takes_part_says_so(tmp_path: Path) -> None:
+    """The vehicles come after the time that the run covers: told before it and after it, with a way out that works."""
+    source = tmp_path / "late.csv"
+    rows = [(f"car {car}", t, t, car) for car in range(4) for t in range(100, 200, 5)]
+    source.write_text("device,time,x,y\nstart,0,0,0\n" + "".join(f"{d},{t},{x},{y}\n" for d, t, x, y in rows))
+    write_trace(import_trace(source), tmp_path / "late.parquet")
+    trace = {
+        "kind": "trace",
+        "file": str(tmp_path / "late.parquet"),
+        "mode": "interpolate",
+        "interval": 10.0,
+        "max_gap": 10.0,
+    }
+    near = {"kind": "radius", "radius": 50.0}
+    away = tiny(mobility=trace, contacts=near, clients=4, rounds=3)
+    (told,) = advice(away)
+    assert "4 of 4 clients come only after the 30 s of" in told
+    found = run(away, tmp_path / "away")
+    text = "no client was present in any evaluated round (2 of them): there was nobody to learn"
+    assert text in said(compare_runs([found]))
+    later = tiny(mobility={**trace, "begin": 100.0}, contacts=near, clients=4, rounds=3)
+    assert advice(later) == []
+    assert text not in said(compare_runs([run(later, tmp_path / "later")]))
+
+
+def test_contacts_that_nobody_asks_for_are_not_drawn(tmp_path: Path) -> None:
+    """Under access points the devices' own radio range means nothing: no circles, no lines, no counts of contacts."""
+    found = made_run(tmp_path, "", 0, [0.1, 0.5])
+    meeting = playback(variants([found]))["runs"][0]
+    assert (meeting["meets"], meeting["reach"]) == (True, 2.0)
+    assert sum(meeting["lines"]) > 0
+    facts = json.loads((found.folder / "world.json").read_text())
+    (found.folder / "world.json").write_text(json.dumps({**facts, "uses": ["places"]}))
+    served = Run(found.folder)
+    entry = playback(variants([served]))["runs"][0]
+    assert (entry["meets"], entry["reach"], sum(entry["lines"])) == (False, None, 0)
+    (ax,) = (figure := places_figure(served)).axes
+    assert not ax.patches
+    assert not ax.collections[0].get_segments()  # type: ignore[attr-defined]
+    assert "contact" not in figure.legends[0].get_title().get_text()
+    assert "range" not in figure.legends[0].get_title().get_text()
 
 
 # --- small things ---------------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def shown(name: str, worlds: Sequence[Facts]) -> str:
     elif quantity == "joules":
         text = energy(mean)
     else:
-        text = f"{mean:.3g}"
+        text = f"{mean:.3g}" if abs(mean) < 1000 else f"{mean:,.0f}"
     return text if len(values) == len(worlds) else f"{text} ({len(values)} of {len(worlds)})"
 
 

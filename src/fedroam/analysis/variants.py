@@ -65,7 +65,7 @@ class Variant:
                 f"loss are those of the {clients - count} honest ones (attackers' own accuracy at the end: "
                 f"{percent(float(np.mean(learnt)))})"
             )
-        for told in (_unused_test_samples, _hardly_anybody_meets):
+        for told in (_nobody_took_part, _unused_test_samples, _hardly_anybody_meets):
             first = next((text for run in self.included if (text := told(run))), "")
             notes += [f"{self.label}: {first}"] if first else []
         matching = (run.world.get("matching", ()) for run in self.runs if has_rounds(run))
@@ -119,7 +119,26 @@ def _cloud_never_changed(run: Run) -> bool:
 
 def uses(compared: Sequence[Variant], what: str) -> bool:
     """Whether the federation of any run that counts looks at `places` or `contacts`; runs that do not say so do."""
-    return any(what in v.included[0].world.get("uses", [what]) for v in compared if v.included)
+    return any(looks_at(v.included[0], what) for v in compared if v.included)
+
+
+def looks_at(run: Run, what: str) -> bool:
+    """Whether a run's federation looks at `places` or `contacts`; a run that does not say so does."""
+    return what in run.world.get("uses", [what])
+
+
+def _nobody_took_part(run: Run) -> str:
+    """The sentence on a run in whose evaluated rounds no client was ever present; empty where one was."""
+    rounds = run.rounds
+    if "active" not in rounds:  # a run of an older format
+        return ""
+    active = rounds.loc[rounds["round"] > 0, "active"]
+    if active.empty or not (active == 0).all():
+        return ""
+    return (
+        f"no client was present in any evaluated round ({len(active)} of them): there was nobody to learn; see "
+        "mobility and activity, which say who is present when"
+    )
 
 
 def _unused_test_samples(run: Run) -> str:
@@ -144,7 +163,7 @@ def _unused_test_samples(run: Run) -> str:
 
 def _hardly_anybody_meets(run: Run) -> str:
     """The sentence on a contact radius that is small for its world; empty where it is not."""
-    if "contacts" not in run.world.get("uses", ["contacts"]):
+    if not looks_at(run, "contacts"):
         return ""
     return small_reach(float(run.world["reach"]), run.world["bounds"])
 

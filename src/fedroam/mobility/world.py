@@ -150,6 +150,14 @@ class KnowsPlaces(Protocol):
         """
 
 
+@runtime_checkable
+class Advises(Protocol):
+    """A mobility pattern that knows settings that are allowed and seldom meant."""
+
+    def advice(self, clients: int, rounds: int, seed: int) -> str:
+        """What speaks against the settings for so many clients and rounds, a sentence; empty where nothing does."""
+
+
 def checked(state: dict[str, Any], world: World) -> dict[str, np.ndarray]:
     """`state` as plain arrays; says so where a pattern forgot `position` or gave it another shape."""
     arrays = {name: np.asarray(value) for name, value in state.items()}

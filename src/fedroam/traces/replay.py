@@ -172,6 +172,19 @@ class Replay(Part):
             paths = Paths.straight(start, position, here)
         return {**state, "position": position, "present": here}, paths
 
+    def advice(self, clients: int, rounds: int, seed: int) -> str:
+        """The sentence on clients without a fix in the time that the run covers; empty unless they are the most."""
+        chosen = self._clients(clients, seed)
+        covered = self._span(rounds)[1]
+        late = int((chosen.time[chosen.first[:-1]] >= covered).sum())
+        if 2 * late <= clients:
+            return ""
+        return (
+            f"{late} of {clients} clients come only after the {covered:g} s of {self.file} that {rounds} round(s) "
+            f"cover, and are away all the time; mobility.length = {covered:g} chooses among those that are there, "
+            "mobility.begin begins later"
+        )
+
     def bounds(self) -> tuple[float, float, float, float]:
         """The corners of all selected fixes."""
         return self.selection().bounds

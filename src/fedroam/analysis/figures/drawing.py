@@ -156,24 +156,32 @@ def short_each(texts: Sequence[str], limit: int = 27) -> list[str]:
 
 
 def legend(figure: Figure, ax: Axes, title: str = "", limit: int = 82) -> None:
-    """A legend above the axes, where it hides no data; in as many columns as fit, and the figure grows with it."""
+    """A legend above the axes, where it hides no data; in as many columns as fit, and the figure grows with it.
+
+    limit: about how many letters stand beside each other; where they turn out wider than the figure, fewer do.
+    """
     handles, labels = ax.get_legend_handles_labels()
     if not handles:
         return
     widest = max(len(label) for label in labels) + 6
     ncols = max(1, min(len(labels), limit // widest))
+    while True:
+        drawn = figure.legend(
+            handles,
+            labels,
+            loc="outside upper left",
+            ncols=ncols,
+            title=title or None,
+            alignment="left",
+            handlelength=2.2,
+            columnspacing=1.4,
+        )
+        if ncols == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+            break
+        drawn.remove()
+        ncols -= 1
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + 0.2 * (math.ceil(len(labels) / ncols) - 1))
-    drawn = figure.legend(
-        handles,
-        labels,
-        loc="outside upper left",
-        ncols=ncols,
-        title=title or None,
-        alignment="left",
-        handlelength=2.2,
-        columnspacing=1.4,
-    )
     drawn.get_title().set_color(MUTED)
 
 

@@ -21,6 +21,7 @@ from fedroam.analysis.figures.drawing import (
     short,
     style,
 )
+from fedroam.analysis.variants import looks_at
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -30,7 +31,8 @@ _NUMBERED, _RINGED = 60, 200  # clients; with more, the map carries no numbers, 
 def places_figure(run: Run) -> Figure:
     """A map of the start places of a run's clients by group, with radio range and the contacts of the start, metres.
 
-    Where the range is infinite no circles are drawn. Kilometres where the world is larger than 5 km.
+    Where the range is infinite, or the federation asks for nobody's contacts, no circles are drawn. Kilometres where
+    the world is larger than 5 km.
     """
     first = run.clients[run.clients["round"] == run.clients["round"].min()]
     here, groups = first[["x", "y"]].to_numpy(np.float64), first["group"].astype(str).to_numpy()
@@ -43,12 +45,13 @@ def places_figure(run: Run) -> Figure:
     pad = 0.06 * max(float((high - low).max()), 1e-9)
     with style():
         figure, ax = new_figure((5.8, 5.4))
-        ringed = math.isfinite(reach) and len(here) <= _RINGED
+        meets = looks_at(run, "contacts")
+        ringed = meets and math.isfinite(reach) and len(here) <= _RINGED
         if ringed:
             for x, y in np.unique(here, axis=0):
                 ax.add_patch(Circle((x, y), reach, facecolor=MUTED, alpha=0.05, edgecolor="none"))
                 ax.add_patch(Circle((x, y), reach, fc="none", alpha=0.35, ec=MUTED, linewidth=0.6))
-        lines = _lines(run, here)
+        lines = _lines(run, here) if meets else np.zeros((0, 2, 2))
         ax.add_collection(LineCollection(list(lines), colors=MUTED, linewidths=1.0, zorder=2))
         for k, group in enumerate(dict.fromkeys(groups)):
             mine = here[groups == group]
@@ -80,7 +83,7 @@ def places_figure(run: Run) -> Figure:
         ax.grid(color=GRID)
         known = f"radio range {reach:g} {unit}" if math.isfinite(reach) else "unlimited radio range"
         words = "line: contact at the start; " if len(lines) else ""
-        legend(figure, ax, words + ("circle: " if ringed else "") + known)
+        legend(figure, ax, words + ("circle: " if ringed else "") + known if meets else "")
     return figure
 
 

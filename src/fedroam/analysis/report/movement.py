@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedroam.analysis.report.scripts import deflated
 from fedroam.analysis.report.serving import AccessPointsOfRun, access_points, serving_points
-from fedroam.analysis.variants import Variant, by_round
+from fedroam.analysis.variants import Variant, by_round, looks_at
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -33,13 +33,16 @@ def playback(compared: Sequence[Variant], *, values: int = VALUES) -> dict[str, 
     every = sum(len(variant.included) for variant in compared)
     if len(chosen) < every:
         notes.append(f"{len(chosen)} of {every} runs are on the map: the first seeds of each variant.")
-    entries = []
+    entries: list[dict[str, Any]] = []
+    told: dict[str, list[str]] = {}
     for label, run in chosen:
         entry, cut = _pack(label, run, values // max(len(chosen), 1))
         entries.append(entry)
-        notes += [f"{label}, seed {entry['seed']}: {note}" for note in cut]
-    if len(notes) > 6:
-        notes = [*notes[:6], f"… and {len(notes) - 6} more such notes."]
+        for note in cut:
+            told.setdefault(note, []).append(f"{label}, seed {entry['seed']}")
+    for note, runs in told.items():
+        who = "all runs" if len(runs) == len(chosen) > 1 else "; ".join(runs[:3])
+        notes.append(f"{who}{f' and {len(runs) - 3} more' if 3 < len(runs) < len(chosen) else ''}: {note}")
     start = next((k for k, entry in enumerate(entries) if entry["moves"]), 0)
     return {"runs": entries, "start": start, "notes": notes}
 
@@ -60,7 +63,13 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
     """
     clients = run.clients
     ids = np.sort(clients["client"].unique())
-    positions, contacts, notes = _tables(run)
+    meets = looks_at(run, "contacts")
+    recorded, positions, contacts = _tables(run)
+    notes = (
+        [] if recorded else ["movement was not recorded; places of evaluated rounds, without contact lines."]
+    )
+    if not meets:
+        contacts = contacts.iloc[:0]
     rounds = np.sort(positions["round"].unique())
     points = access_points(run)
     served = points is not None and points.serve_nearest
@@ -94,11 +103,12 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
         load = np.minimum(np.array(counted), _ABSENT - 1)
         arrays += [np.where(serving >= 0, serving, _ABSENT)[:, shown], load]
     raw = b"".join(np.ascontiguousarray(array).astype("<u2").tobytes() for array in arrays)
-    reach = float(run.world["reach"])
+    reach = float(run.world["reach"]) if meets else math.inf
     entry = {
         "variant": label,
         "seed": int(run.status["seed"]),
         "bounds": [round(float(v), 6) for v in bounds],
+        "meets": meets,
         "reach": reach if math.isfinite(reach) else None,
         "clients": [int(i) for i in ids[shown]],
         "all": len(ids),
@@ -107,7 +117,7 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
         "holds": _holds(run, ids[shown]),
         "rounds": [int(t) for t in kept],
         "lines": [len(pairs) for pairs in lines],
-        "contacts": total,
+        "contacts": total if recorded else [int(n) // 2 for n in degrees.sum(axis=1)],
         "moves": _moves(places),
         "alone": [int(n) for n in ((degrees == 0) & present).sum(axis=1)],
         "judged": [int(t) for t in accuracy.index],
@@ -120,15 +130,13 @@ def _pack(label: str, run: Run, values: int) -> tuple[dict[str, Any], list[str]]
     return entry, notes
 
 
-def _tables(run: Run) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    """Positions and contacts; from the evaluated rounds, without contacts, where the run kept no movement."""
+def _tables(run: Run) -> tuple[bool, pd.DataFrame, pd.DataFrame]:
+    """Whether movement was recorded, positions, contacts; else those of evaluated rounds, and no contacts."""
     try:
-        return run.positions, run.contacts, []
+        return True, run.positions, run.contacts
     except InputError:
         positions = run.clients[["round", "client", "x", "y"]].assign(present=True)
-        contacts = pd.DataFrame({"round": [], "i": [], "j": []}, dtype=np.int64)
-        note = "movement was not recorded; places of evaluated rounds, without contacts."
-        return positions, contacts, [note]
+        return False, positions, pd.DataFrame({"round": [], "i": [], "j": []}, dtype=np.int64)
 
 
 def _fit(

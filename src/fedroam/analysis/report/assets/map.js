@@ -54,6 +54,7 @@ fedroam.map = (given) => {
     const some = next.access_points.length > 0;
     $("points").closest("label").hidden = !some;
     $("links").closest("label").hidden = !next.linked;
+    for (const name of ["contacts", "ranges"]) $(name).closest("label").hidden = !next.meets;
     range();
     legend();
     root.dataset.state = "ready";
@@ -338,8 +339,7 @@ fedroam.map = (given) => {
     }
     facts([
       ...served,
-      ["Contacts", run.contacts[frame]],
-      ["Without contact", `${run.alone[frame]} of ${run.all}`],
+      ...(run.meets ? [["Contacts", run.contacts[frame]], ["Without contact", `${run.alone[frame]} of ${run.all}`]] : []),
       [k < 0 ? "Accuracy" : `Accuracy, round ${run.judged[k]}`, k < 0 ? "–" : percent(run.accuracy[k])],
     ], $("status"));
     client();
@@ -355,11 +355,11 @@ fedroam.map = (given) => {
     $("client-name").textContent = `Client ${run.clients[i]} (${run.groups[run.group[i]]})`;
     facts([
       ["Place", p ? `${metres(p[0])} m, ${metres(p[1])} m` : "away"],
-      ["In contact with", `${data.degrees[frame * run.clients.length + i]}`],
+      ...(run.meets ? [["In contact with", `${data.degrees[frame * run.clients.length + i]}`]] : []),
       [k < 0 ? "Accuracy" : `Accuracy, round ${run.judged[k]}`, percent(score(i))],
       ["Training samples", total],
       ["Most of class", top.map(([name, count]) => `${name} (${count})`).join(", ") || "–"],
-      ["Radio range", run.reach === null ? "unlimited" : `${run.reach} m`],
+      ...(run.meets ? [["Radio range", run.reach === null ? "unlimited" : `${run.reach} m`]] : []),
       ...(run.linked ? [["Access point", data.serving[frame * run.clients.length + i] === ABSENT ? "none" : `${data.serving[frame * run.clients.length + i]}`]] : []),
     ], $("client"));
   }
@@ -385,9 +385,11 @@ fedroam.map = (given) => {
       item.append(mark, group);
       box.append(item);
     });
-    const line = document.createElement("span");
-    line.textContent = "line: contact" + (run.reach === null ? "" : `, within ${run.reach} m`);
-    box.append(line);
+    if (run.meets) {
+      const line = document.createElement("span");
+      line.textContent = "line: contact" + (run.reach === null ? "" : `, within ${run.reach} m`);
+      box.append(line);
+    }
     if (run.access_points.length) {
       const points = document.createElement("span");
       const reach = run.ranges.some((r) => r !== null) ? ", with its range" : "";
