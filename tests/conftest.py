@@ -1,8 +1,10 @@
-"""What all tests share: one thread, no flaky examples, and real data only where it is."""
+"""What all tests share: one thread, compiled kernels, no flaky examples, and real data only where it is."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,13 @@ settings.register_profile("fedroam", deadline=None, derandomize=True, max_exampl
 settings.load_profile("fedroam")
 HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compiled kernels are kept for all workers of this session, and for what they start, but for no other."""
+    if not hasattr(config, "workerinput"):
+        folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,7 @@ from fedroam.bench import measures, server_methods, workloads
 from fedroam.bench.measures import Result, in_turn, ratio
 from fedroam.errors import InputError
 from fedroam.learning import Layout
+from fedroam.learning.cpu.kernels import ObjectCache, target
 
 
 @pytest.fixture
@@ -44,6 +45,29 @@ def test_a_table_and_a_file(tmp_path: Path) -> None:
     assert [line["name"] for line in held["results"]] == ["A", "E", "overhead"]
     assert len(held["results"][0]["times"]["plain"]) == 1
     assert held["workers"] == 1
+    assert held["kernels"] == bench.kernels()
+    assert bench.kernels() in shown
+
+
+def test_it_says_which_kernels_and_where_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here, folder = target(), tmp_path / "[kept]"
+    assert here is not None
+    begins = f"kernels: vectors of {here.lanes} on {here.name}"
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", str(folder))
+    assert bench.kernels() == f"{begins}; 0 compiled ones in {folder}, 0.0 of at most 64 MiB"
+    ObjectCache(folder).write("0" * 64, bytes(1 << 20))
+    assert bench.kernels() == f"{begins}; 1 compiled ones in {folder}, 1.0 of at most 64 MiB"
+    folder.chmod(0o755)
+    begins += ", compiled in each process"
+    told = f"{begins}: {folder} is not used (its mode is 0755; allowed is 0700)"
+    assert bench.kernels() == told
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", str(tmp_path / "file" / "below"))
+    assert bench.kernels() == f"{begins}: {tmp_path / 'file' / 'below'} is not used (Not a directory)"
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", "0")
+    assert bench.kernels() == begins
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    assert bench.kernels() == "kernels: none; convolutions are torch's"
 
 
 @pytest.mark.parametrize("name", workloads.WORKLOADS)

@@ -17,6 +17,7 @@ from fedroam.bench.measures import evaluation, mixing, overhead, training
 from fedroam.bench.server_methods import methods
 from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
+from fedroam.learning.cpu.kernels import object_cache, target
 from fedroam.learning.cpu.workers import cores
 from fedroam.writing import write_named
 
@@ -32,7 +33,7 @@ def run(
     out: str | Path | None = None,
     console: Console | None = None,
 ) -> list[Result]:
-    """Measure `workloads` (names from NAMES; all by default), print a table, return its lines.
+    """Measure `workloads` (names from NAMES; all by default), print a table and what `kernels` says; return its lines.
 
     workers: of the engine, 0 is one a core; the plain loop uses as many of torch's threads. out: a JSON file to
     write the results to as well, with every single time. Raises InputError for an unknown name, no repeats, or
@@ -56,9 +57,26 @@ def run(
     finally:
         torch.set_num_threads(before)
     console.print(_table(results, count))
+    console.print(kernels(), markup=False, soft_wrap=True)
     if out is not None:
         _write(Path(out), results, count)
     return results
+
+
+def kernels() -> str:
+    """What convolutions are compiled for here, and where they are kept: one line."""
+    here, kept = target(), object_cache()
+    if here is None:
+        return "kernels: none; convolutions are torch's"
+    told = f"kernels: vectors of {here.lanes} on {here.name}"
+    if kept is None:
+        return f"{told}, compiled in each process"
+    try:
+        count, size = kept.size()
+    except OSError as error:
+        return f"{told}, compiled in each process: {kept.folder} is not used ({error.strerror or error})"
+    most = kept.most >> 20
+    return f"{told}; {count} compiled ones in {kept.folder}, {size / (1 << 20):.1f} of at most {most} MiB"
 
 
 def _measure(name: str, repeats: int, workers: int) -> list[Result]:
@@ -99,7 +117,13 @@ def _write(path: Path, results: Sequence[Result], workers: int) -> None:
         {**dataclasses.asdict(result), "reached": result.reached, "disturbed": result.disturbed}
         for result in results
     ]
-    facts = {"workers": workers, "torch": torch.__version__, "machine": platform.platform(), "results": lines}
+    facts = {
+        "workers": workers,
+        "torch": torch.__version__,
+        "machine": platform.platform(),
+        "kernels": kernels(),
+        "results": lines,
+    }
     text = json.dumps(facts, indent=1) + "\n"
     try:
         write_named(path, lambda aside: aside.write_text(text, encoding="utf-8"))

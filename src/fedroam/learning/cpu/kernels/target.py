@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fedroam.errors import InputError
+from fedroam.learning.cpu.kernels.object_cache import object_cache
 
 try:
+    import llvmlite
     from llvmlite import binding
     from llvmlite import ir as ir  # the other kernels have it from here
 except ImportError:  # a platform without it: the layers are then torch's
-    binding = ir = None
+    llvmlite = binding = ir = None
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,31 @@ class KernelSpec(ABC):
 
 
 @cache
-def _compiled(spec: KernelSpec, target: Target) -> Kernel:
-    """A kernel that gives up Python's lock while it computes."""
+def _loaded(spec: KernelSpec, target: Target) -> Kernel:
+    """A kernel that gives up Python's lock while it computes: kept since an earlier process, or compiled now."""
+    made_for = binding.Target.from_default_triple().create_target_machine(
+        cpu=target.name, features=target.features, opt=3
+    )
+    kept, name = object_cache(), _name(spec, target)
+    found = kept.read(name) if kept and name else None
+    if found is None:
+        found = _compiled(spec, target, made_for)
+        if kept and name:
+            kept.write(name, found)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), made_for)
+    engine.add_object_file(binding.ObjectFileRef.from_data(found[1:]))
+    engine.finalize_object()
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * found[0])  # an address is a whole number too
+    kernel: Any = prototype(engine.get_function_address("kernel"))
+    kernel.engine = engine  # owns the code
+    called: Kernel = kernel
+    return called
+
+
+def _compiled(spec: KernelSpec, target: Target, made_for: Any) -> bytes:
+    """The number of a kernel's arguments, as one byte, and its machine code as an object file."""
     module = ir.Module()
     arguments = spec.write(module, target)
-    triple = binding.Target.from_default_triple()
-    made_for = triple.create_target_machine(cpu=target.name, features=target.features, opt=3)
     module.triple, module.data_layout = binding.get_default_triple(), str(made_for.target_data)
     code = binding.parse_assembly(str(module))
     code.verify()
@@ -97,19 +120,38 @@ def _compiled(spec: KernelSpec, target: Target) -> Kernel:
     tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False
     builder = binding.create_pass_builder(made_for, tuning)
     builder.getModulePassManager().run(code, builder)
-    engine = binding.create_mcjit_compiler(code, made_for)
-    engine.finalize_object()
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * arguments)  # an address is a whole number too
-    kernel: Any = prototype(engine.get_function_address("kernel"))
-    kernel.engine = engine  # owns the code
-    called: Kernel = kernel
-    return called
+    return bytes([arguments]) + bytes(made_for.emit_object(code))
 
+
+def _name(spec: KernelSpec, target: Target) -> str:
+    """What a compiled kernel is kept under: the digest of all that decides its code; "" where that is not known.
+
+    That is its description, machine, compiler, and what writes it. The last is known of our own kernels: by their
+    source, since to write one only to look it up would take a quarter of the time of compiling it.
+    """
+    if not SOURCES or type(spec).__module__.rpartition(".")[0] != __package__:
+        return ""
+    versions = (SOURCES, llvmlite.__version__, *binding.llvm_version_info)
+    decides = (*versions, binding.get_default_triple(), target, type(spec).__module__, spec)
+    return hashlib.sha256(repr(decides).encode()).hexdigest()
+
+
+def _sources() -> str:
+    """The digest of the files that write kernels; "" where they are not there as files."""
+    seen = hashlib.sha256()
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    for file in files:
+        seen.update(f"{file.name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+    return seen.hexdigest() if files else ""
+
+
+# Read as these modules are: a file that changes later is not what writes kernels here.
+SOURCES = _sources()
 
 _lock = threading.Lock()
 
 
 def kernel(spec: KernelSpec, target: Target) -> Kernel:
-    """The kernel of a description, compiled when it is first asked for."""
+    """The kernel of a description; compiled when it is first asked for, on this machine or, unkept, in this process."""
     with _lock:  # LLVM's memory is not made for several threads
-        return _compiled(spec, target)
+        return _loaded(spec, target)
