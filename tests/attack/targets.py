@@ -27,7 +27,7 @@ import tomli_w
 import torch
 from safetensors.numpy import save as save_tensors
 
-from attack import meters, mutations
+from attack import deployed, meters, mutations
 from attack.mutations import TEXT, Mutation, in_json, in_npz, in_parquet, in_tensors
 from fedroam.analysis import compare_runs
 from fedroam.components import FAMILIES, build, kinds
@@ -611,6 +611,42 @@ def _site(folder: Path, data: bytes) -> None:
     if read_site(folder / "site.toml") != site:
         raise Silent("a site written down and read again is another site")
 
+
+def _database(
+    name: str, files: Callable[..., deployed.Files], enter: Callable[[Path, deployed.Files], None]
+) -> None:
+    """What a peer, or the server, finds when it begins anew: its file, or what SQLite keeps beside it after a kill."""
+
+    def attacked(end: str, *, killed: bool) -> Callable[[Path, bytes], None]:
+        def begin_anew(folder: Path, data: bytes) -> None:
+            try:
+                enter(folder, {**files(killed=killed), end: data})
+            except deployed.Another as error:
+                raise Silent(str(error)) from None
+
+        return begin_anew
+
+    target(name, lambda: [files()[""]], (deployed.in_sqlite,))(attacked("", killed=False))
+    target(f"{name}-wal", lambda: [files(killed=True)["-wal"]])(attacked("-wal", killed=True))
+
+
+_database("memory.sqlite", deployed.remembered, deployed.remember_again)
+_database("arrived.sqlite", deployed.arrived, deployed.go_on)
+
+
+def _enrolling(
+    name: str, sample: int, enter: Callable[[Path, bytes], None], ways: tuple[Mutation, ...]
+) -> None:
+    @target(name, lambda: [bytes(deployed.awaiting()[sample])], ways)
+    def _asked(folder: Path, data: bytes) -> None:
+        try:
+            enter(folder, data)
+        except deployed.Another as error:
+            raise Silent(str(error)) from None
+
+
+_enrolling("ticket of a node", 1, deployed.ask, TEXT)
+_enrolling("request of a node", 2, deployed.sign, TEXT)
 
 ANSWER: network.Expected = {"loss": ("float64", (1,)), "0.parameters": ("float32", (3, 2))}
 

@@ -68,7 +68,7 @@ def test_a_node_gets_its_files_and_its_key_alone(
 ) -> None:
     log, there = ssh(), tmp_path / "device" / "fedroam"
     key = (site / NODES / "client-00" / KEY).read_bytes()
-    assert push(site, "client-00", "pi@192.168.1.21", str(there))
+    assert push(site, "client-00", "pi@192.168.1.21", str(there)) == "brought"
     assert log.read_text() == "pi@192.168.1.21\n"
     found = {str(path.relative_to(there)): path for path in there.rglob("*") if path.is_file()}
     own = {f"nodes/client-00/{name}" for name in ("key.pem", "certificate.pem")}
@@ -81,11 +81,11 @@ def test_a_node_gets_its_files_and_its_key_alone(
     # What changes later goes without it.
     text = (site / FILE).read_text().replace("chunk = 262144", "chunk = 2048")
     (site / FILE).write_text(text)
-    assert not push(site, "client-00", "pi@192.168.1.21", str(there))
+    assert push(site, "client-00", "pi@192.168.1.21", str(there)) == "there before"
     assert read_site(there / FILE).limits.chunk == 2048
     assert found[f"nodes/client-00/{KEY}"].read_bytes() == key
     renew(site, "client-00")
-    assert push(site, "client-00", "192.168.1.21", str(there), keep_key=True)
+    assert push(site, "client-00", "192.168.1.21", str(there), keep_key=True) == "brought"
     assert (
         (site / NODES / "client-00" / KEY).read_bytes() == found[f"nodes/client-00/{KEY}"].read_bytes() != key
     )

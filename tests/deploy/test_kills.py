@@ -3,9 +3,11 @@ is aggregated twice."""
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ import torch
 pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
+from fedroam.cli import main
 from fedroam.deploy.messages import Order, digest_of, sum_of
 from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
@@ -143,6 +146,7 @@ class Killed:
         return (self.folder / "lines").read_text().splitlines()
 
 
+RUN = "a" * 64
 UPDATES: Sequence[Instant] = (("before", "an update is written", 2), ("after", "an update is written", 3))
 AGGREGATES: Sequence[Instant] = (("before", "an aggregate is sent", 4), ("after", "an aggregate is sent", 6))
 ROUNDS: Sequence[Instant] = (("after", "a round begins", 2), ("before", "a checkpoint is made", 1))
@@ -187,7 +191,7 @@ def test_an_update_that_was_taken_counts_when_its_sender_is_gone(tmp_path: Path)
 
 def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
     lines: list[str] = []
-    one = Journal(tmp_path, lines.append)
+    one = Journal(tmp_path, RUN, lines.append)
     names = [one.order() for _ in range(3)]
     one.keep(1, 5, "a" * 64, b"an update")
     one.keep(1, 5, "a" * 64, b"the same node sends another one")
@@ -197,7 +201,7 @@ def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
     one.keep(3, 5, "a" * 64, b"much too late")
     assert one.away(5, np.array([4, 7])).tolist() == [4, 7]
     one.close(done=False)
-    two = Journal(tmp_path, lines.append)
+    two = Journal(tmp_path, RUN, lines.append)
     assert two.found(1, 5, "a" * 64) == (True, b"an update")
     assert two.found(2, 5, "a" * 64) == (True, b"that of another node")
     assert two.found(3, 5, "a" * 64) == (True, None)
@@ -220,30 +224,137 @@ def test_a_journal_knows_what_became_of_an_order(tmp_path: Path) -> None:
 
 
 def test_a_damaged_update_is_asked_for_again(tmp_path: Path) -> None:
-    one = Journal(tmp_path, lambda line: None)
+    one = Journal(tmp_path, RUN, lambda line: None)
     one.keep(1, 5, "a" * 64, b"an update" * 1000)
     one.close(done=False)
     path = tmp_path / journal.FILE
     data = path.read_bytes()
     path.write_bytes(data.replace(b"updatean", b"updateAN", 1))
     assert path.read_bytes() != data
-    two = Journal(tmp_path, lambda line: None)
+    two = Journal(tmp_path, RUN, lambda line: None)
     assert two.found(1, 5, "a" * 64) == (False, None)
     two.close(done=False)
     lines: list[str] = []
     path.write_bytes(b"no database at all" * 1000)
-    three = Journal(tmp_path, lines.append)
+    three = Journal(tmp_path, RUN, lines.append)
     assert three.found(1, 5, "a" * 64) == (False, None)
     assert len(lines) == 1
     assert "is damaged (file is not a database); it is put aside" in lines[0]
     assert (tmp_path / f"{journal.FILE}.damaged").read_bytes().startswith(b"no database")
     three.close(done=False)
     with pytest.raises(InputError, match=r"arrived.sqlite: cannot be written \(unable to open"):
-        Journal(tmp_path / "nowhere", lines.append).order()
+        Journal(tmp_path / "nowhere", RUN, lines.append).order()
+
+
+def foreign(path: Path, another: Callable[[], None]) -> dict[str, Callable[[], object]]:
+    """Files in the place of one that are whole, and another's, by what is said of them."""
+
+    def with_tables(statement: str) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as own:
+            own.executescript(statement)
+
+    return {
+        "is that of .*, not of ": another,
+        "has other tables than this version of fedroam writes": lambda: with_tables(
+            "CREATE TABLE answer (x)"
+        ),
+        "is a link": lambda: path.symlink_to(path.parent / "elsewhere"),
+    }
+
+
+def another_journal(folder: Path) -> None:
+    """One of another run."""
+    other = Journal(folder, "b" * 64, print)
+    other.order()
+    other.close(done=False)
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_what_is_whole_and_another_s_is_left_as_it_is(which: int, home: Path, tmp_path: Path) -> None:
+    """A message that names the file, exit code 2, and the file is as it was."""
+    kept = home / NODES / "peer-00" / MEMORY
+    for path, another, begin in (
+        (
+            tmp_path / journal.FILE,
+            lambda: another_journal(tmp_path),
+            lambda: Journal(tmp_path, RUN, print).order(),
+        ),
+        (
+            kept,
+            lambda: Memory(kept, OWNER.replace("peer-00", "peer-01"), print).close(done=False),
+            lambda: node_of(home, "peer-00", print),
+        ),
+    ):
+        told, lay = list(foreign(path, another).items())[which]
+        lay()
+        before = path.read_bytes() if path.exists() else None
+        with pytest.raises(InputError, match=f"{path.name}: {told}") as caught:
+            begin()
+        assert "move it away to go on without it" in str(caught.value) or "delete the link" in str(
+            caught.value
+        )
+        assert (path.read_bytes() if path.exists() else None) == before
+        assert not list(path.parent.glob("*.damaged*"))
+    assert main(["node", "--site", str(home / FILE), "--name", "peer-00"]) == 2
+
+
+def test_a_server_that_finds_another_run_s_journal_ends_and_loses_nothing(tmp_path: Path) -> None:
+    experiment = tiny(**{**EVERY, "clients": 2, "rounds": 3}, federation="fedavg", checkpoint_every=1)
+    site, out = LocalSite.new(tmp_path / "site", experiment, retry=1.0), tmp_path / "network"
+
+    def stop(round: int, rounds: int, measurement: object) -> None:
+        if round == 1:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        site.run(out, observer=stop)
+    (out / journal.FILE).replace(tmp_path / "ours.sqlite")
+    another_journal(out)
+    with pytest.raises(InputError, match=r"network/arrived.sqlite: is that of run b{64}, not of run "):
+        site.run(out, existing="resume")
+    (out / journal.FILE).rename(tmp_path / "theirs.sqlite")
+    (tmp_path / "ours.sqlite").replace(out / journal.FILE)
+    same_runs(site.run(out, existing="resume"), run(experiment, tmp_path / "simulated"))
+
+
+def test_every_damaged_file_is_kept(tmp_path: Path) -> None:
+    lines: list[str] = []
+    for k in range(3):
+        (tmp_path / journal.FILE).write_bytes(b"no database" * (k + 100))
+        one = Journal(tmp_path, RUN, lines.append)
+        one.order()
+        one.close(done=True)
+    kept = [tmp_path / f"{journal.FILE}.damaged{end}" for end in ("", "-2", "-3")]
+    assert [len(path.read_bytes()) for path in kept] == [1100, 1111, 1122]
+    assert [path.name in line for path, line in zip(kept, lines, strict=True)] == [True] * 3
+
+
+@pytest.mark.parametrize("change", ["UPDATE begun SET away = '[1]'", "UPDATE begun SET round = 6",
+                                    "UPDATE answer SET round = 6", "UPDATE answer SET digest = 'x'",
+                                    "UPDATE answer SET node = 7", "UPDATE orders SET number = 1",
+                                    "INSERT INTO begun VALUES (9, '[]', 'x')", "DELETE FROM owner"])  # fmt: skip
+def test_a_row_that_was_changed_on_the_disk_counts_for_nothing(change: str, tmp_path: Path) -> None:
+    one = Journal(tmp_path, RUN, print)
+    one.keep(1, 5, "a" * 64, b"an update")
+    one.away(5, np.array([4, 7]))
+    one.order()
+    one.close(done=False)
+    with contextlib.closing(sqlite3.connect(tmp_path / journal.FILE)) as own:
+        own.execute(change)
+        own.commit()
+    lines: list[str] = []
+    two = Journal(tmp_path, RUN, lines.append)
+    assert (
+        two.found(1, 5, "a" * 64) == two.found(1, 6, "a" * 64) == two.found(7, 5, "a" * 64) == (False, None)
+    )
+    assert two.away(5, np.array([3])).tolist() == [3]
+    (line,) = lines
+    assert "is damaged" in line
+    two.close(done=True)
 
 
 def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
-    one = Journal(tmp_path, lambda line: None)
+    one = Journal(tmp_path, RUN, lambda line: None)
     one.order()
     assert one._opened is not None
     one._opened._own.execute("PRAGMA max_page_count = 20")
@@ -285,6 +396,7 @@ def live(folder: Path, name: str, after: int) -> None:
             for method in methods:
                 struck(node.holding if owner == "holding" else node, method)
         node.run()
+        node.close()
 
 
 @pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21))],
@@ -329,9 +441,13 @@ def test_whoever_is_killed_and_begun_anew_changes_nothing(
         nursing.join(WAIT)
     assert kills == list(instants)
     assert site.lines == site.heard == []
+    assert not list(site.folder.rglob(f"{MEMORY}*")), "a run that is done needs it no more"
     told = (site.folder / "heard").read_text().splitlines()
     assert any("goes on where an earlier process of it was broken off" in line for line in told)
     same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+OWNER = f"peer-00 of site site in run {PEERS.digest}"
 
 
 @pytest.fixture
@@ -342,12 +458,12 @@ def home(tmp_path: Path) -> Path:
 
 def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
     path, good = home / NODES / "peer-00" / MEMORY, b"a model"
-    memory = Memory(path, lambda line: None)
+    memory = Memory(path, OWNER, lambda line: None)
     memory.begin(f"{'a' * 16} 3")
     memory.keep(sum_of(good), good, "made")
     memory.keep("0" * 64, b"another")
     memory.allow([(2, sum_of(good), True)])
-    memory.close()
+    memory.close(done=False)
     lines: list[str] = []
     node = node_of(home, "peer-00", lines.append)
     assert lines == ["round 3: goes on where an earlier process of it was broken off"]
@@ -366,15 +482,15 @@ def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
 
 def test_memory_of_a_round_goes_with_it(home: Path) -> None:
     path, own, other = home / NODES / "peer-00" / MEMORY, b"its own", b"another's"
-    memory = Memory(path, lambda line: None)
+    memory = Memory(path, OWNER, lambda line: None)
     memory.keep(sum_of(own), own, "learnt 0")
     memory.keep(sum_of(other), other)
     memory.begin("b 2")
-    memory.close()
-    left = Memory(path, lambda line: None)
+    memory.close(done=False)
+    left = Memory(path, OWNER, lambda line: None)
     assert left.models == {sum_of(own): own}
     assert left.allowed == []
-    left.close()
+    left.close(done=False)
 
 
 def test_a_node_listens_where_it_did(home: Path) -> None:

@@ -48,6 +48,13 @@ def site_init(
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the site is called.")] = "site",
     days: Days = 365.0,
     relayed: Relayed = False,
+    keys_at_nodes: Annotated[
+        bool,
+        typer.Option(
+            "--keys-at-nodes",
+            help="Keys of nodes are made where they stay: site push, or enrol, request and sign.",
+        ),
+    ] = False,
     assignments: options.Assignments = None,
     use: options.Use = None,
     debug: options.Debug = False,
@@ -72,6 +79,7 @@ def site_init(
             name=name,
             days=_days(days),
             relayed=relayed,
+            keys_at_nodes=keys_at_nodes,
         )
     counts = Counter(node.role.replace("_", " ") for node in site.nodes if node.role != "server")
     others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))
@@ -104,6 +112,65 @@ def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: op
     )
 
 
+@app.command("enrol")
+def site_enrol(
+    folder: SiteFolder,
+    name: NodeName,
+    hours: Annotated[
+        float, typer.Option("--hours", metavar="N", help="How long its ticket is good, from 0.")
+    ] = 24.0,
+    debug: options.Debug = False,
+) -> None:
+    """Let a node enrol with a key that it makes itself: a ticket for it, good once, to be brought to it.
+
+    There, fedroam site request makes the key and a request; here, fedroam site sign gives it a certificate.
+    """
+    from fedroam.deploy.site.enrolling import allow
+
+    if not 0 < hours <= 8760:
+        raise InputError(f"--hours {hours:g}: allowed are more than 0 to 8760")
+    with writing(folder):
+        ticket = allow(Path(folder), name, hours)
+    say(f"{name}: bring it {ticket}, into nodes/{name} of its own folder, and keep it from others")
+
+
+@app.command("request")
+def site_request(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
+    """Make a node's key, on the machine where it stays, and a request for its certificate, by the ticket in nodes/NAME.
+
+    The request is for whoever has the site, and no secret; fedroam site sign answers it.
+    """
+    from fedroam.deploy.site.enrolling import request_certificate
+
+    with writing(folder):
+        request = request_certificate(Path(folder), name)
+    say(f"{name}: has made its key; bring {request} to where the site is")
+
+
+@app.command("sign")
+def site_sign(
+    folder: SiteFolder,
+    name: NodeName,
+    request: Annotated[
+        str, typer.Argument(metavar="REQUEST", help="The request that it has made.", callback=options.named)
+    ],
+    days: Days = 365.0,
+    debug: options.Debug = False,
+) -> None:
+    """Give a node the certificate that it asks for. What it is, site.toml says, and nothing that is in the request.
+
+    A request is good once, for the node that has the ticket, and as long as the ticket is.
+    """
+    from fedroam.deploy.site.enrolling import sign
+
+    with writing(folder):
+        sign(Path(folder), name, Path(request), _days(days))
+    say(
+        f"{name}: has a certificate in {Path(folder) / 'nodes' / name}; bring it and site.toml to the nodes: "
+        f"fedroam site push, or by hand"
+    )
+
+
 @app.command("push")
 def site_push(
     folder: SiteFolder,
@@ -112,18 +179,38 @@ def site_push(
     to: Annotated[
         str, typer.Option("--to", metavar="DIR", help="Where its files go there.")
     ] = "/etc/fedroam",
-    keep_key: Annotated[bool, typer.Option("--keep-key", help="The node's key stays here, too.")] = False,
+    keep_key: Annotated[
+        bool, typer.Option("--keep-key", help="A node's key that was made here stays here, too.")
+    ] = False,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="The node makes another key, there; so does one that has none.")
+    ] = False,
+    program: Annotated[
+        str, typer.Option("--program", metavar="PATH", help="The fedroam there, which makes the key.")
+    ] = "/opt/fedroam/current/bin/fedroam",
+    days: Days = 365.0,
     debug: options.Debug = False,
 ) -> None:
-    """Bring a node its files and its key, over ssh; then the key is deleted here, and nobody but the node has it.
+    """Bring a node its files, over ssh. A node without a certificate makes its key there, which never leaves it.
 
-    A node that has its key already gets the rest: site.toml, for one, after a node was revoked.
+    A key that was made here goes along, and is deleted here, so that nobody but the node has it. A node that has its
+    key already gets the rest: site.toml, for one, after a node was revoked or enrolled.
     """
     from fedroam.deploy.site.push import push
 
     with writing(folder):
-        key = push(Path(folder), name, host, to, keep_key=keep_key)
-    say(f"{name}: has its files{' and its key' if key else ', and had its key'} at {host}:{to}")
+        key = push(
+            Path(folder),
+            name,
+            host,
+            to,
+            keep_key=keep_key,
+            new_key=new_key,
+            program=program,
+            days=_days(days),
+        )
+    said = {"made there": "has made its key,", "brought": "has its key", "there before": "had its key"}[key]
+    say(f"{name}: {said} and has its files at {host}:{to}")
 
 
 @app.command("units")

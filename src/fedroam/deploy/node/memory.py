@@ -11,12 +11,12 @@ from fedroam.deploy.messages import sum_of
 
 FILE = "memory.sqlite"
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS model (name TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS own (kind TEXT PRIMARY KEY, name TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS allowed (
-    holder INTEGER, model TEXT, puts INTEGER, PRIMARY KEY (holder, model, puts)
+CREATE TABLE model (name TEXT PRIMARY KEY, body BLOB NOT NULL, sum TEXT NOT NULL) STRICT;
+CREATE TABLE own (kind TEXT PRIMARY KEY, name TEXT NOT NULL, sum TEXT NOT NULL) STRICT;
+CREATE TABLE allowed (
+    holder INTEGER, model TEXT, puts INTEGER, sum TEXT NOT NULL, PRIMARY KEY (holder, model, puts)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS said (what TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE said (what TEXT PRIMARY KEY, value TEXT NOT NULL, sum TEXT NOT NULL) STRICT;
 """
 
 
@@ -28,12 +28,11 @@ class Memory:
     owns it.
     """
 
-    def __init__(self, path: Path, tell: Callable[[str], None]) -> None:
-        self._file = Database(path, SCHEMA, tell)
+    def __init__(self, path: Path, owner: str, tell: Callable[[str], None]) -> None:
+        self._file = Database(path, SCHEMA, owner, tell)
         self.models, self.own, self.said = dict[str, bytes](), dict[str, str](), dict[str, str]()
         for name, body in self._file.rows("SELECT name, body FROM model"):
-            assert isinstance(body, bytes)  # the schema's
-            if sum_of(body) == name:
+            if isinstance(body, bytes) and sum_of(body) == name:
                 self.models[str(name)] = body
         self.own = {
             str(k): str(v) for k, v in self._file.rows("SELECT kind, name FROM own") if v in self.models
@@ -45,27 +44,28 @@ class Memory:
     def keep(self, name: str, body: bytes, own: str = "") -> None:
         """Keep a model, under what it is to the node, if anything."""
         with self._file.writing() as now:
-            now.execute("INSERT OR REPLACE INTO model VALUES (?, ?)", (name, body))
+            now.put("model", name, body)
             if own:
-                now.execute("INSERT OR REPLACE INTO own VALUES (?, ?)", (own, name))
+                now.put("own", own, name)
 
     def allow(self, grants: Iterable[tuple[int, str, bool]]) -> None:
         """Add to what is allowed in this round."""
         with self._file.writing() as now:
-            now.executemany("INSERT OR REPLACE INTO allowed VALUES (?, ?, ?)", grants)
+            for holder, model, puts in grants:
+                now.put("allowed", holder, model, int(puts))
 
     def begin(self, session: str) -> None:
         """Another round, of this session of the server: others' models, and what was allowed, are let go of."""
         with self._file.writing() as now:
             now.execute("DELETE FROM allowed")
             now.execute("DELETE FROM model WHERE name NOT IN (SELECT name FROM own)")
-            now.execute("INSERT OR REPLACE INTO said VALUES ('session', ?)", (session,))
+            now.put("said", "session", session)
 
     def say(self, what: str, value: str) -> None:
         """Keep a fact."""
         with self._file.writing() as now:
-            now.execute("INSERT OR REPLACE INTO said VALUES (?, ?)", (what, value))
+            now.put("said", what, value)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+    def close(self, *, done: bool) -> None:
+        """Close the file; done: the run has come to its end, and needs it no more."""
+        (self._file.delete if done else self._file.close)()

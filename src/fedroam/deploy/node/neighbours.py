@@ -12,7 +12,7 @@ from typing import Any
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
 from fedroam.deploy.messages import Gift, Header, Order, Refused, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
-from fedroam.deploy.site.file import Node
+from fedroam.deploy.site.file import FILE, Node
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
 from fedroam.errors import InputError, MissingExtraError
@@ -236,6 +236,8 @@ class Neighbours:
         node = site.holders.get(errand.end)
         if node is None or node.revoked:
             raise Refused("is no node of the site, or no longer")
+        if not node.serial:
+            raise Refused(f"has no certificate in the {FILE} that is here")
         key = errand.address, node.host(site.name)
         if key not in self._channels:
             self._channels[key] = dialled(site, self.own, node, errand.address)

@@ -90,6 +90,7 @@ class Node:
     arriving: tuple[tuple[str, str], bytearray] = field(default_factory=lambda: (("", ""), bytearray()))
     neighbours: Neighbours | None = None
     _channel: Any = None
+    _done: bool = False
 
     def run(self) -> None:
         """Attend until the server says that all is done. Raises FedroamError where it refuses, or cannot be found for
@@ -128,6 +129,7 @@ class Node:
                         if push.over:
                             if push.over == "replaced":
                                 raise FedroamError(f"{self.name}: another process attends in its place")
+                            self._done = True
                             return
                         if push.order is not None:
                             self._do(channel, push.order)
@@ -149,7 +151,7 @@ class Node:
         if self.share is not None:
             self.share.close()
         if self.holding.memory is not None:
-            self.holding.memory.close()
+            self.holding.memory.close(done=self._done)
 
     def stop(self) -> None:
         """End the node, from another thread."""
@@ -311,7 +313,8 @@ def node_in(scene: Scene, folder: Path, name: str, tell: Callable[[str], None]) 
     holding = Holding.of(scene, node.number)
     share = None if node.client is None else Share.of(scene, node.client)
     if node.listens:
-        memory = Memory(folder / NODES / name / MEMORY, tell)
+        owner = f"{name} of site {site.name} in run {site.digest}"
+        memory = Memory(folder / NODES / name / MEMORY, owner, tell)
         holding.remember(memory)
         if holding.grants:
             tell(f"round {holding.round}: goes on where an earlier process of it was broken off")

@@ -8,6 +8,7 @@ as not arrived does not arrive later.
 
 from __future__ import annotations
 
+import json
 import secrets
 import threading
 from collections.abc import Callable
@@ -22,23 +23,23 @@ from fedroam.recording.checkpoint import kept
 FILE = "arrived.sqlite"
 BLOCK = 10_000  # numbers of orders that are set aside at once
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS answer (
-    node INTEGER, round INTEGER, digest TEXT, sha256 TEXT NOT NULL, body BLOB, PRIMARY KEY (node, round, digest)
+CREATE TABLE answer (
+    node INTEGER, round INTEGER, digest TEXT, sha256 TEXT NOT NULL, body BLOB, sum TEXT NOT NULL,
+    PRIMARY KEY (node, round, digest)
 ) STRICT;
-CREATE TABLE IF NOT EXISTS away (round INTEGER, node INTEGER, PRIMARY KEY (round, node)) STRICT;
-CREATE TABLE IF NOT EXISTS begun (round INTEGER PRIMARY KEY) STRICT;
-CREATE TABLE IF NOT EXISTS said (what TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE begun (round INTEGER PRIMARY KEY, away TEXT NOT NULL, sum TEXT NOT NULL) STRICT;
+CREATE TABLE orders (session TEXT PRIMARY KEY, number INTEGER NOT NULL, sum TEXT NOT NULL) STRICT;
 """
 
 
 class Journal:
     """The journal of a run, in its folder; it is opened when it is first needed, and goes with the end of the run.
 
-    Called from several threads.
+    digest: of the run. Called from several threads.
     """
 
-    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
-        self._folder, self._tell = folder, tell
+    def __init__(self, folder: Path, digest: str, tell: Callable[[str], None]) -> None:
+        self._folder, self._digest, self._tell = folder, digest, tell
         self._opened: Database | None = None
         self._lock = threading.Lock()
         self._session, self._number, self._last = "", 0, 0
@@ -47,10 +48,10 @@ class Journal:
     def _file(self) -> Database:
         """The file; called under the lock."""
         if self._opened is None:
-            self._opened = Database(self._folder / FILE, SCHEMA, self._tell)
-            said = {str(k): str(v) for k, v in self._opened.rows("SELECT what, value FROM said")}
-            self._session = said.get("session", secrets.token_hex(8))
-            self._number = self._last = int(said.get("number", "0"))
+            self._opened = Database(self._folder / FILE, SCHEMA, f"run {self._digest}", self._tell)
+            said = self._opened.rows("SELECT session, number FROM orders") or [(secrets.token_hex(8), 0)]
+            self._session = str(said[0][0])
+            self._number = self._last = int(str(said[0][1]))
             ((answers, first, last),) = self._opened.rows(
                 "SELECT COUNT(*), MIN(round), MAX(round) FROM answer"
             )
@@ -67,8 +68,7 @@ class Journal:
             if self._number == self._last:
                 self._last += BLOCK
                 with file.writing() as now:
-                    facts = (("session", self._session), ("number", str(self._last)))
-                    now.executemany("INSERT OR REPLACE INTO said VALUES (?, ?)", facts)
+                    now.put("orders", self._session, self._last)
             self._number += 1
             return f"{self._session}-{self._number}"
 
@@ -76,19 +76,19 @@ class Journal:
         """Let go of what the checkpoints hold: of all up to the older one of those that are kept."""
         held = [int(path.stem.rpartition("-")[2]) for path in kept(self._folder / "checkpoints")]
         with self._lock, self._file.writing() as now:
-            for table in ("answer", "away", "begun"):
-                now.execute(f"DELETE FROM {table} WHERE round <= ?", (min(held, default=-1),))
+            for table in ("answer", "begun"):
+                now.execute(f"DELETE FROM {table} WHERE round <= ?", min(held, default=-1))
 
     def away(self, round: int, now_away: np.ndarray) -> np.ndarray:
         """Who (int64) is away in a round: those of `now_away`, where it was not decided before."""
         with self._lock:
             file = self._file
-            if not file.rows("SELECT round FROM begun WHERE round = ?", round):
+            rows = file.rows("SELECT away FROM begun WHERE round = ?", round)
+            if not rows:
                 with file.writing() as now:
-                    now.execute("INSERT INTO begun VALUES (?)", (round,))
-                    now.executemany("INSERT INTO away VALUES (?, ?)", [(round, i) for i in now_away.tolist()])
-            rows = file.rows("SELECT node FROM away WHERE round = ? ORDER BY node", round)
-        return np.array([int(str(node)) for (node,) in rows], np.int64)
+                    now.put("begun", round, json.dumps(now_away.tolist()))
+                return now_away
+        return np.array(json.loads(str(rows[0][0])), np.int64)
 
     def found(self, node: int, round: int, digest: str) -> tuple[bool, bytes | None]:
         """Whether it is known what became of an order, and the body of its answer, None where it did not arrive."""
@@ -100,25 +100,21 @@ class Journal:
                 digest,
             )
         for told, body in rows:
-            if body is None:
+            if body is None and not told:
                 return True, None
-            assert isinstance(body, bytes)  # the schema's
-            if sum_of(body) == told:
+            if isinstance(body, bytes) and sum_of(body) == told:
                 return True, body
         return False, None
 
     def keep(self, node: int, round: int, digest: str, body: bytes) -> None:
         """An answer has arrived, and is about to be acknowledged. Raises FedroamError where it cannot be written."""
         with self._lock, self._file.writing() as now:
-            now.execute(
-                "INSERT OR IGNORE INTO answer VALUES (?, ?, ?, ?, ?)",
-                (node, round, digest, sum_of(body), body),
-            )
+            now.put("answer", node, round, digest, sum_of(body), body, keep=True)
 
     def lose(self, node: int, round: int, digest: str) -> None:
         """An answer counts as not arrived, whatever has come of it."""
         with self._lock, self._file.writing() as now:
-            now.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, '', NULL)", (node, round, digest))
+            now.put("answer", node, round, digest, "", None)
 
     def close(self, *, done: bool) -> None:
         """Close the file; done: the run has come to its end, and needs it no more."""

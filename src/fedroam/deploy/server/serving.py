@@ -62,7 +62,7 @@ class _Stage:
         own = experiment.evaluate_on == "own"
         test = (nothing.x, nothing.y) if own else (scene.test_x, scene.test_y)
         here = scene.parts.engine.build(replace(nothing, x=test[0], y=test[1]))
-        self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, self.tell))
+        self.hub = Hub(self.folder, shown, hellos, self.tell, Journal(self.out, experiment.digest, self.tell))
         self.serving(self.hub)
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):

@@ -16,6 +16,7 @@ from fedroam.writing import write_text
 
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
+NEXT_KEY = "next-key.pem"  # of which a certificate has been asked for
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 ADDRESS = r"^[^\s/:\[\]]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$"
 Role = Literal["server", "client", "peer", "access_point"]
@@ -49,8 +50,9 @@ class Node(_Checked):
     """A node: its name, its role, the client or access point that it is in the experiment, and the certificate that it
     goes by.
 
-    serial: of that certificate, hexadecimal; any other one of the node's is refused. address: host:port where a peer or
-    an access point listens, port 0 for any that is free; not set: everywhere, and found where it calls the server from.
+    serial: of that certificate, hexadecimal; any other one of the node's is refused; empty where it has none yet.
+    address: host:port where a peer or an access point listens, port 0 for any that is free; not set: everywhere, and
+    found where it calls the server from.
     meter: how its power is measured, the settings of a part of the family `meter`.
     """
 
@@ -59,7 +61,7 @@ class Node(_Checked):
     client: int | None = Field(None, ge=0)
     access_point: int | None = Field(None, ge=0)
     address: str = Field("", pattern=f"^$|{ADDRESS}")
-    serial: str = Field(pattern="^[0-9a-f]{2,40}$")
+    serial: str = Field(pattern="^$|^[0-9a-f]{2,40}$")
     revoked: bool = False
     meter: dict[str, Any] | None = None
 

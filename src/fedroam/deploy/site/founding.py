@@ -25,9 +25,13 @@ def found_site(
     days: float = DAYS,
     limits: Limits | None = None,
     relayed: bool = False,
+    keys_at_nodes: bool = False,
     listening: str = "",
 ) -> Site:
     """Make a site for an experiment in an empty folder: a server, and a node for each client and access point.
+
+    Each gets a key and a certificate; keys_at_nodes: the server alone does, and the others enrol later, with keys that
+    they make themselves (`fedroam.deploy.site.enrolling`).
 
     Where clients or access points aggregate, models go between them; relayed: through the server instead, which stands
     for them. listening: where peers and access points listen (host:port, by default everywhere at any port).
@@ -56,7 +60,7 @@ def found_site(
     ]
     drafts += [{"name": f"{role}-{i:0{wide}d}", "role": role, "client": i} for i in range(experiment.clients)]
     for draft in drafts:
-        draft |= {"serial": "00", "address": listening if draft["role"] in ("peer", "access_point") else ""}
+        draft |= {"serial": "", "address": listening if draft["role"] in ("peer", "access_point") else ""}
     site = checked_site(
         {
             "name": name,
@@ -72,7 +76,9 @@ def found_site(
     text = experiment.toml()
     write_text(folder / EXPERIMENT, text)
     make_authority(folder, name)
-    site = site.model_copy(update={"nodes": tuple(enrol(folder, name, node, days) for node in site.nodes)})
+    for node in site.nodes:
+        if node.role == "server" or not keys_at_nodes:
+            site = site.changed(enrol(folder, name, node, days))
     site.write(folder)
     return site
 

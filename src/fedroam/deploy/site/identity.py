@@ -18,6 +18,7 @@ from fedroam.deploy.site.file import (
     FILE,
     KEY,
     NAME,
+    NEXT_KEY,
     NODES,
     Node,
     Role,
@@ -25,9 +26,11 @@ from fedroam.deploy.site.file import (
     read_site,
 )
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
+from fedroam.writing import write_aside
 
 try:
     from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -155,16 +158,37 @@ def make_authority(folder: Path, site: str) -> None:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    _write_secret(folder / AUTHORITY_KEY, _pem(key))
+    write_secret(folder / AUTHORITY_KEY, pem(key))
     (folder / AUTHORITY).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def enrol(folder: Path, site: str, node: Node, days: float) -> Node:
     """Make a key and a certificate for a node, valid for so many days, and write them into its folder; the node with
     its new serial number."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    node, certificate = certified(folder, site, node, key.public_key(), days)
+    home = home_of(folder, node.name)
+    write_secret(home / KEY, pem(key))
+    write_certificate(home, certificate)
+    return node
+
+
+def home_of(folder: Path, name: str) -> Path:
+    """The folder of a node below that of its site, made if need be, for its owner alone."""
+    home = folder / NODES / name
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o700)
+    return home
+
+
+def certified(
+    folder: Path, site: str, node: Node, key: ec.EllipticCurvePublicKey, days: float
+) -> tuple[Node, bytes]:
+    """A certificate (PEM) of the site's authority for a node's key, valid for so many days, and the node with its new
+    serial number; nothing is written. Raises InputError where the authority's key is not here."""
     authority_key = _authority_key(folder)
     authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
-    key, serial = ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number()
+    serial = x509.random_serial_number()
     node = node.model_copy(update={"serial": f"{serial:x}", "revoked": False})
     now = datetime.datetime.now(datetime.UTC)
     names: list[x509.GeneralName] = [
@@ -180,7 +204,7 @@ def enrol(folder: Path, site: str, node: Node, days: float) -> Node:
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, node.name)]))
         .issuer_name(authority.subject)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(serial)
         .not_valid_before(now - SLACK)
         .not_valid_after(now + datetime.timedelta(days=days))
@@ -190,12 +214,12 @@ def enrol(folder: Path, site: str, node: Node, days: float) -> Node:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(authority_key, hashes.SHA256())
     )
-    home = folder / NODES / node.name
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o700)
-    _write_secret(home / KEY, _pem(key))
-    (home / CERTIFICATE).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    return node
+    return node, certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def write_certificate(home: Path, certificate: bytes) -> None:
+    """Write a node's certificate into its folder."""
+    write_aside(home / CERTIFICATE, lambda aside: aside.write_bytes(certificate))
 
 
 def credentials(folder: Path, site: Site, name: str) -> Credentials:
@@ -204,14 +228,28 @@ def credentials(folder: Path, site: Site, name: str) -> Credentials:
     if node is None:
         known = ", ".join(each.name for each in site.nodes)
         raise InputError(f"{folder}: has no node {name!r}; there are {known}")
-    found = [_read(path) for path in (home / KEY, home / CERTIFICATE, folder / AUTHORITY)]
+    certificate, authority = _read(home / CERTIFICATE), _read(folder / AUTHORITY)
     try:
-        own = identity_of(found[1])
+        own = identity_of(certificate)
     except (ValueError, x509.ExtensionNotFound) as error:
         raise InputError(f"{home / CERTIFICATE}: is no certificate of a node ({error})") from None
     if (own.site, own.role, own.name) != (site.name, node.role, name):
         raise InputError(f"{home / CERTIFICATE}: is that of {own.role} {own.name!r} of site {own.site!r}")
-    return Credentials(*found)
+    path = key_of(home, certificate)
+    if path is None:
+        _read(home / KEY)
+        raise InputError(f"{home / KEY}: is not the key of {CERTIFICATE} beside it")
+    return Credentials(_read(path), certificate, authority)
+
+
+def key_of(home: Path, certificate: bytes) -> Path | None:
+    """The file in a node's folder with the key of a certificate (PEM): the present one, or the one that was made when
+    the certificate was asked for; None where it is neither. Raises InputError where one is no key."""
+    wanted = x509.load_pem_x509_certificate(certificate).public_key()
+    for path in (home / KEY, home / NEXT_KEY):
+        if path.is_file() and _key(path).public_key() == wanted:
+            return path
+    return None
 
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
@@ -229,12 +267,16 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 
 def _authority_key(folder: Path) -> ec.EllipticCurvePrivateKey:
-    path = folder / AUTHORITY_KEY
+    return _key(folder / AUTHORITY_KEY)
+
+
+def _key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(_read(path), None)
-    except ValueError as error:
-        raise InputError(f"{path}: is no private key ({error})") from None
-    assert isinstance(key, ec.EllipticCurvePrivateKey)  # the only kind that is made here
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:  # TypeError: it wants a password
+        raise InputError(f"{path}: is no private key ({one_line(str(error))})") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{path}: is a key of another kind; keys are on the curve P-256")
     return key
 
 
@@ -245,13 +287,14 @@ def _read(path: Path) -> bytes:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key as PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def _write_secret(path: Path, text: bytes) -> None:
+def write_secret(path: Path, text: bytes) -> None:
     """Write a file that nobody else may read, at no moment."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as handle:

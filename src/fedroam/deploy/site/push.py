@@ -8,36 +8,107 @@ import re
 import subprocess
 import tarfile
 from pathlib import Path
+from typing import Literal
 
-from fedroam.deploy.site.file import AUTHORITY, CERTIFICATE, EXPERIMENT, FILE, KEY, NODES, read_site
+from fedroam.deploy.site import enrolling
+from fedroam.deploy.site.file import (
+    AUTHORITY,
+    CERTIFICATE,
+    EXPERIMENT,
+    FILE,
+    KEY,
+    NEXT_KEY,
+    NODES,
+    Node,
+    read_site,
+)
+from fedroam.deploy.site.founding import DAYS
 from fedroam.deploy.site.identity import identity_of
 from fedroam.errors import FedroamError, InputError, one_line, unknown
 
 HOST = r"([A-Za-z0-9._-]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 PLACE = r"(/[A-Za-z0-9._-]+)+"
 HOME = "/etc/fedroam"
+PROGRAM = "/opt/fedroam/current/bin/fedroam"
 PATIENCE = 120.0  # seconds
+Key = Literal["made there", "brought", "there before"]
 
 
-def push(folder: Path, name: str, host: str, to: str = HOME, *, keep_key: bool = False) -> bool:
-    """Bring a node its part of a site; whether its key went with it.
+def push(
+    folder: Path,
+    name: str,
+    host: str,
+    to: str = HOME,
+    *,
+    keep_key: bool = False,
+    new_key: bool = False,
+    program: str = PROGRAM,
+    days: float = DAYS,
+) -> Key:
+    """Bring a node its part of a site; where its key is from.
 
-    host: as ssh takes it, [USER@]HOST; to: the folder there. Once it is there the key is deleted here, so that only the
-    node has it (keep_key: it stays); a node whose key is not here any more gets the rest. What arrived is held against
-    what was sent. Raises InputError where the site has no such node, or the arguments are none, FedroamError where ssh
-    fails.
+    host: as ssh takes it, [USER@]HOST; to: the folder there. A node without a certificate, or with new_key any, makes
+    its key there, by the fedroam that is installed there (program: its path), and is given a certificate for so many
+    days: that key never leaves it. A key that was made here goes with the rest, and is deleted here once it is there
+    (keep_key: it stays); a node whose key is not here any more gets the rest. What arrived is held against what was
+    sent. Raises InputError where the site has no such node, or the arguments are none, FedroamError where ssh fails.
     """
     if host.startswith("-") or not re.fullmatch(HOST, host):
         raise InputError(f"{host!r}: is no host; allowed is [USER@]HOST, as ssh takes it")
-    if not re.fullmatch(PLACE, to) or ".." in to.split("/"):
-        raise InputError(f"--to {to!r}: allowed is a folder from the root, of letters, digits, '.', '_', '-'")
+    for option, what, path in (("--to", "folder", to), ("--program", "file", program)):
+        if not re.fullmatch(PLACE, path) or ".." in path.split("/"):
+            raise InputError(
+                f"{option} {path!r}: allowed is a {what} from the root, of letters, digits, '.', '_', '-'"
+            )
+    node = _node(folder, name)
+    made_there = new_key or not node.serial
+    if made_there:
+        _enrol_there(folder, name, host, to, program, days)
     files = _files(folder, name)
     sums = {path: hashlib.sha256(body).hexdigest() for path, body in files.items()}
-    own = f"{NODES}/{name}/{KEY}"
+    own, home = f"{NODES}/{name}/{KEY}", f"{NODES}/{name}"
     # Nothing of a path comes from anybody but `site.toml`, whose names are letters, digits and '-'.
     script = (
-        f"umask 077 && mkdir -p {to} && cd {to} && tar -xf - && test -f {own} && sha256sum {' '.join(files)}"
+        f"umask 077 && mkdir -p {to} && cd {to} && tar -xf - && "
+        f"{{ test -f {own} || test -f {home}/{NEXT_KEY}; }} && sha256sum {' '.join(files)}"
     )
+    hint = (
+        ""
+        if own in files
+        else f"; its key is not here: fedroam site renew {folder} {name} makes another, or --new-key there"
+    )
+    said = _over_ssh(host, script, files, hint).decode("utf-8", "replace")
+    lines = (line.split(maxsplit=1) for line in said.splitlines())
+    there = {words[1]: words[0] for words in lines if len(words) == 2}
+    wrong = [path for path in files if there.get(path) != sums[path]]
+    if wrong:
+        raise FedroamError(f"{host}: {to}/{wrong[0]} is not what was sent")
+    if own in files and not keep_key:
+        (folder / own).unlink()
+    return "made there" if made_there else "brought" if own in files else "there before"
+
+
+def _enrol_there(folder: Path, name: str, host: str, to: str, program: str, days: float) -> None:
+    """Let a node make its key where it is, and sign for it."""
+    ticket = enrolling.allow(folder, name, hours=1.0)
+    home = f"{NODES}/{name}"
+    try:
+        files = {f"{home}/{enrolling.TICKET}": ticket.read_bytes()}
+        script = (
+            f"umask 077 && mkdir -p {to} && cd {to} && tar -xf - && "
+            f"{program} site request {to} {name} >&2 && cat {home}/{enrolling.REQUEST}"
+        )
+        asked = _over_ssh(
+            host, script, files, f"; it makes its key by {program}, the fedroam there (--program)"
+        )
+        enrolling.sign_request(folder, name, asked, f"{host}: what it asks for", days)
+    finally:
+        enrolling.withdraw(folder, name)
+
+
+def _over_ssh(host: str, script: str, files: dict[str, bytes], hint: str) -> bytes:
+    """What a shell at a host says to a script that is given files as a tar archive. Raises FedroamError where it
+    fails, with the hint."""
     try:
         done = subprocess.run(
             ["ssh", host, script], input=_packed(files), capture_output=True, timeout=PATIENCE, check=False
@@ -48,26 +119,21 @@ def push(folder: Path, name: str, host: str, to: str = HOME, *, keep_key: bool =
         raise FedroamError(f"{host}: ssh has not ended within {PATIENCE:g} s") from None
     if done.returncode:
         said = one_line(done.stderr.decode("utf-8", "replace").strip()) or "nothing"
-        hint = (
-            "" if own in files else f"; its key is not here: fedroam site renew {folder} {name} makes another"
-        )
         raise FedroamError(f"{host}: exit code {done.returncode}, it said: {said[:300]}{hint}")
-    lines = (line.split(maxsplit=1) for line in done.stdout.decode("utf-8", "replace").splitlines())
-    there = {words[1]: words[0] for words in lines if len(words) == 2}
-    wrong = [path for path in files if there.get(path) != sums[path]]
-    if wrong:
-        raise FedroamError(f"{host}: {to}/{wrong[0]} is not what was sent")
-    if own in files and not keep_key:
-        (folder / own).unlink()
-    return own in files
+    return done.stdout
 
 
-def _files(folder: Path, name: str) -> dict[str, bytes]:
-    """What a node needs, by its place below the site's folder; without its key where that is not here any more."""
+def _node(folder: Path, name: str) -> Node:
     site = read_site(folder / FILE)
     node = site.node(name)
     if node is None:
         raise unknown("node", name, [each.name for each in site.nodes])
+    return node
+
+
+def _files(folder: Path, name: str) -> dict[str, bytes]:
+    """What a node needs, by its place below the site's folder; without its key where that is not here any more."""
+    node = _node(folder, name)
     home = f"{NODES}/{name}"
     found = {}
     for path in (FILE, EXPERIMENT, AUTHORITY, f"{home}/{CERTIFICATE}", f"{home}/{KEY}"):
