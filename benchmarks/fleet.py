@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedroam.analysis.agreement import agreement
 from fedroam.deploy.emulation import emulate
-from fedroam.deploy.emulation.agreement import agreement
 from fedroam.experiment import Experiment
 from fedroam.runner import run
 

@@ -56,6 +56,7 @@ PAPERS = {
     "mohawk": "MOHAWK",
     "mocfl": "MoCFL",
     "contact-limits": "Contact limits (our own study)",
+    "prototype": "MOHAWK's prototype, emulated",
     "quickstart": "fedroam's own README",
 }
 FILES = ("claims.json", "cells.json", "study.json")

@@ -30,6 +30,13 @@ from safetensors.numpy import save as save_tensors
 from attack import deployed, meters, mutations
 from attack.mutations import TEXT, Mutation, in_json, in_npz, in_parquet, in_tensors
 from fedroam.analysis import compare_runs
+from fedroam.analysis.agreement import (
+    AGREEMENT,
+    Agreement,
+    Compared,
+    read_agreement,
+    write_agreement,
+)
 from fedroam.components import FAMILIES, build, kinds
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
@@ -47,6 +54,7 @@ from fedroam.models.weights import load_weights
 from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
 from fedroam.recording import checkpoint, open_run, recorded_experiment
 from fedroam.recording.models import read_models
+from fedroam.recording.round_times import TOOK, note_round, read_times
 from fedroam.recording.run import TABLES, Run
 from fedroam.runner import run
 from fedroam.scene import describe, prepare
@@ -667,6 +675,40 @@ def _message_of_a_node(folder: Path, data: bytes) -> None:
         raise InputError(str(error)) from None
     if put.offset < 0 or {name: (a.dtype.name, a.shape) for name, a in arrays.items()} != ANSWER:
         raise Silent("an answer that is not what was asked for")
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# A run on a network beside the simulated one
+
+
+def _beside(name: str, digest: str = "0" * 64) -> Callable[[], Sequence[bytes]]:
+    """A file that a run on a network has beside its own."""
+
+    def made() -> Sequence[bytes]:
+        folder = Path(tempfile.mkdtemp(prefix="attack-"))
+        for t in (1, 2):
+            note_round(folder, t, 1.5, {"train": 1.0})
+        found = Compared("bytes", 2, 4, float("inf"), 0.0, relative=False, identical=False)
+        write_agreement(folder, digest, Agreement({found.what: found}, {"network": 1.5, "simulated": 1.4}))
+        return [(folder / name).read_bytes()]
+
+    return made
+
+
+@target("times of a network", _beside(TOOK), (in_json,))
+def _times_of_a_network(folder: Path, data: bytes) -> None:
+    (folder / TOOK).write_bytes(data)
+    for number, each in read_times(folder / TOOK).items():
+        if number < 1 or not all(0 <= s < math.inf for s in (each.seconds, *each.work.values())):
+            raise Silent("a time that is none")
+
+
+@target("agreement", _beside(AGREEMENT), (in_json,))
+def _agreement(folder: Path, data: bytes) -> None:
+    (folder / AGREEMENT).write_bytes(data)
+    found = read_agreement(folder, "0" * 64)
+    if any(math.isnan(each.difference) or each.difference < 0 for each in found.compared.values()):
+        raise Silent("a difference that is none")
 
 
 @functools.cache

@@ -213,7 +213,9 @@ def test_a_scale_that_only_some_studies_name(call: Commands) -> None:
     assert "quickstart: has no scale medium, only quick, full" in answer.out
     answer = call("reproduce", "--scale", "medum")
     assert answer.code == 2
-    assert "unknown scale 'medum': allowed are full, medium, quick; did you mean 'medium'?" in answer.err
+    assert (
+        "unknown scale 'medum': allowed are full, medium, quick, tiny; did you mean 'medium'?" in answer.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,8 +223,8 @@ def test_a_scale_that_only_some_studies_name(call: Commands) -> None:
     [
         (
             ("quikstart",),
-            "unknown study 'quikstart': allowed are contact-limits, heredia, jahani, mocfl, mohawk, quickstart, reza; "
-            "did you mean 'quickstart'?",
+            "unknown study 'quikstart': allowed are contact-limits, heredia, jahani, mocfl, mohawk, prototype, "
+            "quickstart, reza; did you mean 'quickstart'?",
         ),
         (("nowhere.py",), "nowhere.py: no such file"),
         (("mine.py", "hlps"), "unknown item of mine 'hlps'"),
@@ -386,3 +388,45 @@ def test_the_alarm_rings_in_the_background_too() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+NETWORKED = """
+from fedroam.study import Claim, Scale, Study, final, order, table
+
+STUDY = Study(
+    name="mine", title="Mine", paper="Nobody, 2024.", about="A test.",
+    base={
+        "clients": 2, "rounds": 2, "evaluate_every": 1, "data": {"kind": "digits", "test_share": 0.9},
+        "model": "softmax_regression", "training": {"kind": "sgd", "lr": 0.1}, "federation": "fedavg",
+        "mobility": "static", "clock": {"kind": "seconds", "length": 0.1},
+    },
+    variants={"network": {}, "simulated": {}},
+    scales={"quick": Scale(1)},
+    tables=(table("both", "Both", {v: v for v in ("network", "simulated")}, {"final": final}, lambda v, m: m.of(v)),),
+    on_network=("network",),
+)
+"""
+
+
+def test_a_run_on_a_network_is_held_against_its_simulation(call: Commands) -> None:
+    pytest.importorskip("grpc")
+    call.write("mine.py", NETWORKED)
+    dry = call("reproduce", "mine.py", "--dry-run")
+    assert "1 runs on an emulated network, which take the time that their clock says: not measured" in dry.out
+    answer = call("reproduce", "mine.py", "--workers", "1", "--quiet", "--records", "kept")
+    assert answer.code == 0, answer.err
+    assert "2 of 2 runs done" in answer.out
+    first, second = (
+        json.loads(line) for line in (call.folder / "kept/runs.jsonl").read_text().splitlines()[1:]
+    )
+    assert (first["variant"], first["where"], "where" in second) == ("network", "network", False)
+    assert (first["digest"], first["numbers"]) == (second["digest"], second["numbers"])
+    (folder,) = (call.folder / "studies/mine/quick/network/runs").iterdir()
+    agreement = json.loads((folder / "agreement.json").read_text())
+    assert [each["what"] for each in agreement["compared"] if not each["identical"]] == ["time per round"]
+    assert agreement["seconds"]["simulated"] == pytest.approx(0.1)
+    assert agreement["seconds"]["network"] >= 0.1
+    again = call("reproduce", "mine.py", "--quiet", "--judge-only", "--records", "kept")
+    assert again.code == 0
+    (folder / "agreement.json").unlink()  # stopped between the two
+    assert "1 runs on an emulated network" in call("reproduce", "mine.py", "--dry-run").out

@@ -14,9 +14,12 @@ from hypothesis import strategies as st
 pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
+from fedroam.analysis.agreement import round_times
 from fedroam.deploy.pacing import SMALLEST, Pace, Rates
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import SERVER, access_point
+from fedroam.learning import Job
 from fedroam.runner import run
 from fedroam.scene import prepare
 from support.losing import same_runs
@@ -59,6 +62,146 @@ def test_a_link_carries_one_piece_after_the_other(pieces: list[tuple[float, int]
         assert own.wait(8, size, now) == 0.0  # another link: nothing is known of its rate
     assert own.piece(7, 5000) == SMALLEST
     assert own.piece(8, 5000) == 5000
+
+
+def test_under_a_clock_models_are_as_fast_as_the_link() -> None:
+    """A setup, then the bytes, of which a quarter is sent again."""
+    clock = {"kind": "seconds", "length": 1.0}
+    own = rates(clock=clock, link={"kind": "fixed", "throughput": 0.8, "setup": 0.5, "loss": 0.25})
+    size = 4 * 650  # of the softmax regression on digits
+    found = own(np.array([0]), np.array([1]), np.array([3.0]))
+    assert size / found == pytest.approx([0.5 + size / (100_000 * 0.75)])
+    far = {"kind": "lte_wifi", "lte_near": 200.0, "lte_far": 400.0}
+    own = rates(clock=clock, link=far, federation={"kind": "mohawk", "k2": 2})
+    device, there = np.zeros(2, np.int64), np.full(2, access_point(0))
+    assert own(device, there, np.array([50.0, 300.0])) / MBPS == pytest.approx([1000.0, 12.0])
+
+
+def test_training_takes_what_a_device_takes() -> None:
+    settings = {"clock": {"kind": "seconds"}, "compute": {"kind": "flops", "speeds": [1e-6]}}
+    scene = prepare(tiny(clients=3, federation="fedavg", **settings))
+    scene.learner.close()
+    own, timing = Rates.of(scene), scene.timing
+    assert timing is not None
+    job = Job(1, 1, scene.context.train[1], 1)
+    # Two steps of batches of eight, at 1,000 operations a second.
+    assert own.work([job], 1) == pytest.approx(2 * 8 * timing.flops / 1000)
+    assert rates().work([job], 1) is None
+
+
+def test_nodes_that_are_asked_together_are_as_fast_as_by_themselves() -> None:
+    """Two devices that download for 1 and 3 s, train for 5 and 1 s, and send for 1 s each, with everybody waiting for
+    everybody after each of the three: the round is over after max(1 + 5 + 1, 3 + 1 + 1) = 7 s, not 3 + 5 + 1."""
+    first, second = Pace(), Pace()
+    for own in (first, second):
+        own.set(7, 1000.0)
+        own.begin(1, 0.0)
+    assert (first.done(1.0), second.done(3.0)) == (0.0, 0.0)
+    trained = max(3.0 + first.done(3.0, 5.0), 3.0 + second.done(3.0, 1.0))
+    assert trained == 6.0
+    assert (first.wait(7, 1000, trained), second.wait(7, 1000, trained)) == (1.0, 0.0)
+    # Who computes longer than it is to take is ready when it is ready.
+    assert first.done(9.0, 0.5) == 0.0
+    assert first.wait(8, 1000, 9.0) == 0.0
+    # In the next round everybody begins anew.
+    second.begin(1, 20.0)
+    assert second.since == 4.0
+    second.begin(2, 20.0)
+    assert second.wait(7, 500, 20.0) == 0.5
+
+
+def test_what_is_there_already_takes_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that is alone with its access point fetches in round 2 what it has learnt itself: nothing is sent, but
+    the time is that of two models to it, and two from it. No time passes: it is added up."""
+    waited = {"wait": 0.0, "passing": 0.0}
+
+    def wait(pace: Pace, end: int, size: int, now: float) -> float:
+        waited["wait"] += size / pace._rates.get(end, math.inf)
+        return 0.0
+
+    def passing(pace: Pace, size: int, rate: float, now: float) -> float:
+        waited["passing"] += size / rate
+        return 0.0
+
+    monkeypatch.setattr(Pace, "wait", wait)
+    monkeypatch.setattr(Pace, "passing", passing)
+    experiment = tiny(
+        clients=1,
+        rounds=2,
+        test_share=0.0,
+        mobility="static",
+        federation={"kind": "mohawk", "k2": 2},
+        access_points={"kind": "grid", "columns": 1, "rows": 1},
+        clock={"kind": "seconds", "length": 0.2},
+        link={"kind": "fixed", "throughput": 0.8},
+    )
+    site = LocalSite.new(tmp_path / "site", experiment, paced=True, chunk=1024)
+    site.run(tmp_path / "network", paced=True)
+    assert site.lines == site.heard == []
+    size = next(iter(site.nodes.values())).holding.size
+    assert waited == pytest.approx({"wait": 3 * size / 100_000, "passing": size / 100_000})
+
+
+def test_time_passes_for_what_is_not_sent() -> None:
+    own = Pace()
+    assert own.passing(500, 1000.0, 7.0) == 0.5
+    own.begin(1, 7.0)
+    assert own.passing(500, 1000.0, 7.25) == 0.25
+    assert own.passing(500, math.inf, 9.0) == 0.0
+
+
+CLOCKED: dict[str, dict[str, Any]] = {
+    "mohawk": {"federation": {"kind": "mohawk", "k2": 2}, "clock": {"wait": "all"}},
+    "mohawk, some late": {
+        "federation": {"kind": "mohawk", "k2": 2},
+        "compute": {"kind": "flops", "speeds": [1.0, 1e-5]},
+    },
+    "fedavg": {"federation": "fedavg", "clock": {"wait": "all"}},
+    "fedavg, some late": {"federation": "fedavg", "compute": {"kind": "flops", "speeds": [1.0, 1e-5]}},
+    "gossip": {"contacts": {"kind": "closest_approach", "radius": 1.5}},
+}
+
+
+@pytest.mark.parametrize("case", CLOCKED)
+def test_a_network_under_a_clock_is_the_simulation(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits here for what is to take time, but a round has its length."""
+    monkeypatch.setattr(Pace, "wait", lambda pace, end, size, now: 0.0)
+    monkeypatch.setattr(Pace, "passing", lambda pace, size, rate, now: 0.0)
+    monkeypatch.setattr(Pace, "done", lambda pace, now, seconds=0.0: 0.0)
+    settings = dict(CLOCKED[case])
+    clock = {"kind": "seconds", "length": 0.05, **settings.pop("clock", {})}
+    experiment = tiny(
+        rounds=3, evaluate_every=1, clock=clock, link={"kind": "fixed", "throughput": 2.0}, **settings
+    )
+    site = LocalSite.new(tmp_path / "site", experiment, paced=True)
+    network = site.run(tmp_path / "network", paced=True)
+    assert site.lines == site.heard == []
+    simulated = run(experiment, tmp_path / "simulated")
+    same_runs(network, simulated)
+    late = simulated.rounds["late"]
+    assert (late.max() > 0) == ("late" in case)
+    found = round_times(network, simulated)
+    assert found is not None
+    assert found.index.tolist() == [1, 2, 3]
+    assert (found["network"] >= 0.05).all()
+    assert {"train", "simulated"} <= set(found)
+    assert (found["train"] < found["network"]).all()
+
+
+def test_what_nodes_cannot_follow_is_refused(tmp_path: Path) -> None:
+    clock = {"kind": "seconds", "length": 1.0}
+    link = {"kind": "fixed"}
+    for settings, said in (
+        ({"clock": {**clock, "late": "carried"}, "federation": "fedavg"}, "clock.late = 'carried'"),
+        ({"clock": clock, "link": {**link, "broken": "resumed"}}, "link.broken = 'resumed'"),
+        ({"clock": clock, "battery": "battery"}, "battery.kind = 'battery'"),
+    ):
+        with pytest.raises(InputError, match=f"{said}: on a network that is paced, allowed is"):
+            LocalSite.new(tmp_path / "site", tiny(**settings), paced=True)
+    with pytest.raises(InputError, match="allowed is 'rounds', or fedroam emulate --paced"):
+        LocalSite.new(tmp_path / "site", tiny(clock=clock))
 
 
 PACED: dict[str, tuple[Experiment, dict[str, int]]] = {

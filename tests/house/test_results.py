@@ -92,15 +92,17 @@ def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, results: 
     kept = results.kept(name)[0]
     if kept.scale != scale:
         pytest.skip("the page is of a larger scale")
-    digests = {
-        (variant, seed): kept.study.experiment(variant, scale, seed).digest
+    keys = {
+        (variant, seed): kept.study.key(variant, scale, seed)
         for variant in kept.study.needs(scale)
         for seed in range(len(kept.result.seeds))
     }
-    numbers = {line["digest"]: line["numbers"] for line in lines(record)}
+    numbers = {
+        line["digest"] + ("@network" if "where" in line else ""): line["numbers"] for line in lines(record)
+    }
 
     def of(term: Term, seed: int) -> float | None:
-        found = numbers.get(digests.get((term.variant, seed), ""), {}).get(term.measure.name)
+        found = numbers.get(keys.get((term.variant, seed), ""), {}).get(term.measure.name)
         return None if found is None else float(found[-1])
 
     def by_hand(value: Value | Quotient, seed: int) -> float | None:

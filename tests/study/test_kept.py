@@ -128,12 +128,12 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
     first = StudyRuns(more, "full", None, str(tmp_path / "out"), (), str(tmp_path / "records"))
     records = [
         RunRecord(v, s, d, None, 3.0, {"final accuracy": (50.0, 50.0), "rounds to 58 %": (3.0, 3.0)})
-        for (v, s), d in first.digests.items()
+        for (v, s), d in first.keys.items()
     ]
     first.keep(records, "c")
     work = StudyRuns(more, "full", None, str(tmp_path / "out"), (), str(tmp_path / "records"))
     helps, energy, curves = ([more.item(name)] for name in ("helps", "energy", "curves"))
-    every = set(work.digests.values())
+    every = set(work.keys.values())
     assert work.missing(helps) == set()
     assert work.missing(energy) == work.missing(curves) == work.missing([*helps, *energy]) == every
     assert work.state(more.item("helps")) == "6 of 6 runs done"
@@ -191,6 +191,37 @@ def test_damaged_and_foreign_records_are_told(
     assert "\n" not in str(error.value)
 
 
+def test_a_run_on_a_network_is_kept_beside_the_simulated_one(tmp_path: Path) -> None:
+    """Both have one digest. Lines of simulated runs are what they were before there was another place."""
+    simulated = RunRecord("a", 0, "d" * 64, None, 3.0, {"final accuracy": (50.0, 50.0)})
+    network = replace(simulated, variant="a,network", seconds=None, where="network")
+    write_records(tmp_path, merged(Records("made", "full"), [simulated, network]))
+    _, first, second = (json.loads(line) for line in (tmp_path / FILE).read_text().splitlines())
+    assert list(first) == ["variant", "seed", "digest", "diverged_at", "seconds", "numbers", "curves"]
+    assert second["where"] == "network"
+    there = read_records(tmp_path, "made", "full")
+    assert there.runs == {"d" * 64: simulated, "d" * 64 + "@network": network}
+    again = merged(there, [replace(network, numbers={"x": (1.0, 1.0)})])
+    assert again.runs[network.key].numbers == {"final accuracy": (50.0, 50.0), "x": (1.0, 1.0)}
+    assert again.runs[simulated.key] == simulated
+    text = (tmp_path / FILE).read_text()
+    (tmp_path / FILE).write_text(text.replace('"network"', '"moon"'))
+    with pytest.raises(InputError, match=r"line 3: damaged: where = 'moon'"):
+        read_records(tmp_path, "made", "full")
+
+
+def test_a_study_knows_which_runs_a_network_plays(tmp_path: Path) -> None:
+    own = replace(study(), on_network=("b",))
+    work = StudyRuns(own, "full", None, str(tmp_path / "out"), ())
+    assert {run.keys["variant"] for run in work.plan.runs} == {"a"}
+    assert work.folder(work.keys["b", 0]).parent == tmp_path / "out/network/runs"
+    assert work.folder(work.keys["a", 0]) == tmp_path / "out/sweep/runs" / work.keys["a", 0][:16]
+    (timed,) = work.timed([RunRecord("b", 0, work.experiments["b", 0].digest)])
+    assert timed.key == work.keys["b", 0]
+    with pytest.raises(InputError, match="unknown variant on a network of study made 'c'"):
+        replace(study(), on_network=("c",))
+
+
 def test_how_it_is_judged_is_kept(tmp_path: Path) -> None:
     """Looks that were planned stay, and seeds that were looked at are not forgotten."""
     records = Records("made", "full").judged_by(4)
@@ -234,7 +265,7 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
     first = StudyRuns(study(), "full", None, str(tmp_path / "out"), (), str(folder))
     items = list(study().items.values())
     assert len(first.missing(items)) == 6
-    digest = first.digests["a", 1]
+    digest = first.keys["a", 1]
     numbers = {"final accuracy": (50.0, 50.0), "rounds to 58 %": (3.0, math.inf)}
     record = RunRecord("a", 1, digest, None, 3.0, numbers, {"accuracy": pd.Series([0.5], [3])})
     first.keep([record], "fedroam reproduce made")
@@ -258,9 +289,9 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
 def test_planned_looks_judge_the_seeds_that_have_runs(tmp_path: Path) -> None:
     """Not all that the last look would take."""
     work = StudyRuns(study(), "full", 3, str(tmp_path / "out"), (), str(tmp_path / "records"))
-    work.keep([RunRecord("a", s, work.digests["a", s]) for s in (0, 1)], "c", (2, 3))
+    work.keep([RunRecord("a", s, work.keys["a", s]) for s in (0, 1)], "c", (2, 3))
     assert (work.kept.seeds, work.kept.looks) == (2, (2, 3))
-    work.keep([RunRecord("a", 2, work.digests["a", 2])], "c", (2, 3))
+    work.keep([RunRecord("a", 2, work.keys["a", 2])], "c", (2, 3))
     assert read_records(tmp_path / "records", "made", "full").seeds == 3
 
 

@@ -37,7 +37,15 @@ class LocalSite:
     threads: dict[int, threading.Thread] = field(default_factory=dict)
 
     @classmethod
-    def new(cls, folder: Path, experiment: Experiment, *, relayed: bool = False, **limits: Any) -> LocalSite:
+    def new(
+        cls,
+        folder: Path,
+        experiment: Experiment,
+        *,
+        relayed: bool = False,
+        paced: bool = False,
+        **limits: Any,
+    ) -> LocalSite:
         found_site(
             folder,
             experiment,
@@ -45,6 +53,7 @@ class LocalSite:
             limits=Limits(**limits),
             relayed=relayed,
             listening="127.0.0.1:0",
+            paced=paced,
         )
         return cls(folder, experiment)
 

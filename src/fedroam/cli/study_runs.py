@@ -9,17 +9,28 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedroam.analysis.agreement import AGREEMENT
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
 from fedroam.recording import Run, damage, environment, open_run, read_json, unchanged_files
-from fedroam.study.kept import Records, RunRecord, merged, read_records, without_machine, write_records
+from fedroam.study.kept import (
+    SIMULATION,
+    Records,
+    RunRecord,
+    merged,
+    read_records,
+    run_key,
+    without_machine,
+    write_records,
+)
 from fedroam.study.values import Reader
 
 if TYPE_CHECKING:
     from fedroam.study import Item, Study
 
-SWEEP = "sweep"  # where the runs of a study lie, below its folder
+# Where the runs of a study lie, below its folder: those that are simulated, and those that nodes of a network played.
+SWEEP, NETWORK = "sweep", "network"
 
 
 class StudyRuns:
@@ -53,7 +64,10 @@ class StudyRuns:
             for variant, experiment in first.items()
             for seed in range(self.seeds)
         }
-        self.digests = {key: experiment.digest for key, experiment in self.experiments.items()}
+        self.keys = {
+            (variant, seed): run_key(experiment.digest, study.where(variant))
+            for (variant, seed), experiment in self.experiments.items()
+        }
         self.records = None if records is None else Path(records)
         self.kept = Records(study.name, scale)
         if self.records is not None:
@@ -61,10 +75,10 @@ class StudyRuns:
             self._check_kept()
 
     def _check_kept(self) -> None:
-        known = set(self.digests.values())
+        known = set(self.keys.values())
         for run in self.kept.runs.values():
-            now = self.digests.get((run.variant, run.seed))
-            if now is not None and run.digest not in known:
+            now = self.keys.get((run.variant, run.seed))
+            if now is not None and run.key not in known:
                 raise InputError(
                     f"{self.records}: the kept run of {run.variant}, seed {run.seed}, has other settings (digest "
                     f"{run.digest[:12]}) than the study now ({now[:12]}); delete its line to compute it anew"
@@ -80,25 +94,29 @@ class StudyRuns:
 
     @cached_property
     def plan(self) -> SweepPlan:
-        """All runs of the study at this scale."""
-        runs = (SweepRun(experiment, {"variant": key[0]}) for key, experiment in self.experiments.items())
+        """All runs of the study at this scale that are simulated."""
+        runs = (
+            SweepRun(experiment, {"variant": variant})
+            for (variant, _), experiment in self.experiments.items()
+            if self.study.where(variant) == SIMULATION
+        )
         return SweepPlan(self.study.name, tuple(runs), ("variant",), use=self.use)
 
     def find(self, variant: str, seed: int) -> Run | RunRecord | None:
         """The finished run of a variant and seed (counted from 0), else what is kept of it, None where nothing is."""
-        digest = self.digests.get((variant, seed))
-        return None if digest is None else self._opened(digest) or self.kept.runs.get(digest)
+        key = self.keys.get((variant, seed))
+        return None if key is None else self._opened(key) or self.kept.runs.get(key)
 
     def keep(self, found: Iterable[RunRecord], command: str, looks: tuple[int, ...] = ()) -> Path | None:
         """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept."""
         if self.records is None:
             return None
         runs = self.timed(found)
-        new = [run.digest for run in runs if run.digest not in self.kept.runs]
+        new = [run.key for run in runs if run.key not in self.kept.runs]
         sitting = {
             "command": without_machine(command),
             "runs": len(new),
-            "hours": round(sum(run.seconds or 0.0 for run in runs if run.digest in new) / 3600, 3),
+            "hours": round(sum(run.seconds or 0.0 for run in runs if run.key in new) / 3600, 3),
             # Records are published: the build of this machine's kernel is of no use to anybody.
             "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
@@ -109,12 +127,14 @@ class StudyRuns:
         return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
-        """What was read of runs, with the core-seconds that each took, where that is known."""
-        took = self._took() | {d: run.seconds for d, run in self.kept.runs.items() if run.seconds is not None}
-        return [replace(run, seconds=took.get(run.digest)) for run in found]
+        """What was read of runs, with where each was computed, and the core-seconds that it took, where that is
+        known."""
+        took = self._took() | {k: run.seconds for k, run in self.kept.runs.items() if run.seconds is not None}
+        placed = [replace(run, where=self.study.where(run.variant)) for run in found]
+        return [replace(run, seconds=took.get(run.key)) for run in placed]
 
     def _took(self) -> dict[str, float]:
-        """Core-seconds of finished runs, by digest: what they computed, however busy the machine was."""
+        """Core-seconds of simulated runs, by key: what they computed, however busy the machine was."""
         try:
             records: dict[str, Any] = read_json(self.root / SWEEP / "sweep.json")["records"]
         except (InputError, KeyError):
@@ -122,14 +142,21 @@ class StudyRuns:
         found = {digest: one.get("cpu_seconds", one.get("seconds")) for digest, one in records.items()}
         return {digest: float(took) for digest, took in found.items() if took is not None}
 
-    def _opened(self, digest: str) -> Run | None:
-        if digest not in self._runs:
-            from fedroam.sweep.folder import run_folder
+    def folder(self, key: str) -> Path:
+        """Where the folder of a run lies."""
+        from fedroam.sweep.folder import run_folder
 
-            folder = run_folder(self.root / SWEEP, digest)
+        digest, _, where = key.partition("@")
+        return run_folder(self.root / (NETWORK if where else SWEEP), digest)
+
+    def _opened(self, key: str) -> Run | None:
+        if key not in self._runs:
+            folder = self.folder(key)
             run = open_run(folder) if (folder / "run.json").exists() else None
-            self._runs[digest] = run if run is not None and run.done else None
-        return self._runs[digest]
+            if "@" in key and not (folder / AGREEMENT).exists():  # not held against its simulation yet
+                run = None
+            self._runs[key] = run if run is not None and run.done else None
+        return self._runs[key]
 
     @cached_property
     def _runs(self) -> dict[str, Run | None]:
@@ -138,18 +165,18 @@ class StudyRuns:
     def check(self, items: Iterable[Item]) -> None:
         """Raise InputError where a finished run that items need read a file that has changed since."""
         needed = self.needed(items)
-        for key, digest in self.digests.items():
-            run = self._opened(digest) if digest in needed else None
+        for which, key in self.keys.items():
+            run = self._opened(key) if key in needed else None
             if run is not None:
-                unchanged_files(run, self.experiments[key])
+                unchanged_files(run, self.experiments[which])
 
     def verify(self) -> None:
         """Raise InputError where a finished run is not what was written: a verdict is made of such runs alone.
 
         Runs of fedroam 0.1.0, which kept no sums, are taken as they are.
         """
-        for digest in dict.fromkeys(self.digests.values()):
-            run = self._opened(digest)
+        for key in dict.fromkeys(self.keys.values()):
+            run = self._opened(key)
             found = damage(run.folder) if run is not None and run.manifest() else []
             if found:
                 raise InputError(f"{found[0]}; delete the run's folder, and it will be computed anew")
@@ -159,30 +186,26 @@ class StudyRuns:
         self._runs.clear()
 
     def needed(self, items: Iterable[Item]) -> set[str]:
-        """Digests of the runs that items need."""
+        """Keys of the runs that items need."""
         variants = set(self.study.needs(self.scale, items))
-        return {digest for (variant, _), digest in self.digests.items() if variant in variants}
+        return {key for (variant, _), key in self.keys.items() if variant in variants}
 
     def missing(self, items: Iterable[Item]) -> set[str]:
         """Those of them that are not finished."""
         items = list(items)
         there = self.kept.runs.keys() - self._lacking(items)
-        return {
-            digest for digest in self.needed(items) if digest not in there and self._opened(digest) is None
-        }
+        return {key for key in self.needed(items) if key not in there and self._opened(key) is None}
 
     def _lacking(self, items: Iterable[Item]) -> set[str]:
-        """Digests of the kept runs without a number or a curve that items ask for."""
+        """Keys of the kept runs without a number or a curve that items ask for."""
         from fedroam.study.evaluation import lacking
 
         kept = self.kept.runs
         if not kept:
             return set()
-        reader = Reader(
-            lambda variant, seed: kept.get(self.digests.get((variant, seed), "")), range(self.seeds)
-        )
+        reader = Reader(lambda variant, seed: kept.get(self.keys.get((variant, seed), "")), range(self.seeds))
         found = lacking(self.study, self.scale, items, reader)
-        return {digest for digest in map(self.digests.get, found) if digest is not None}
+        return {key for key in map(self.keys.get, found) if key is not None}
 
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""
@@ -192,15 +215,15 @@ class StudyRuns:
         done = f"{len(needed) - len(self.missing([item]))} of {len(needed)} runs done"
         return done if whole else f"in part at scale {self.scale}, {done}"
 
-    def seconds(self, digests: Iterable[str]) -> float | None:
+    def seconds(self, keys: Iterable[str]) -> float | None:
         """Core-seconds that these runs will take, by the finished ones of the same variant; None where unknown."""
         took = self._took() | {d: run.seconds for d, run in self.kept.runs.items() if run.seconds is not None}
         known: dict[str, list[float]] = {}
-        for (variant, _), digest in self.digests.items():
-            if digest in took:
-                known.setdefault(variant, []).append(took[digest])
-        variant_of = {digest: variant for (variant, _), digest in self.digests.items()}
-        wanted = [variant_of[digest] for digest in digests]
+        for (variant, _), key in self.keys.items():
+            if key in took:
+                known.setdefault(variant, []).append(took[key])
+        variant_of = {key: variant for (variant, _), key in self.keys.items()}
+        wanted = [variant_of[key] for key in keys]
         if any(variant not in known for variant in wanted):
             return None
         return sum(sum(known[variant]) / len(known[variant]) for variant in wanted)

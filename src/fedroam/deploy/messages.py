@@ -88,12 +88,13 @@ class Order(Header):
     """What a node is asked to do with its own samples, or with models; its arrays are fetched.
 
     order: identifies it. jobs: of `train`. use, rows: whose samples and how many models, of the other kinds of work
-    with samples; of `open`, `carry` and `aggregate` rows is how many models are moved or aggregated.
-    keep: of `represent`, what the features are called by jobs of this round. models: SHA-256 of those that it is about
-    and that the server gives, too, if the node lacks them. hosts: of `carry`. facts: of `aggregate`, arrays of what the
-    rule may know; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the rates of
-    whoever sends (bytes/s) are among its arrays; rate: of `train`, that of its answer, where it has one.
-    size, sha256: of the transfer.
+    with samples; of `open`, `carry` and `aggregate` rows is how many models are moved or aggregated. keep: of
+    `represent`, what the features are called by jobs of this round. models: SHA-256 of those that it is about and that
+    the server gives, too, if the node lacks them. hosts: of `carry`. facts: of `aggregate`, arrays of what the rule may
+    know; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the rates of whoever
+    sends (bytes/s) are among its arrays; shaped: whether links are so slow by themselves; rate: of `train`, that of its
+    answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast this one is. size,
+    sha256: of the transfer.
     """
 
     order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
@@ -110,7 +111,9 @@ class Order(Header):
     facts: dict[str, Array] = Field(default={}, max_length=16)
     weighed: bool = False
     paced: bool = False
+    shaped: bool = False
     rate: float | None = Field(None, gt=0, allow_inf_nan=False)
+    lasts: float = Field(0.0, ge=0, le=86_400)
     size: int = Field(0, ge=0)
     sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
 

@@ -1,4 +1,5 @@
-"""Transfers that take as long as a radio says: whoever sends holds back each piece until it would be through.
+"""Transfers that take as long as a radio says, and training that takes as long as a device does: whoever sends holds
+back each piece until it would be through, whoever trains its answer.
 
 The server tells, with its leave to send a model, how fast its link is; it needs no right to shape the network.
 """
@@ -7,33 +8,42 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedroam.clock import Timing
 from fedroam.cost import Tariff
 from fedroam.federation import Traffic
+from fedroam.learning import Job
 from fedroam.scene import Scene
 
 PIECE = 1.0  # seconds that a piece takes at most: whoever waits for the next one sees that there is progress
 SMALLEST = 1024  # bytes of a piece, however slow the link
+# Makes the links from senders to receivers (int64 [transfers]) so fast (float64 [transfers], bytes/s).
+Shape = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast models get from one end to another: in the air time for which a run's `[radio]` charges.
+    """How fast models get from one end to another: in the time that a run's `[link]` says, or, under a clock without
+    seconds, in the air time for which its `[radio]` charges.
 
-    size: bytes of a model.
+    size: bytes of a model. timing: what takes how long; None under a clock without seconds. shape: makes links so fast
+    where something else than the senders does; then these send as fast as they can.
     """
 
     tariff: Tariff
     size: int
+    timing: Timing | None = None
+    shape: Shape | None = None
 
     @classmethod
-    def of(cls, scene: Scene) -> Rates:
+    def of(cls, scene: Scene, shape: Shape | None = None) -> Rates:
         """Those of a run."""
         layout = scene.task.layout
-        return cls(scene.tariff, 4 * (layout.size + layout.buffer_size))
+        return cls(scene.tariff, 4 * (layout.size + layout.buffer_size), scene.timing, shape)
 
     def __call__(self, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """Bytes in a second, float64 [transfers]; infinite where a transfer takes no time.
@@ -41,19 +51,54 @@ class Rates:
         sender, receiver: int64 [transfers], as `Traffic` writes them; distance: float64 [transfers], m, NaN where an
         end has no place. Raises InputError where the price depends on distances that are not known.
         """
+        if self.timing is not None:
+            link = self.timing.link
+            rate = link.rate(distance, self.timing.seed, np.stack([sender, receiver], axis=1))
+            with np.errstate(divide="ignore"):
+                return np.asarray(self.size / (link.setup + self.size / (rate * (1 - link.loss))))
         traffic = Traffic.of(sender, receiver, self.size, distance)
         cost = self.tariff.radio.cost(traffic, self.tariff.distances)
         with np.errstate(divide="ignore"):
             return np.asarray(self.size / np.maximum(cost.time_up, cost.time_down))
 
+    def work(self, jobs: Sequence[Job], client: int) -> float | None:
+        """Seconds that a client's local work takes; None for as long as it does."""
+        return None if self.timing is None else float(self.timing.work(jobs, client + 1)[client])
+
 
 @dataclass
 class Pace:
-    """How fast a node sends to others, and when each of its links is free again. Called from several threads."""
+    """How fast a node sends to others, when each of its links is free again, and since when it has nothing else to do.
 
+    Nodes are asked for one thing after the other, all of them at once: who is ready early is asked when the last one
+    is. What it then sends, or trains, counts as begun when it was ready, as it would by itself. since: that moment, s,
+    of any clock that is always the same; not known before a round begins. Called from several threads.
+    """
+
+    round: int = 0
+    since: float = -math.inf
     _rates: dict[int, float] = field(default_factory=dict)
     _free: dict[int, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self, round: int, now: float) -> None:
+        """Something is asked for in a round; with a new one all are ready."""
+        with self._lock:
+            if round != self.round:
+                self.round, self.since = round, now
+
+    def done(self, now: float, seconds: float = 0.0) -> float:
+        """What was asked for has been done, which takes so many seconds by itself; how many of them are still to pass
+        before it may be told."""
+        with self._lock:
+            self.since = max(now, self.since + seconds)
+            return self.since - now
+
+    def passing(self, size: int, rate: float, now: float) -> float:
+        """Seconds until so many bytes that need not be sent, as they are there already, would have got through at this
+        rate (bytes/s)."""
+        with self._lock:
+            return max(0.0, (now if math.isinf(self.since) else self.since) + size / rate - now)
 
     def set(self, end: int, rate: float) -> None:
         """From now on the link to a holder carries so many bytes in a second."""
@@ -66,9 +111,9 @@ class Pace:
         return most if rate * PIECE >= most else max(SMALLEST, int(rate * PIECE))
 
     def wait(self, end: int, size: int, now: float) -> float:
-        """Seconds until the link to a holder has carried a piece of so many bytes, which comes after all before it;
-        now: s, of any clock that is always the same."""
+        """Seconds until the link to a holder has carried a piece of so many bytes, which comes after all before it, and
+        not before the node was ready; now: s, of the clock of `since`."""
         with self._lock:
-            begin = max(now, self._free.get(end, now))
+            begin = max(now if math.isinf(self.since) else self.since, self._free.get(end, -math.inf))
             self._free[end] = begin + size / self._rates.get(end, math.inf)
-            return self._free[end] - now
+            return max(0.0, self._free[end] - now)

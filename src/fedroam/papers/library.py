@@ -19,6 +19,7 @@ NAMES = {
     "mohawk": "fedroam.papers.mohawk.study",
     "mocfl": "fedroam.papers.mocfl.study",
     "contact-limits": "fedroam.papers.contact_limits.study",
+    "prototype": "fedroam.papers.prototype.study",
 }
 
 

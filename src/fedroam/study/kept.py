@@ -1,9 +1,10 @@
 """What a project keeps of a study's runs: every number and curve that its items asked for, without the run folders.
 
 `runs.jsonl` has a line for each run: variant, seed, digest of its settings, numbers by the names of measures, curves,
-seconds; before them a line on the study, on how it is judged (so many seeds, planned looks) and on every sitting in
-which runs were computed. A study goes on from there: a run that is kept is not computed again, so that days of
-computing may be gathered over many sittings. What the runs come to stands beside them (see `kept_files`).
+seconds, and where it ran, if that was a network; before them a line on the study, on how it is judged (so many seeds,
+planned looks) and on every sitting in which runs were computed. A study goes on from there: a run that is kept is not
+computed again, so that days of computing may be gathered over many sittings. What the runs come to stands beside them
+(see `kept_files`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from fedroam.recording import write_text
 
 FORMAT = 1
 FILE = "runs.jsonl"
+# Where a run was computed: by one process, or by the nodes of a network.
+Where = Literal["simulation", "network"]
+SIMULATION: Where = "simulation"
 
 
 MOST_SEEDS = 10_000
@@ -71,6 +75,12 @@ class _Line(Facts):
     seconds: float | None = Field(ge=0, le=MOST_SECONDS)
     numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
     curves: dict[str, _Curve]
+    where: Where = SIMULATION
+
+
+def run_key(digest: str, where: Where = SIMULATION) -> str:
+    """By what a run is known among others: the digest of its settings and, where it was not simulated, where it ran."""
+    return digest if where == SIMULATION else f"{digest}@{where}"
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,12 @@ class RunRecord:
     seconds: float | None = None
     numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     curves: Mapping[str, pd.Series] = field(default_factory=dict)
+    where: Where = SIMULATION
+
+    @property
+    def key(self) -> str:
+        """By what it is known among others."""
+        return run_key(self.digest, self.where)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -98,7 +114,7 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class Records:
-    """The runs that are kept of a study at a scale, by digest, and the sittings in which they were computed.
+    """The runs that are kept of a study at a scale, by their keys, and the sittings in which they were computed.
 
     seeds: how many of each variant the study was judged by, 0 where it has not been; looks: the planned ones where it
     was judged while it grew (see `analysis.statistics.looks`): once planned, they stay.
@@ -149,11 +165,11 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
             run = _record(value)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: damaged: {error}") from None
-        if run.digest in runs:
+        if run.key in runs:
             raise InputError(
                 f"{path}, line {number}: run {run.variant!r:.60}, seed {run.seed}, is there twice"
             )
-        runs[run.digest] = run
+        runs[run.key] = run
     return Records(study, scale, runs, tuple(head["sittings"]), head.get("seeds", 0), looks)
 
 
@@ -197,6 +213,7 @@ def _record(value: Mapping[str, Any]) -> RunRecord:
         value["seconds"],
         numbers,
         curves,
+        value.get("where", SIMULATION),
     )
 
 
@@ -226,6 +243,7 @@ def _line(run: RunRecord) -> dict[str, Any]:
         "variant": run.variant,
         "seed": run.seed,
         "digest": run.digest,
+        **({} if run.where == SIMULATION else {"where": run.where}),
         "diverged_at": run.diverged_at,
         "seconds": run.seconds,
         "numbers": {
@@ -251,12 +269,10 @@ def merged(old: Records, found: Iterable[RunRecord], sitting: Mapping[str, Any] 
     """Records with more runs; what is known of a run twice is put together, the newer one first."""
     runs = dict(old.runs)
     for run in found:
-        known = runs.get(run.digest, run)
+        known = runs.get(run.key, run)
         numbers, curves = {**known.numbers, **run.numbers}, {**known.curves, **run.curves}
         seconds = known.seconds if run.seconds is None else run.seconds
-        runs[run.digest] = RunRecord(
-            run.variant, run.seed, run.digest, run.diverged_at, seconds, numbers, curves
-        )
+        runs[run.key] = replace(run, seconds=seconds, numbers=numbers, curves=curves)
     sittings = old.sittings if sitting is None else (*old.sittings, sitting)
     return replace(old, runs=runs, sittings=sittings)
 

@@ -50,7 +50,7 @@ class _Costs:
 
     def __init__(self, result: StudyResult, runs: Iterable[RunRecord]) -> None:
         study, scale = result.study, result.scale
-        self.of = {variant: study.experiment(variant, scale).digest for variant in study.needs(scale)}
+        self.of = {variant: study.key(variant, scale) for variant in study.needs(scale)}
         found = list(runs)
         self.there: dict[str, set[int]] = {}
         took: dict[str, list[float]] = {}

@@ -16,6 +16,7 @@ from fedroam.planning import overlay, read_settings
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Describe
 from fedroam.study.items import Figure, Search, Table
+from fedroam.study.kept import SIMULATION, Where, run_key
 from fedroam.study.values import Item, Settings, StudyVariant, needed
 
 # Settings laid over others; or a function of the scale's name that gives them.
@@ -86,12 +87,13 @@ class Study:
     """A paper's experiments, tables, figures and claims.
 
     paper: how to cite it; about: what it asks, in a sentence; base: an experiment's settings, or the name of one;
-    variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of
-    the claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path
-    as the settings name it, what makes it: see `make_files`); readings: how the paper was read where it is silent, and
+    variants: settings laid over base and scale, by name; scales: by name, "quick" and "full"; alpha: the level of the
+    claims' verdicts, over all of a family together; files: those that runs need and that the study can make (path as
+    the settings name it, what makes it: see `make_files`); readings: how the paper was read where it is silent, and
     where the study departs from it; findings: what the runs say beyond the claims, computed from them (see
-    `study.findings`); primary: at most three of the declared claims, in the order in which they are tested (see
-    `judge_in_order`). Raises InputError where a name is doubled or leads nowhere.
+    `study.findings`); on_network: variants whose rounds are played by the nodes of an emulated network, each held
+    against its simulation, and not simulated alone; primary: at most three of the declared claims, in the order in
+    which they are tested (see `judge_in_order`). Raises InputError where a name is doubled or leads nowhere.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Study:
     readings: tuple[Reading, ...] = ()
     findings: Describe | None = None
     primary: tuple[str, ...] = ()
+    on_network: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [item.name for item in self._items()]
@@ -126,6 +129,9 @@ class Study:
                         f"study {self.name}, {item.name}: {unknown('variant', variant, self.variants)}"
                     )
         self._check_primary()
+        for variant in self.on_network:
+            if variant not in self.variants:
+                raise unknown(f"variant on a network of study {self.name}", variant, self.variants)
         if not self.scales or not self.variants:
             raise InputError(f"study {self.name}: needs at least one scale and one variant")
         for name, scale in self.scales.items():
@@ -186,6 +192,14 @@ class Study:
             return Experiment(**self._settings(variant, scale, seed, []))
         except InputError as error:
             raise InputError(f"study {self.name}, scale {scale}, variant {variant}: {error}") from None
+
+    def where(self, variant: str) -> Where:
+        """Where a variant's runs are computed."""
+        return "network" if variant in self.on_network else SIMULATION
+
+    def key(self, variant: str, scale: str, seed: int = 0) -> str:
+        """By what the run of a variant is known (see `kept.run_key`). Raises InputError."""
+        return run_key(self.experiment(variant, scale, seed).digest, self.where(variant))
 
     def notes(self, scale: str) -> tuple[str, ...]:
         """What was left out where a variant changes the kind of a part (see `planning.overlay`)."""

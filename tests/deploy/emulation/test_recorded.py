@@ -38,3 +38,20 @@ def test_an_access_point_bears_its_load() -> None:
         assert told in PAGE
     assert load["handles_warm"] == load["handles_end"]
     assert len({memory[round] for round in memory if round >= 96}) == 1
+
+
+def test_rounds_take_as_long_as_simulated() -> None:
+    record = recorded("time-per-round")
+    for how in ("paced", "netns"):
+        found = record[how]
+        simulated = found["seconds"]["simulated"]
+        apart = max(
+            abs(took - simulated) / simulated for took in found["rounds"]
+        )  # each is simulated as the others
+        assert len(found["rounds"]) == 12
+        assert apart < 0.1
+        assert abs(apart - found["agreement"].pop("time per round")["difference"]) < 1e-3
+        assert all(one["identical"] and one["values"] for one in found["agreement"].values())
+        assert f"{found['seconds']['network']:.2f} s on average" in PAGE
+        assert f"further off than {100 * apart:.1f} %" in PAGE
+    assert f"{record['paced']['seconds']['simulated']:.2f} s simulated" in PAGE

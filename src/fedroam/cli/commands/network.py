@@ -166,6 +166,18 @@ def deploy(
     _conclude(found)
 
 
+def _cleaned(given: bool) -> None:
+    """Remove what killed emulations have left, and end."""
+    if not given:
+        return
+    from fedroam.deploy.emulation.namespaces import check_possible, clean
+
+    check_possible()
+    count = clean()
+    say(f"removed what {count} killed emulation{'s' if count != 1 else ''} had left")
+    raise typer.Exit
+
+
 def emulate(
     source: options.Source,
     assignments: options.Assignments = None,
@@ -192,7 +204,28 @@ def emulate(
     relayed: Relayed = False,
     paced: Annotated[
         bool,
-        typer.Option("--paced", help="Transfers take as long as the radio says, by distance."),
+        typer.Option(
+            "--paced",
+            help="Transfers take as long as the radio says, by distance; under a clock of seconds as the link says, "
+            "and training as long as the devices take.",
+        ),
+    ] = False,
+    netns: Annotated[
+        bool,
+        typer.Option(
+            "--netns",
+            help="Each node in a network namespace of its own, whose links are as fast as --paced says (Linux, root, "
+            "ip and tc).",
+        ),
+    ] = False,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean",
+            is_eager=True,
+            callback=_cleaned,
+            help="Remove the namespaces that a killed emulation has left, and do nothing else.",
+        ),
     ] = False,
     check: Annotated[
         bool,
@@ -228,6 +261,7 @@ def emulate(
         "--meter": meter,
         "--relayed": relayed or None,
         "--paced": paced or None,
+        "--netns": netns or None,
         "--check": check or None,
         "--resume": True,
     }
@@ -245,6 +279,7 @@ def emulate(
             tell=tell,
             relayed=relayed,
             paced=paced,
+            netns=netns,
         )
     _conclude(found)
     if check:
@@ -252,15 +287,18 @@ def emulate(
 
 
 def _check(experiment: Experiment, network: Run) -> None:
-    """Simulate an experiment, and print how far its run on a network is the same. Exits with 1 where it is not."""
-    from fedroam.cli.agreement_table import agreement_table
-    from fedroam.deploy.emulation.agreement import agreement
+    """Simulate an experiment, print how far its run on a network is the same, and keep that in the run's folder. Exits
+    with 1 where it is not."""
+    from fedroam.analysis.agreement import keep_agreement
+    from fedroam.cli.agreement_table import agreement_table, seconds_words
     from fedroam.runner import run
 
     with tempfile.TemporaryDirectory(prefix="fedroam-simulated-") as folder:
-        compared = agreement(network, run(experiment, Path(folder) / "run"))
-    out().print(agreement_table(compared))
-    apart = [each.what for each in compared if not each.agrees]
+        found = keep_agreement(network, run(experiment, Path(folder) / "run"))
+    out().print(agreement_table(list(found.compared.values())))
+    if found.seconds:
+        say(seconds_words(found.seconds))
+    apart = [each.what for each in found.compared.values() if not each.agrees]
     if apart:
         tell(f"error: the network's run is not the simulated one: {', '.join(apart)}")
         raise typer.Exit(FAILED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from fedroam.cli.console import FAILED, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
-from fedroam.errors import InputError, one_line, unknown
+from fedroam.errors import FedroamError, InputError, one_line, unknown
 from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def reproduce(
     work = StudyRuns(study, scale, seeds, folder, use, records)
     wanted = work.needed(items)
     for line in make_files(
-        study, (work.experiments[key] for key, digest in work.digests.items() if digest in wanted)
+        study, (work.experiments[which] for which, key in work.keys.items() if key in wanted)
     ):
         say(line)
     work.check(items)
@@ -188,7 +189,52 @@ class Wave:
         return monotonic() >= self.ends
 
     def compute(self, work: StudyRuns, missing: set[str]) -> None:
-        """Compute the missing runs."""
+        """Compute the missing runs: those that are simulated side by side, then those on a network one by one."""
+        simulated = missing & work.plan.distinct.keys()
+        if simulated:
+            self._sweep(work, simulated)
+        for which, key in work.keys.items():
+            if key in missing - simulated and not self.over:
+                self._emulate(work, which, key)
+        work.forget()
+        if self.over:
+            say(f"the time is over; the same command goes on: {self.again}")
+
+    def _emulate(self, work: StudyRuns, which: tuple[str, int], key: str) -> None:
+        """Play a run by the nodes of a site on this machine, paced, and hold it against its simulation."""
+        from fedroam.analysis.agreement import keep_agreement
+        from fedroam.cli.progress import progress
+        from fedroam.deploy.emulation import emulate
+        from fedroam.planning import Plan, PlannedRun
+        from fedroam.runner import run
+
+        experiment, folder, (variant, seed) = work.experiments[which], work.folder(key), which
+        plan = Plan(work.study.name, (PlannedRun(variant, experiment),))
+        following, rang = progress(plan, self.quiet), threading.Event()
+        with going_on(self.again), following:
+            try:
+                with alarm(self.ends - monotonic(), rang):
+                    network = emulate(
+                        experiment,
+                        folder,
+                        use=work.use,
+                        status=None if self.quiet else following.status,
+                        observer=following.follow(plan.runs[0]),
+                        on_interrupt=following.interrupted,
+                        tell=tell,
+                        paced=True,
+                    )
+                    with tempfile.TemporaryDirectory(prefix="fedroam-simulated-") as home:
+                        keep_agreement(network, run(experiment, Path(home) / "run"))
+            except (Interrupted, KeyboardInterrupt):
+                if not rang.is_set():
+                    raise
+            except InputError:
+                raise
+            except FedroamError as error:
+                self.failed.append((f"{variant}, seed {seed}", str(error)))
+
+    def _sweep(self, work: StudyRuns, missing: set[str]) -> None:
         from fedroam.cli.study_runs import SWEEP
         from fedroam.sweep import open_sweep, run_sweep
 
@@ -212,9 +258,6 @@ class Wave:
                     raise
                 if (work.root / SWEEP / "sweep.json").exists():
                     sweep = open_sweep(work.root / SWEEP)
-        work.forget()
-        if self.over:
-            say(f"the time is over; the same command goes on: {self.again}")
         failed = () if sweep is None else sweep.failed
         rows = {row.digest: row for row in failed if row.digest in missing}
         self.failed += [(f"{row.keys['variant']}, seed {row.seed}", row.reason) for row in rows.values()]
@@ -239,7 +282,7 @@ def _grown(
         work = StudyRuns(study, scale, seeds, folder, use, records)
         missing = work.missing(still)
         for line in make_files(
-            study, (e for key, e in work.experiments.items() if work.digests[key] in missing)
+            study, (e for which, e in work.experiments.items() if work.keys[which] in missing)
         ):
             say(line)
         work.check(still)
@@ -362,6 +405,12 @@ def _dry_run(work: StudyRuns, missing: set[str], workers: int) -> None:
         say("nothing is missing")
         return
     todo = {digest: run for digest, run in work.plan.distinct.items() if digest in missing}
+    played = len(missing) - len(todo)
+    if played:
+        say(f"{played} runs on an emulated network, which take the time that their clock says: not measured")
+    missing &= todo.keys()
+    if not missing:
+        return
     found = measured_costs(work.plan, todo, workers)
     cores = sum(found.by_run.values())
     say(f"{len(todo)} runs to be computed, {duration(cores)} of one core")

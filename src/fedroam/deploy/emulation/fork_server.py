@@ -1,7 +1,8 @@
 """A process that has imported and read everything, and forks the nodes of a site, which so share its memory.
 
 Run as a program with the folder of a site, that of meters, seconds of patience, and files with the user's own parts. It
-is told names of nodes on its standard input, a line each, and tells on its output which process each is and how it
+is told names of nodes on its standard input, a line each
+(with their namespaces and cgroups, if they have any), and tells on its output which process each is and how it
 ended. When its input ends, so do the nodes, after some patience in which they may do so by themselves: nothing outlives
 whoever started it.
 """
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from fedroam.data.cache import forget
+from fedroam.deploy.emulation.namespaces import joined
 from fedroam.deploy.metering.readings import metered
 from fedroam.deploy.node.process import node_in
 from fedroam.deploy.site.experiment import experiment_of
@@ -47,19 +49,22 @@ def main(words: Sequence[str]) -> None:
             if not told:
                 break
             *names, heard = (heard + told).split(b"\n")
-            for name in (each.decode() for each in names):
+            for name, *seat in (each.decode().split() for each in names):
                 # Nothing but this thread runs here, and gRPC has not begun: a fork is safe.
                 number = os.fork()
                 if number == 0:
-                    os._exit(guarded(partial(_live, scene, folder, name, meters)))
+                    os._exit(guarded(partial(_live, scene, folder, name, meters, seat)))
                 living[number] = name
                 _say(f"{BEGAN} {name} {number}")
         _gone(living)
     _end(living, patience)
 
 
-def _live(scene: Scene, folder: Path, name: str, meters: Path) -> None:
-    """A node's whole life, in the process that was forked for it: what `fedroam node` does."""
+def _live(scene: Scene, folder: Path, name: str, meters: Path, seat: Sequence[str]) -> None:
+    """A node's whole life, in the process that was forked for it: what `fedroam node` does. seat: the namespace and the
+    cgroup that it is to be in, if any."""
+    if seat:
+        joined(seat)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # the other end listens to the fork server alone

@@ -23,6 +23,8 @@ from fedroam.learning import Job
 from fedroam.recording import Run
 from fedroam.recording.files import write_table
 
+# What is told whose update was aggregated, and whose never will be, int64 [clients] each.
+Note = Callable[[np.ndarray, np.ndarray], None]
 UPDATES, TABLE = "updates.jsonl", "energy.parquet"
 
 
@@ -36,10 +38,10 @@ class _Updates(Facts):
 
 @dataclass(frozen=True)
 class NotedTariff(Tariff):
-    """The prices of a run whose nodes are measured: `note` is told, round by round, whose update was aggregated, and
-    whose never will be (int64 each), so that measured energy is settled as modelled energy is."""
+    """The prices of a run on a network: each of `noting` is told, as a round's exchange is over, whose update was
+    aggregated, and whose never will be, so that measured energy is settled as modelled energy is."""
 
-    note: Callable[[np.ndarray, np.ndarray], None]
+    noting: Sequence[Note]
 
     @override
     def charge(
@@ -51,7 +53,8 @@ class NotedTariff(Tariff):
         discarded: np.ndarray,
         broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
     ) -> Account:
-        self.note(aggregated, discarded)
+        for note in self.noting:
+            note(aggregated, discarded)
         return super().charge(account, jobs, traffic, aggregated, discarded, broken_off)
 
 

@@ -140,7 +140,7 @@ class Holding:
 
     def paced(self, order: Order, arrays: Mapping[str, np.ndarray]) -> None:
         """From now on models go to others as fast as an order says, if it does. Whoever opens gives what is fetched."""
-        if order.paced:
+        if order.paced and not order.shaped:
             mine = arrays["puts"] == (order.work == "carry")
             for end, rate in zip(arrays["end"][mine].tolist(), arrays["rate"][mine].tolist(), strict=True):
                 self.pace.set(end, rate)

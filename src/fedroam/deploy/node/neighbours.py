@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -118,13 +119,13 @@ class Listener:
 @dataclass
 class Errand:
     """A model on its way between this node and another: who that is, where it listens, which model, and whether it is
-    brought there or fetched. body: what has come of it, or how far it has
-    got."""
+    brought there or fetched, and how fast it goes, bytes/s. body: what has come of it, or how far it has got."""
 
     end: int
     address: str
     model: str
     puts: bool
+    rate: float = math.inf
     body: bytearray = field(default_factory=bytearray)
     sent: int = 0
     damaged: int = 0
@@ -156,9 +157,10 @@ class Neighbours:
         """
         self.holding.paced(order, arrays)
         columns = (arrays[name].tolist() for name in ("end", "host", "port", "puts"))
+        rates = arrays["rate"].tolist() if order.paced else [math.inf] * order.rows
         errands = [
-            Errand(end, f"{order.hosts[host]}:{port}", model, puts)
-            for end, host, port, puts, model in zip(*columns, sums(arrays["model"]), strict=True)
+            Errand(end, f"{order.hosts[host]}:{port}", model, puts, rate)
+            for end, host, port, puts, model, rate in zip(*columns, sums(arrays["model"]), rates, strict=True)
         ]
         limits = self.callers.site_now().limits
         away, share = limits.away, limits.answer / (len(errands) + 1)
@@ -193,7 +195,9 @@ class Neighbours:
         return {"arrived": done}
 
     def _fetch(self, errand: Errand, round: int, end: float) -> None:
-        if not self.holding.lacks([errand.model]):  # since before it was broken off
+        if not self.holding.lacks([errand.model]):  # as when an access point has averaged nobody else's
+            pace = self.holding.pace
+            self.stopping.wait(pace.passing(self.holding.size, errand.rate, time.monotonic()))
             return
         size, body = self.holding.size, errand.body
         while len(body) < size:
@@ -223,8 +227,11 @@ class Neighbours:
             errand.trifles += taken.received <= errand.sent
             if taken.received > len(body) or errand.trifles > TRIFLES:
                 raise Refused(f"says that it has {taken.received} of {len(body)} bytes")
+            unsent = len(body) - errand.sent - len(piece)
             errand.sent = taken.received
             if taken.over or self.stopping.is_set():
+                if unsent:  # it is there already
+                    self.stopping.wait(pace.passing(len(body), errand.rate, time.monotonic()))
                 return
             if time.monotonic() > end:
                 raise Refused("takes too long")

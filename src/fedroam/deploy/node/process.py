@@ -192,7 +192,11 @@ class Node:
                 with self.during("communication", order.round):
                     arrays = self._fetch(channel, order)
                 with self.during(_DOING.get(order.work, "other"), order.round):
-                    self.answer = (asked, packed(self._work(order, arrays)))
+                    answer = packed(self._work(order, arrays))
+                    # Others get models of who listens while it gets theirs: that does not keep it from sending.
+                    if order.work == "train" or (order.work == "carry" and self.holding.memory is None):
+                        self.stopping.wait(self.holding.pace.done(time.monotonic(), order.lasts))
+                self.answer = (asked, answer)
             except grpc.RpcError as error:
                 if error.code() == grpc.StatusCode.NOT_FOUND:  # over, while it was under way
                     return
@@ -229,6 +233,7 @@ class Node:
     def _fetch(self, channel: Any, order: Order) -> dict[str, np.ndarray]:
         """The arrays of an order, and those of its models that the node lacks."""
         self.holding.begin(order)
+        self.holding.pace.begin(order.round, time.monotonic())
         if order.work in ("open", "carry", "aggregate"):
             expected = self.holding.expected(order)
         elif self.share is None:

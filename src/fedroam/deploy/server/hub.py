@@ -13,7 +13,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +108,8 @@ class Hub:
 
     Nodes go by the number of the holder that each is (`Node.number`). hellos: how each must introduce itself. tell: is
     told, a line each, what went wrong on the way. journal: of what arrives; without one a process that is killed loses
-    what no checkpoint holds.
+    what no checkpoint holds. round_began: when the round began (s, monotonic); spent: seconds that nodes have been
+    waited for in it, by kind of work.
     """
 
     def __init__(
@@ -131,6 +132,8 @@ class Hub:
         self._server: Any = None
         self._arrivals = asyncio.Event()
         self._pace = Pace()
+        self.round_began = time.monotonic()
+        self.spent: dict[str, float] = defaultdict(float)
 
     @property
     def _site(self) -> Site:
@@ -157,9 +160,10 @@ class Hub:
         return [i for i, place in sorted(self._places.items()) if place.pushes is None]
 
     def begin_round(self, round: int) -> None:
-        """What checkpoints hold need not be kept any more."""
+        """What checkpoints hold need not be kept any more; from then on the round is timed."""
         if self._journal is not None:
             self._journal.begin_round(round)
+        self.round_began, self.spent = time.monotonic(), defaultdict(float)
 
     def away(self, round: int) -> np.ndarray:
         """The nodes (int64) that have not attended for longer than they may be away, when the round began."""
@@ -168,8 +172,13 @@ class Hub:
         return found if self._journal is None else self._journal.away(round, found)
 
     def ask(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
-        """Ask nodes, all at once, and wait for each one's answer; None where none is taken."""
-        return self._now(self._ask_all(asked))
+        """Ask nodes, all at once, for the same kind of work, and wait for each one's answer; None where none is
+        taken."""
+        began = time.monotonic()
+        found = self._now(self._ask_all(asked))
+        for work in {each.order.work for each in asked.values()}:
+            self.spent[work] += time.monotonic() - began
+        return found
 
     def standing(self) -> Counter[str]:
         """How many nodes are away, idle, or at work of which kind."""
@@ -253,7 +262,7 @@ class Hub:
         if known:
             return answer
         asked.answer = self._loop.create_future()
-        place.asked, end = asked, now() + limits.answer
+        place.asked, end = asked, now() + limits.answer + asked.order.lasts
         try:
             if place.pushes is not None:
                 place.pushes.put_nowait(Push(order=asked.order))

@@ -125,13 +125,19 @@ class RemoteLearner(Evaluates, Learner):
             "train", jobs=told, momentum=models.momentum is not None, models=list(given_by_name)
         )
         asked = Asked(order, packed(arrays), expected, finite(except_for="loss"), given_by_name)
-        if self.rates is not None and not self.direct:
-            self._pace(asked, self.rates, jobs[0].client)
+        if self.rates is not None:
+            lasts = self.rates.work(jobs, jobs[0].client)
+            asked.order = asked.order.model_copy(update={"lasts": lasts or 0.0})
+            if not self.direct:
+                self._pace(asked, self.rates, jobs[0].client)
         return asked
 
     def _pace(self, asked: Asked, rates: Rates, client: int) -> None:
         """The models of an order come and go as fast as between a client and a server, which stands nowhere."""
         ends, nowhere = np.array([SERVER, client]), np.array([np.nan, np.nan])
+        if rates.shape is not None:
+            rates.shape(ends, ends[::-1], rates(ends, ends[::-1], nowhere))
+            return
         down, up = rates(ends, ends[::-1], nowhere).tolist()
         asked.rate = down if math.isfinite(down) else None
         asked.order = asked.order.model_copy(update={"rate": up if math.isfinite(up) else None})

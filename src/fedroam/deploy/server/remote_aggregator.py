@@ -81,6 +81,8 @@ class RemoteAggregator(Aggregator):
         rates = np.full(len(ends), np.inf)
         if self.rates is not None:
             rates = self.rates(transfers.sender, transfers.receiver, transfers.distance)
+            if self.rates.shape is not None:
+                self.rates.shape(transfers.sender, transfers.receiver, rates)
         doors, callers = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
         for k, (sender, receiver) in enumerate(ends):
             door, caller = (receiver, sender) if puts[k] else (sender, receiver)
@@ -127,6 +129,7 @@ class RemoteAggregator(Aggregator):
         }
         if self.rates is not None:
             arrays["rate"] = np.array([each.rate for each in errands], np.float64)
+        shaped = self.rates is not None and self.rates.shape is not None
         expected: Expected = {}
         hosts, about = list[str](), ""
         if work == "carry":
@@ -142,7 +145,15 @@ class RemoteAggregator(Aggregator):
         given = dict.fromkeys(each.model for each in errands if each.puts == (work == "carry"))
         models = {name: bodies[name] for name in given}
         asked = self._asked(
-            work, round, len(errands), arrays, expected, models, hosts=hosts, paced=self.rates is not None
+            work,
+            round,
+            len(errands),
+            arrays,
+            expected,
+            models,
+            hosts=hosts,
+            paced=self.rates is not None,
+            shaped=shaped,
         )
         asked.about = about
         return asked

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from fedroam.cost import Tariff
-from fedroam.deploy.metering.measured import NotedTariff, note_updates
+from fedroam.deploy.metering.measured import Note, NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
-from fedroam.deploy.pacing import Rates
+from fedroam.deploy.pacing import Rates, Shape
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
@@ -23,6 +24,7 @@ from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
 from fedroam.recording import Existing, Run
+from fedroam.recording.round_times import note_round
 from fedroam.runner import Observer, default_folder, run
 from fedroam.scene import Scene, prepare
 
@@ -40,11 +42,12 @@ class _Stage:
     still: Callable[[], None]
     out: Path
     paced: bool
+    shape: Shape | None
     hub: Hub | None = None
 
     def __call__(self, experiment: Experiment) -> Scene:
         """The scene without any training sample: what was dealt is at the nodes."""
-        check_fits(experiment)
+        check_fits(experiment, paced=self.paced)
         site = read_site(self.folder / FILE)
         shown = credentials(self.folder, site, site.server.name)
         scene = prepare(experiment)
@@ -69,12 +72,20 @@ class _Stage:
             missing = len(self.hub.missing())
             self.tell(f"{missing} of {len(hellos)} nodes have not come: the run begins without them")
         context = replace(scene.context, task=nothing)
-        rates = Rates.of(scene) if self.paced else None
+        rates = Rates.of(scene, self.shape) if self.paced else None
         learner = RemoteLearner(
             nothing, scene.dataset.classes, here, self.hub, direct=site.direct, rates=rates
         )
+        noting: list[Note] = []
         if any(node.meter for node in site.clients.values()):
-            scene = replace(scene, tariff=self._noted(scene.tariff, learner))
+            noting.append(lambda *settled: note_updates(self.out, learner.round, *settled))
+        if scene.timing is not None:
+            noting.append(partial(self._timed, self.hub, learner, scene.timing.length))
+        if noting:
+            tariff = scene.tariff
+            scene = replace(
+                scene, tariff=NotedTariff(tariff.radio, tariff.distances, tariff.passes, tuple(noting))
+            )
         aggregator, rule = scene.aggregator, scene.parts.federation
         if site.direct and isinstance(rule, AggregatesAtHolders):
             aggregator = RemoteAggregator(self.hub, rule, context, rates)
@@ -88,11 +99,10 @@ class _Stage:
             test_y=test[1],
         )
 
-    def _noted(self, tariff: Tariff, learner: RemoteLearner) -> NotedTariff:
-        def note(aggregated: np.ndarray, discarded: np.ndarray) -> None:
-            note_updates(self.out, learner.round, aggregated, discarded)
-
-        return NotedTariff(tariff.radio, tariff.distances, tariff.passes, note)
+    def _timed(self, hub: Hub, learner: RemoteLearner, length: float, *settled: np.ndarray) -> None:
+        """A round's exchange is over: it has its length at least, and the run folder says how long it took."""
+        time.sleep(max(0.0, hub.round_began + length - time.monotonic()))
+        note_round(self.out, learner.round, time.monotonic() - hub.round_began, hub.spent)
 
 
 def serve(
@@ -110,6 +120,7 @@ def serve(
     still: Callable[[], None] = lambda: None,
     use: Sequence[str] = (),
     paced: bool = False,
+    shape: Shape | None = None,
 ) -> Run:
     """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
 
@@ -126,7 +137,7 @@ def serve(
             f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
         )
     out = default_folder(experiment) if out is None else Path(out)
-    stage, done = _Stage(folder, address, patience, tell, serving, listening, still, out, paced), False
+    stage, done = _Stage(folder, address, patience, tell, serving, listening, still, out, paced, shape), False
     try:
         found = run(
             experiment,

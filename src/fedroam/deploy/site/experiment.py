@@ -8,6 +8,7 @@ from pathlib import Path
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Site
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.parts import Parts
 from fedroam.planning import plan
 
 
@@ -28,16 +29,32 @@ def experiment_of(folder: Path, site: Site, use: Sequence[str] = ()) -> Experime
     return run.experiment
 
 
-def check_fits(experiment: Experiment) -> None:
-    """Refuse what cannot be done where each sees its own samples alone. Raises InputError."""
+def check_fits(experiment: Experiment, *, paced: bool = False) -> None:
+    """Refuse what cannot be done where each sees its own samples alone. paced: nodes take the time that a clock of
+    seconds says. Raises InputError."""
     if experiment.device != "cpu":
         raise InputError(f"device = {experiment.device!r}: on a network, allowed is 'cpu'")
-    if experiment.clock.kind != "rounds":
+    if experiment.clock.kind != "rounds" and not paced:
         raise InputError(
-            f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds'"
+            f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds', or "
+            "fedroam emulate --paced"
         )
+    if experiment.clock.kind != "rounds":
+        _check_clock(experiment)
     if experiment.evaluate_on == "own" and experiment.evaluate_share < 1:
         raise InputError(
             f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "
             "samples; allowed with evaluate_on = 'own' is 1"
         )
+
+
+def _check_clock(experiment: Experiment) -> None:
+    """Refuse what nodes cannot follow of a clock of seconds. Raises InputError."""
+    built = Parts.of(experiment)
+    for key, found, allowed in (
+        ("clock.late", built.clock.late, "dropped"),
+        ("link.broken", built.link.broken, "lost"),
+        ("battery.kind", experiment.battery.kind, "none"),
+    ):
+        if found != allowed:
+            raise InputError(f"{key} = {found!r}: on a network that is paced, allowed is {allowed!r}")

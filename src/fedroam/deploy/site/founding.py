@@ -27,6 +27,7 @@ def found_site(
     relayed: bool = False,
     keys_at_nodes: bool = False,
     listening: str = "",
+    paced: bool = False,
 ) -> Site:
     """Make a site for an experiment in an empty folder: a server, and a node for each client and access point.
 
@@ -34,11 +35,12 @@ def found_site(
     they make themselves (`fedroam.deploy.site.enrolling`).
 
     Where clients or access points aggregate, models go between them; relayed: through the server instead, which stands
-    for them. listening: where peers and access points listen (host:port, by default everywhere at any port).
+    for them. listening: where peers and access points listen (host:port, by default everywhere at any port). paced:
+    nodes will take the time that a clock of seconds says.
 
     Raises InputError where the folder is not empty, or the experiment cannot be run on a network.
     """
-    check_fits(experiment)
+    check_fits(experiment, paced=paced)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is not empty; allowed is a new folder")
     wide = max(2, len(str(experiment.clients - 1)))

@@ -1,0 +1,1 @@
+"""The hardware prototype of MOHAWK as an emulated site (see `study.py`)."""

@@ -1,0 +1,110 @@
+"""The hardware prototype of Farcas et al. (MOHAWK, Sec. 4.4) as an emulated site, held against its simulation.
+
+36 devices, 20 access points and a cloud, each a process with keys and connections of its own; models go over mutual
+TLS, training takes as long as a board takes, and transfers as long as a link says. The same experiment is simulated
+with the same seed, and one is held against the other: models, who takes part, bytes, energy by the model, time per
+round.
+
+Declared before any of its runs at scale quick; a run of scale tiny had been seen.
+"""
+
+from __future__ import annotations
+
+from fedroam.papers.mohawk.runs import FILES
+from fedroam.papers.prototype.claims import CLAIMS
+from fedroam.papers.prototype.findings import describe
+from fedroam.papers.prototype.runs import BASE, QUICK, TINY
+from fedroam.papers.prototype.tables import FIGURES, TABLES
+from fedroam.study.study import Reading, Scale, Study, declared_by
+
+VARIANTS = declared_by((*TABLES, *CLAIMS, *FIGURES))
+MNIST_ONLY = "MNIST only."
+NO_CIFAR = tuple(variant for variant in VARIANTS if variant.startswith("cifar10"))
+
+READINGS = (
+    Reading(
+        "boards",
+        "Raspberry Pi 4, whose speed by Linpack and power under load were published (11.9 GFLOP/s, 7.2 W), at a tenth "
+        "of that speed.",
+        paper="Raspberry Pi 3B+",
+        source="Sec. 4.4",
+        deviation=True,
+        effect="The share is a guess: measure a round on the board and set compute.efficiency. Joules of training are "
+        "its time times that power, so the share scales them, too.",
+    ),
+    Reading(
+        "energy",
+        "Reckoned: Eq. 1 for transfers, power times time for training.",
+        paper="Measured at the socket by Smart Power 2 meters, so with what a board draws that only is on",
+        source="Sec. 4.4",
+        deviation=True,
+        effect="fedroam energy reads such meters, where there are boards.",
+    ),
+    Reading(
+        "radio",
+        "A link of 10 Mbps to each device, which nobody shares; energy by the distance to the access point in the "
+        "city, as in the simulation.",
+        paper="36 boards at one wireless router",
+        source="Sec. 4.4",
+        deviation=True,
+    ),
+    Reading(
+        "the month",
+        "That of the study of MOHAWK (Gowalla, New York), the 36 devices with the most check-ins.",
+        paper="Not said which 36 of its devices, nor for how many rounds",
+        source="Sec. 4.4",
+    ),
+    Reading(
+        "time of a round",
+        "From its begin until the last model is aggregated. Evaluation and checkpoints, which the simulation lets take "
+        "no time either, are not in it.",
+        effect="When the kept runs of scale quick were played, round 11 also had the server's deletion of what its "
+        "checkpoints held by then, up to 3 s; since then that is done before a round begins. Other programs used the "
+        "same two cores.",
+    ),
+    Reading(
+        "an hour",
+        "Is played in one second and the time that devices then need: nobody waits for the next hour.",
+    ),
+)
+
+STUDY = Study(
+    name="prototype",
+    title="Is a network its simulation? The prototype of MOHAWK as an emulated site",
+    paper="Farcas, Lee, Kompella, Latapie, de Veciana, Marculescu: MOHAWK, IoTDI 2023, Sec. 4.4.",
+    about="36 devices, 20 access points and a cloud, each a process on this machine, play the rounds over a real "
+    "network, as fast as boards and links are; the same is simulated. Do both come to the same, in the same time? And "
+    "does MOHAWK waste less energy?",
+    base=BASE,
+    variants=VARIANTS,
+    scales={
+        "tiny": Scale(
+            seeds=1,
+            settings=TINY,
+            cut=(
+                "6 devices and 3 access points, random walks, digits, a network of one hidden layer of 16 and k2 = 2: "
+                "to see it work, in a minute. Energy of training is priced as if it were the paper's network.",
+            ),
+            without=NO_CIFAR,
+        ),
+        "quick": Scale(
+            seeds=4,
+            settings=QUICK,
+            cut=(
+                MNIST_ONLY,
+                "15 hours instead of the month's 743, 50 images per device instead of 500, 500 test images instead of "
+                "10,000: rounds take the time that they take.",
+            ),
+            without=NO_CIFAR,
+        ),
+        "full": Scale(seeds=3),
+    },
+    tables=TABLES,
+    figures=FIGURES,
+    claims=CLAIMS,
+    primary=("less-wasted-mnist",),
+    readings=READINGS,
+    files={name: make for name, make in FILES.items() if name == BASE["mobility"]["file"]},
+    findings=describe,
+    on_network=tuple(variant for variant in VARIANTS if variant.endswith(",network")),
+)

@@ -1,0 +1,52 @@
+"""How long the rounds of a run on a network took, in a file of its folder beside those that the run has written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from fedroam.errors import InputError
+from fedroam.facts import Facts, checked_facts, json_object
+
+TOOK = "network.jsonl"
+
+
+class RoundTime(Facts):
+    """How long a round took on a network, s, and each kind of work in it."""
+
+    round: int = Field(ge=1)
+    seconds: float = Field(ge=0)
+    work: dict[str, Annotated[float, Field(ge=0)]] = {}
+
+
+def note_round(folder: Path, round: int, seconds: float, work: Mapping[str, float]) -> None:
+    """Add a round to the file of a run folder that says how long rounds took on a network; of a round that is played
+    again, the last line counts."""
+    folder.mkdir(parents=True, exist_ok=True)
+    line = {"round": round, "seconds": seconds, "work": dict(work)}
+    with (folder / TOOK).open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def read_times(path: Path) -> dict[int, RoundTime]:
+    """How long each round took, by its number. Raises InputError where the file is damaged; a last line that a kill cut
+    off is left out."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    found = {}
+    for number, line in enumerate(lines[:-1], 1):
+        where = Path(f"{path}, line {number}")
+        try:
+            facts = json_object(line)
+        except ValueError as error:
+            raise InputError(f"{where}: damaged: {error}") from None
+        checked_facts(facts, RoundTime, where)
+        one = RoundTime.model_validate(facts)
+        found[one.round] = one
+    return found

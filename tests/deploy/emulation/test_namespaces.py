@@ -1,0 +1,227 @@
+"""Nodes in network namespaces of their own: what links let through, what is left behind, and the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc")
+pytest.importorskip("cryptography")
+
+from fedroam.deploy.emulation import cpu_shares
+from fedroam.deploy.emulation import namespaces as room
+from fedroam.deploy.emulation.namespaces import Namespaces, Seat, check_possible, clean, namespaces
+from fedroam.errors import InputError
+from fedroam.federation import SERVER, access_point
+from support.commands import TINY, Commands
+from support.tiny import tiny
+
+
+def _why_not() -> str:
+    """Why namespaces cannot be made here; empty where they can."""
+    try:
+        check_possible()
+    except InputError as error:
+        return str(error)
+    made = subprocess.run(
+        ["unshare", "-n", "true"] if shutil.which("unshare") else ["false"], capture_output=True, check=False
+    )
+    return "" if made.returncode == 0 else "this root may not make namespaces"
+
+
+here = pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "they can be made")
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ({"geteuid": lambda: 1000}, "this is user 1000"),
+        ({"which": lambda name: None}, "no ip, no tc"),
+        ({"platform": "darwin"}, "this is darwin"),
+    ],
+)
+def test_what_is_lacking_is_told_in_a_line(
+    found: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", found.get("geteuid", lambda: 0))
+    monkeypatch.setattr(shutil, "which", found.get("which", lambda name: f"/sbin/{name}"))
+    monkeypatch.setattr(sys, "platform", found.get("platform", "linux"))
+    with pytest.raises(InputError, match=rf"--netns: needs root with ip and tc .*found: .*{told}"):
+        check_possible()
+
+
+def made(netem: tuple[float, float] | None = None) -> Namespaces:
+    seats = {
+        0: Seat("fedroam-0a0b0c-client-00", "198.18.0.2", "fr0a0b0c-2", 2),
+        access_point(0): Seat("fedroam-0a0b0c-access-point-00", "198.18.0.3", "fr0a0b0c-3", 3),
+    }
+    return Namespaces("0a0b0c", "198.18.0.1", seats, netem)
+
+
+def test_each_link_has_a_class_of_its_own_at_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: from a device to its access point, from this machine to the device, and back; nothing else is slowed."""
+    told: dict[str, list[str]] = {}
+    monkeypatch.setattr(room, "_tc", lambda lines, namespace: told.setdefault(namespace, []).extend(lines))
+    own, there = made(), int(access_point(0))
+    own.shape(np.array([0, SERVER, 0]), np.array([there, 0, SERVER]), np.array([1e5, 2e6, np.inf]))
+    assert told["fedroam-0a0b0c-client-00"] == [
+        "class replace dev eth0 parent 1: classid 1:4 htb rate 800000bit burst 1600 quantum 1514",
+        "filter add dev eth0 parent 1: protocol ip prio 2 handle 800::3 u32 match ip dst 198.18.0.3/32 flowid 1:4",
+        "class replace dev eth0 parent 1: classid 1:2 htb rate 10000000000bit burst 12500000 quantum 1514",
+        "filter add dev eth0 parent 1: protocol ip prio 2 handle 800::1 u32 match ip dst 198.18.0.1/32 flowid 1:2",
+    ]
+    assert told[""] == [
+        "class replace dev fr0a0b0c-2 parent 1: classid 1:3 htb rate 16000000bit burst 20000 quantum 1514",
+        "filter add dev fr0a0b0c-2 parent 1: protocol ip prio 2 handle 800::2 u32 match ip src 198.18.0.1/32 "
+        "flowid 1:3",
+    ]
+    told.clear()
+    own.shape(np.array([0]), np.array([there]), np.array([5e4]))  # the device has moved on
+    assert [line.split(" burst")[0] for line in told["fedroam-0a0b0c-client-00"]] == [
+        "class replace dev eth0 parent 1: classid 1:4 htb rate 400000bit"
+    ]
+
+
+def test_delay_and_loss_where_the_kernel_has_netem(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(room, "_tc", lambda lines, namespace: told.extend(lines))
+    made((0.02, 0.01)).shape(np.array([0]), access_point(np.array([0])), np.array([1e5]))
+    assert told[1] == "qdisc replace dev eth0 parent 1:4 netem delay 20000us loss 1%"
+
+
+def test_the_share_of_slower_devices() -> None:
+    clock = {"kind": "seconds"}
+    found = cpu_shares.shares_of(tiny(clock=clock, compute={"kind": "flops", "speeds": [4.0, 1.0]}))
+    assert found
+    assert set(found.values()) == {0.25}
+    assert len(found) < 5  # the others are the fastest
+    assert cpu_shares.shares_of(tiny(clock=clock)) == {}
+
+
+def left() -> list[str]:
+    """What there is of namespaces, interfaces, cgroups and locks of runs."""
+    links = [each["ifname"] for each in json.loads(room._run(["ip", "-j", "link"]))]
+    names = [name for name in room._names() if name.startswith("fedroam-")]
+    return [*(name for name in links if re.match(r"fr[0-9a-f]{6}", name)), *names]
+
+
+@pytest.fixture
+def two() -> Iterator[Namespaces]:
+    with namespaces({0: "client-00", 1: "client-01"}, {1: 0.25}, lambda line: None) as found:
+        yield found
+
+
+@here
+@pytest.mark.parametrize("rate", [125_000.0, np.inf])
+def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> None:
+    """100 packets of 1,200 bytes by UDP from one namespace to the other: all arrive, and from the first one's leaving
+    to the last one's arrival there pass, at 1 Mbps, 0.95 s at least. A busy machine makes it more, never less."""
+    sender, receiver = two.seats[0], two.seats[1]
+    send = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); print(time.monotonic())\n"
+        f"for _ in range(100): s.sendto(bytes(1200), ('{receiver.address}', 5005))"
+    )
+    receive = (
+        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+        "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); s.bind(('', 5005)); print('ready', flush=True)\n"
+        "s.settimeout(60)\n"
+        "for _ in range(100): s.recv(2000)\n"
+        "print(time.monotonic())"
+    )
+
+    def within(seat: Seat, code: str) -> subprocess.Popen[str]:
+        words = ["ip", "netns", "exec", seat.namespace, sys.executable, "-c", code]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+    two.shape(np.array([0]), np.array([1]), np.array([rate]))
+    listening = within(receiver, receive)
+    assert listening.stdout is not None
+    assert listening.stdout.readline() == "ready\n"
+    began = float(within(sender, send).communicate(timeout=60)[0])
+    ended = float(listening.communicate(timeout=60)[0])
+    assert ended - began >= (100 * 1200 - 1600) / rate  # less the burst
+
+
+@here
+def test_nodes_are_in_their_seats(two: Namespaces) -> None:
+    """A process that joins is in the namespace, and in the group of its share; both go with the block."""
+    code = (
+        "import sys, pathlib; from fedroam.deploy.emulation.namespaces import joined; joined(sys.argv[2:])\n"
+        "import os; print(os.stat('/proc/self/ns/net').st_ino, pathlib.Path('/proc/self/cgroup').read_text())"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, *two.line(1, "client-01").split()],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    path = room.NAMESPACES / two.seats[1].namespace
+    assert told.split()[0] == str(path.stat().st_ino) != str(Path("/proc/self/ns/net").stat().st_ino)
+    if cpu_shares.roots():
+        assert f"fedroam-{two.token}/client-01" in told
+        group = two.seats[1].cgroup
+        assert group is not None
+        quota = next(each for each in ("cpu.cfs_quota_us", "cpu.max") if (group / each).exists())
+        assert (group / quota).read_text().split()[0] == "25000"
+    assert two.seats[0].cgroup is None
+
+
+@here
+def test_nothing_is_left_behind() -> None:
+    before = left()
+
+    def broken() -> None:
+        with namespaces({0: "client-00"}, {0: 0.5}, print):
+            assert len(left()) >= len(before) + 4  # a bridge, a link, a namespace, a lock
+            raise ValueError("broken off")
+
+    with pytest.raises(ValueError, match="broken off"):
+        broken()
+    assert left() == before
+
+
+@here
+def test_what_a_killed_run_has_left_is_removed_and_no_living_one_s(
+    two: Namespaces, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "import time; from fedroam.deploy.emulation.namespaces import namespaces\n"
+        "with namespaces({0: 'client-00'}, {0: 0.5}, print) as own: print(own.token, flush=True); time.sleep(600)"
+    )
+    killed = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    lines = iter(killed.stdout.readline, "")
+    token = next(line.strip() for line in lines if re.fullmatch(r"[0-9a-f]{6}\n", line))
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait(60)
+    assert any(token in name for name in left())
+    answer = Commands(tmp_path, capsys)("emulate", "--clean")
+    assert (answer.code, answer.out) == (0, "removed what 1 killed emulation had left\n")
+    assert not any(token in name for name in left())
+    assert any(two.token in name for name in left())
+    assert clean() == 0
+
+
+@here
+def test_emulated_in_namespaces_it_is_the_simulated_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Commands(tmp_path, capsys)
+    places = 'access_points = { kind = "uniform", number = 2 }\nfederation = { kind = "mohawk", k2 = 2 }\n'
+    call.write("net.toml", TINY + places)
+    out = str(tmp_path / "out")
+    answer = call("emulate", str(tmp_path / "net.toml"), "--netns", "--devices", "2", "--check", "--out", out)
+    assert answer.code == 0, answer.err
+    assert answer.out.count("the same bits") == 6
+    assert not [name for name in left() if "lock" in name]
