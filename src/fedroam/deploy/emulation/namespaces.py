@@ -29,7 +29,7 @@ from fedroam.errors import FedroamError, InputError, one_line
 from fedroam.federation import SERVER
 
 # Addresses for tests of networks (RFC 2544), which nobody else routes; each run has a piece of them.
-RANGE = ipaddress.ip_network("198.18.0.0/15")
+RANGE = ipaddress.IPv4Network("198.18.0.0/15")
 PIECE = 22  # bits of a run's prefix: 1,021 nodes
 MOST = 2 ** (32 - PIECE) - 3
 NAMESPACES, LOCKS = Path("/run/netns"), Path("/run/lock")
@@ -212,7 +212,7 @@ def _free_piece() -> ipaddress.IPv4Network:
     ]
     for piece in RANGE.subnets(new_prefix=PIECE):
         if not any(address in piece for address in taken):
-            return piece  # type: ignore[return-value]
+            return piece
     raise FedroamError(f"--netns: all of {RANGE} is taken on this machine: fedroam emulate --clean")
 
 
