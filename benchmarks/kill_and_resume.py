@@ -4,9 +4,11 @@
     python benchmarks/kill_and_resume.py --kills 3 --rounds 20
     python benchmarks/kill_and_resume.py --kinds all --kills 200    # of every federation, and of sweeps, in turn
     python benchmarks/kill_and_resume.py --kinds all --seconds      # the same under a clock of seconds
+    python benchmarks/kill_and_resume.py --kinds all --seconds --each --kills 20    # 20 of each kind
 
-Every file of the folders must be equal byte for byte; of `rounds.parquet` every column but the wall clock's must
-be equal bit for bit. Prints one line a kill; the exit code is 1 where anything differs.
+A moment is drawn from when a run's folder is there to when it is done, by the clock of an uninterrupted run. Every file
+of the folders must be equal byte for byte; of `rounds.parquet` every column but the wall clock's must be equal bit for
+bit. Prints one line a kill; the exit code is 1 where anything differs.
 """
 
 from __future__ import annotations
@@ -174,6 +176,12 @@ def start(context: Any, folder: Path, rounds: int, kind: str, seconds: bool) -> 
     return process
 
 
+def begun(folder: Path, process: Any) -> None:
+    """Wait until a child has written something, or has gone."""
+    while not any(folder.rglob("*.json")) and process.exitcode is None:
+        process.join(0.002)
+
+
 def kill(
     context: Any,
     kind: str,
@@ -182,12 +190,16 @@ def kill(
     moments: np.random.Generator,
     home: Path,
     seconds: bool = False,
-) -> int:
-    """Kill runs of a kind and resume them; how many came out different. Raises FedroamError where none can run."""
-    whole, failed = home / "whole", 0
+) -> tuple[int, int]:
+    """Kill runs of a kind and resume them: how many had a checkpoint, and how many came out different.
+
+    Raises FedroamError where none can run.
+    """
+    whole, checkpoints, failed = home / "whole", 0, 0
     start(context, home / "warm", 1, kind, seconds).join()  # the server imports
-    begin = time.perf_counter()
     uninterrupted = start(context, whole, rounds, kind, seconds)
+    begun(whole, uninterrupted)
+    begin = time.perf_counter()
     uninterrupted.join()
     took = time.perf_counter() - begin
     if uninterrupted.exitcode:
@@ -199,6 +211,7 @@ def kill(
         folder, after = home / f"killed-{trial}", float(moments.uniform(0, took))
         trial += 1
         process = start(context, folder, rounds, kind, seconds)
+        begun(folder, process)
         process.join(after)
         process.kill()
         process.join()
@@ -207,19 +220,21 @@ def kill(
             continue
         killed += 1
         state = reached(folder)
+        checkpoints += any(folder.rglob("checkpoints/round-*.safetensors"))
         resumed = start(context, folder, rounds, kind, seconds)
         resumed.join()
         problems = differences(whole, folder) if resumed.exitcode == 0 else ["the resumed run failed"]
         failed += bool(problems)
         print(f"{killed:>4}  {after:>5.2f} s  {state:<40}  {'; '.join(problems) or 'equal'}", flush=True)
         shutil.rmtree(folder)
-    return failed
+    return checkpoints, failed
 
 
 def main() -> int:
     """Kill, resume, compare, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kills", type=int, default=20, help="how many runs are killed (default 20)")
+    parser.add_argument("--each", action="store_true", help="so many of each kind, not in all")
     parser.add_argument("--rounds", type=int, default=40, help="rounds of each run (default 40)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills (default 0)")
     parser.add_argument(
@@ -234,22 +249,28 @@ def main() -> int:
         ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation", "fedroam.sweep"]
     )
     moments = stream(options.seed, "kills")
-    chosen, failed, done = kinds_to_kill(options.kinds), 0, 0
+    chosen = kinds_to_kill(options.kinds)
+    of: dict[str, list[int]] = {}  # kills, those with a checkpoint, and those that came out different
     for k, kind in enumerate(chosen):
-        kills = options.kills // len(chosen) + (k < options.kills % len(chosen))
+        kills = options.kills
+        if not options.each:
+            kills = options.kills // len(chosen) + (k < options.kills % len(chosen))
         if not kills:
             continue
         with tempfile.TemporaryDirectory(prefix="fedroam-kill-") as scratch:
             try:
                 home = Path(scratch)
-                failed += kill(context, kind, kills, options.rounds, moments, home, options.seconds)
+                found = kill(context, kind, kills, options.rounds, moments, home, options.seconds)
             except FedroamError as error:
                 print(error)
                 return 1
-        done += kills
+        of[kind] = [kills, *found]
+        print(f"{kind}: {kills} kills, {found[0]} with a checkpoint, {found[1]} different", flush=True)
+    done, failed = (sum(counts[n] for counts in of.values()) for n in (0, 2))
     if options.record is not None:
         ran = environment()
         line = {"what": "kills", "seed": options.seed, "all": done, "findings": failed, "kinds": chosen}
+        line |= {"rounds": options.rounds, "kills, with a checkpoint, different": of}
         line |= {"clock": "seconds"} if options.seconds else {}
         line |= {
             "date": f"{datetime.now(UTC):%Y-%m-%d}",

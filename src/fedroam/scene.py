@@ -370,6 +370,7 @@ def _timing(
         context.ranges,
         experiment.seed,
         batteries=experiment.battery.kind != "none",
+        rounds=experiment.rounds,
     )
     check_fits(
         timing,

@@ -11,6 +11,7 @@ from fedroam.attacks import Trial
 from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
 from fedroam.cost import Account
 from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
+from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene
@@ -80,7 +81,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
         after = _meeting(scene, paths, activity, battery)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
-    clients = np.array([job.client for job in jobs], dtype=np.int64)
+    clients = clients_of(jobs)
     stepped = ~np.isnan(losses)
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
@@ -150,7 +151,8 @@ def _accounted(
     scene: Scene, state: State, given: Distributed, done: Exchanged, time: Timetable | None
 ) -> tuple[Account, Traffic]:
     """The account after the round, and all that was sent in it."""
-    learnt = [*(given.jobs if time is None else time.jobs), *given.trained]
+    jobs = given.jobs if time is None else time.jobs
+    learnt = [*jobs, *given.trained] if given.trained else jobs
     exchanged = done.traffic if time is None or time.already is None else done.traffic.less(time.already)
     traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
     if time is None:

@@ -124,11 +124,19 @@ def test_all_at_once_is_event_by_event(seed: int, link: dict[str, Any], until: f
         )
 
 
-def on_air(case: Case, link: Link, until: float, play: Callable[[Cells, np.ndarray], None]) -> Sent:
+def on_air(
+    case: Case, link: Link, until: float, play: Callable[[Cells, np.ndarray, np.ndarray], int]
+) -> Sent:
     """By the kernel, compiled or not."""
     found = np.array([np.nan, np.inf, np.nan, 0.0, 0.0, 0.0]) * np.ones((len(case.plan), 1))
-    play(cells(link, case.plan, case.windows, until, LENGTH, case.hearing, (0,)), found)
-    return Sent(*found.T)
+    each = np.empty((len(case.windows.transfer), 4))
+    told = play(
+        cells(link, case.plan, case.windows, until, LENGTH, case.hearing, (0,), link.simultaneous),
+        found,
+        each,
+    )
+    begun, end, stopped, arrived, air_time, tries = found.T
+    return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]])
 
 
 FAST = air_kernel.compiled()
@@ -151,12 +159,19 @@ def test_the_kernel_is_the_air_bit_for_bit(
             case,
             windows=replace(case.windows, steps=Steps(first, np.array(cut).reshape(-1), speed.reshape(-1))),
         )
-    air = Air(case.link.shared, case.link.simultaneous, case.link.setup, (0,))
+    air, plan = Air(case.link.shared, case.link.simultaneous, case.link.setup, (0,)), case.plan
+    pairs = np.stack([plan.sender, plan.receiver], axis=1).tolist()
     slow = sending._on_air(case.link, air, case.plan, case.windows, until, LENGTH, case.hearing)
     for play in (air_kernel.play, *([] if FAST is None else [FAST])):
         found = on_air(case, case.link, until, play)
         for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
             np.testing.assert_array_equal(getattr(found, name), getattr(slow, name), err_msg=name)
+        for device in np.unique(plan.sender):  # the tries of each in one order, as a battery adds them up
+            one, other = (
+                [row for row in sent.every().tolist() if device in pairs[int(row[0])]]
+                for sent in (found, slow)
+            )
+            assert one == other
 
 
 @needs_numba
@@ -181,13 +196,13 @@ def test_groups_have_nothing_in_common() -> None:
     plan = Plan(*pairs.T, np.full(3, SIZE), np.zeros(3), np.full(3, FIRST))
     heard = contact_intervals(way.paths, REACH)
     hearing = Intervals(heard.i, heard.j, heard.open, np.full(len(heard), np.inf))
-    found = cells(link, plan, way.windows(pairs, REACH), LENGTH, LENGTH, hearing, ())
+    found = cells(link, plan, way.windows(pairs, REACH), LENGTH, LENGTH, hearing, (), None)
     groups = [
         found.group[a:b].tolist() for a, b in zip(found.group_first, found.group_first[1:], strict=False)
     ]
     assert groups == [[0, 2], [1]]
     ends = np.array([np.nan, np.inf, np.nan, 0.0, 0.0, 0.0]) * np.ones((3, 1))
-    air_kernel.play(found, ends)
+    air_kernel.play(found, ends, np.empty((0, 4)))
     assert ends[:, 1].tolist() == [2.0, 1.0, 2.0]
 
 

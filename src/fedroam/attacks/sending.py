@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from fedroam.attacks.attackers import Attack, Trained, Withheld
-from fedroam.learning import Job, Models
+from fedroam.learning import Job, Models, clients_of
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,11 @@ class Trial:
         cls, attack: Attack, attackers: np.ndarray, everybody: int, models: Models, jobs: Sequence[Job]
     ) -> Trial | None:
         """Before training; None where no attacker trains. Attackers without a job are honest in this round."""
-        clients = np.array([job.client for job in jobs], dtype=np.int64)
-        rows = np.array([job.row for job in jobs], dtype=np.int64)
+        clients = clients_of(jobs)
         own = np.isin(clients, attackers)
         if not own.any():
             return None
+        rows = np.array([job.row for job in jobs], dtype=np.int64)
         begun = models.parameters[torch.from_numpy(rows[own]).to(models.parameters.device)]
         return cls(attack, clients[own], rows[own], rows[~own], begun, everybody)
 

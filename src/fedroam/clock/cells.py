@@ -11,6 +11,7 @@ from scipy.sparse import csgraph
 from fedroam.clock.plan import FIRST, Plan
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
+from fedroam.contacts.ragged import stable_order
 from fedroam.links import Cells, Link
 
 NONE = -1
@@ -24,8 +25,9 @@ def cells(
     length: float,
     hearing: Intervals,
     wired: Iterable[int],
+    most: int | None,
 ) -> Cells:
-    """The transfers of a round, as `send` is handed them.
+    """The transfers of a round, as `send` is handed them. most: of a radio at a time; None: any number.
 
     Two transfers are of one group where they have a radio in common, one waits for the other, or radios of theirs hear
     each other at any time of the round, by way of others, too. What happens in a group concerns no other.
@@ -46,7 +48,10 @@ def cells(
     group_first, group = _rows(of, len(groups))
 
     pair_key = np.minimum(hearing.i, hearing.j) * radios + np.maximum(hearing.i, hearing.j)
-    keys, pair = np.unique(pair_key, return_inverse=True)
+    hears = np.argsort(pair_key, kind="stable")
+    hearing, pair_key = hearing.some(hears), pair_key[hears]
+    fresh = np.append(True, pair_key[1:] != pair_key[:-1])[: len(pair_key)]
+    keys, pair = pair_key[fresh], np.cumsum(fresh) - 1
     time = np.concatenate([hearing.open, hearing.close])
     change = np.repeat([1, -1], len(hearing))
     told = np.concatenate([pair, pair])
@@ -54,7 +59,9 @@ def cells(
     known = (
         np.flatnonzero(groups[place] == label[np.tile(hearing.i, 2) + len(plan)]) if len(groups) else k[:0]
     )
-    order = known[np.lexsort((told[known], -change[known], time[known], place[known]))]
+    # What begins stands before what ceases, pair by pair: so it stays in a group where times are equal.
+    known = known[np.argsort(time[known], kind="stable")]
+    order = known[stable_order(place[known], len(groups))]
     pair_ends = np.stack(np.divmod(keys, radios), axis=1)
 
     both = np.concatenate([ends[:, 0], ends[:, 1]])
@@ -88,7 +95,7 @@ def cells(
         near_first=near_first,
         near_end=pair_ends[:, ::-1].T.reshape(-1)[near],
         near_pair=near % max(len(keys), 1),
-        most=link.simultaneous or 0,
+        most=most or 0,
         shared=link.shared,
         setup=link.setup,
         resumed=link.broken != "lost",
@@ -98,7 +105,7 @@ def cells(
 
 def _rows(row: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Entries by their rows, as CSR: where each row begins, and the entries of all, ascending in each."""
-    return np.append(0, np.cumsum(np.bincount(row, minlength=rows))), np.argsort(row, kind="stable")
+    return np.append(0, np.cumsum(np.bincount(row, minlength=rows))), stable_order(row, rows)
 
 
 def _steps(windows: Windows, length: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

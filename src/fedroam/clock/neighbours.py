@@ -16,6 +16,7 @@ from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, un
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.federation import Distributed, Meeting, Round, Traffic
+from fedroam.learning import clients_of, some_of
 
 
 def among_neighbours(
@@ -41,7 +42,8 @@ def among_neighbours(
     clients, paths = round.context.clients, meeting.paths
     work = timing.work(given.jobs, clients)
     learns = np.zeros(clients, dtype=bool)
-    learns[[job.client for job in given.jobs]] = True
+    who = clients_of(given.jobs)
+    learns[who] = True
     left = np.where(state[BUSY], state["left_training"], work)
     ready = np.where(state[BUSY] & ~learns, np.inf, np.where(learns, left, 0.0))
     each = round.models.bytes_each
@@ -56,14 +58,16 @@ def among_neighbours(
     plan = Plan(sender, receiver, size - begun.bytes, since, np.full(len(both), FIRST))
     way = Way(paths, timing.length, timing.link, timing.seed)
     if sends is None and not in_pieces:  # the same pairs up and down
-        windows = way.windows(both[: len(both) // 2], timing.reach, meet=True, both_ways=True)
+        up = both[: len(both) // 2]
+        windows = way.windows(up, timing.reach, meet=True, both_ways=True, heard=timing.link.shared)
     else:
         windows = way.windows(both, timing.reach, meet=True)
     windows = windows.until(until(dies, sender, receiver), timing.length)
     hearing = heard(timing, meeting)
 
     def sent_until(end: float) -> Sent:
-        return send(timing.link, plan, windows, end, timing.length, hearing, (), tell_tries=timing.batteries)
+        told, rounds, length = timing.batteries, timing.rounds, timing.length
+        return send(timing.link, plan, windows, end, length, hearing, (), tell_tries=told, rounds=rounds)
 
     sent = sent_until(timing.horizon())
     done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
@@ -90,14 +94,14 @@ def among_neighbours(
     else:
         ends = (receiver[kept], sender[kept])
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
-    off = [job for job in given.jobs if late[job.client] and not carried[job.client]]
+    off = list(some_of(given.jobs, late[who] & ~carried[who]))
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
     apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
     training = (np.zeros(clients), np.where(learns, left, 0.0))
     found = following(on, seconds, paths.present, training, plan, sent, dies)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
-    jobs = [job for job in given.jobs if not late[job.client]]
+    jobs = some_of(given.jobs, ~late[who])
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
     return Timetable(
         seconds,

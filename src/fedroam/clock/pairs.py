@@ -46,13 +46,24 @@ def in_pairs(
     in_turn = link.shared or link.simultaneous == 1
     size = np.full(len(pairs), float(each * (2 if in_turn else 1)))
     plan = Plan(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
-    windows = Way(paths, timing.length, link, timing.seed).windows(pairs, timing.reach, meet=True)
+    windows = Way(paths, timing.length, link, timing.seed).windows(
+        pairs, timing.reach, meet=True, heard=link.shared
+    )
     windows = windows.until(until(dies, *pairs.T), timing.length)
     hearing = heard(timing, meeting)
 
     def sent_until(end: float) -> Sent:
         return send(
-            link, plan, windows, end, timing.length, hearing, (), ONE_PARTNER, tell_tries=timing.batteries
+            link,
+            plan,
+            windows,
+            end,
+            timing.length,
+            hearing,
+            (),
+            ONE_PARTNER,
+            tell_tries=timing.batteries,
+            rounds=timing.rounds,
         )
 
     sent = sent_until(timing.horizon())

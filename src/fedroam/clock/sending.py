@@ -16,7 +16,8 @@ from fedroam.contacts import Intervals
 from fedroam.links import Link, compiled
 from fedroam.links.air import Air, Transfer
 
-MANY = 1000  # transfers of a round, from which on the seconds of compiling pay
+MANY = 50_000  # transfers of a run, from which on the seconds of compiling pay
+AGAIN = 10  # so often, or more, a round is planned in which devices can run empty
 
 
 @dataclass(frozen=True)
@@ -62,20 +63,24 @@ def send(
     simultaneous: int | None = None,
     *,
     tell_tries: bool = False,
+    rounds: int = 1,
 ) -> Sent:
     """Make the transfers of a round, which goes on until `until` (s, may be infinite); everybody stands from `length`
     (s) on.
 
     hearing: which nodes hear each other when, in seconds, for a link that is shared. wired: nodes without a radio.
     simultaneous: transfers that one end can have at a time; None: as many as the link says. tell_tries: whether every
-    try is asked for.
+    try is asked for. rounds: how many like this one are planned in all; it changes no result.
     """
     most = link.simultaneous if simultaneous is None else simultaneous
     if link.shared or most is not None:
-        if simultaneous is None and not tell_tries and len(plan) >= MANY and (play := compiled()) is not None:
+        asked = len(plan) * rounds * (AGAIN if tell_tries else 1)
+        if asked >= MANY and (play := compiled()) is not None:
             found = np.array([math.nan, math.inf, math.nan, 0.0, 0.0, 0.0]) * np.ones((len(plan), 1))
-            play(cells(link, plan, windows, until, length, hearing, wired), found)
-            return Sent(*found.T.copy())
+            each = np.empty((len(windows.transfer) if tell_tries else 0, 4))  # a window is tried once at most
+            told = play(cells(link, plan, windows, until, length, hearing, wired, most), found, each)
+            begun, end, stopped, arrived, air_time, tries = found.T.copy()
+            return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]] if tell_tries else [])
         air = Air(link.shared, most, link.setup, wired)
         return _on_air(link, air, plan, windows, until, length, hearing)
     return _freely(link, plan, windows, until, length)

@@ -87,7 +87,15 @@ def with_servers(
 
     def sent_until(end: float) -> Sent:
         return send(
-            timing.link, plan, windows, end, timing.length, SILENCE, (server,), tell_tries=timing.batteries
+            timing.link,
+            plan,
+            windows,
+            end,
+            timing.length,
+            SILENCE,
+            (server,),
+            tell_tries=timing.batteries,
+            rounds=timing.rounds,
         )
 
     sent = sent_until(timing.horizon())

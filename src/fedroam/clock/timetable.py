@@ -13,10 +13,11 @@ from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import Plan
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
+from fedroam.contacts.ragged import stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute, Use
 from fedroam.federation import Averagings, Pieces, Traffic
-from fedroam.learning import Job
+from fedroam.learning import Job, clients_of, some_of
 from fedroam.links import Link
 
 # What the clock keeps of each client from round to round, float64 [clients]: seconds since the start, and what of its
@@ -34,7 +35,7 @@ class Timing:
 
     length: of the movement of a round, s. flops: of training on one sample. reach: radio range of clients, m.
     access_points: float64 [access points, 2], m; ranges: float64 [access points], m, or None for everywhere.
-    batteries: whether devices can run empty.
+    batteries: whether devices can run empty. rounds: how many the run has.
     """
 
     clock: Clock
@@ -48,6 +49,7 @@ class Timing:
     ranges: np.ndarray | None
     seed: int
     batteries: bool = False
+    rounds: int = 1
 
     def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
         """Seconds of each client's local work, float64 [clients]."""
@@ -145,11 +147,14 @@ def following(
 
 def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
     """How long any of the intervals low to high of each client lasts, float64 [clients]."""
-    order = np.lexsort((low, who))
-    order = order[who[order] < clients]
-    who, low, high = who[order], low[order], high[order]
+    own = who < clients
+    if not own.all():
+        who, low, high = who[own], low[own], high[own]
     if not len(who):
         return np.zeros(clients)
+    order = np.argsort(low, kind="stable")
+    order = order[stable_order(who[order], clients)]
+    who, low, high = who[order], low[order], high[order]
     # The latest end so far of the same client: a running maximum that begins anew with each client.
     shift = who * (2.0 * (float(high.max()) + 1.0))
     latest = np.maximum.accumulate(high + shift) - shift
@@ -172,6 +177,6 @@ def paid(
     jobs: Sequence[Job], broken_off: Sequence[Job], shares: np.ndarray
 ) -> tuple[Sequence[Job], np.ndarray]:
     """All local work of clients that is paid for, and how much of each is done, float64."""
-    every = [(job, 1.0) for job in jobs] + list(zip(broken_off, shares.tolist(), strict=True))
-    own = [(job, share) for job, share in every if job.client >= 0]
-    return [job for job, _ in own], np.array([share for _, share in own])
+    every = [*jobs, *broken_off] if broken_off else jobs
+    own = clients_of(every) >= 0
+    return some_of(every, own), np.append(np.ones(len(jobs)), shares)[own]

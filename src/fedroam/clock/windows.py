@@ -80,19 +80,25 @@ class Way:
         return cls(joined, length, link, seed)
 
     def windows(
-        self, pairs: np.ndarray, reach: np.ndarray | float, *, meet: bool = False, both_ways: bool = False
+        self,
+        pairs: np.ndarray,
+        reach: np.ndarray | float,
+        *,
+        meet: bool = False,
+        both_ways: bool = False,
+        heard: bool = False,
     ) -> Windows:
         """The windows of transfers between nodes (int64 [transfers, 2]): while the two are at most `reach` (m) apart,
         one number, or one a transfer.
 
         meet: all of these may talk by another rule than distance, too. Then a pair that is never within reach has a
         window without duration, at the end of the way. both_ways: of transfers between these pairs, and then of those
-        the other way round.
+        the other way round. heard: the contacts of all present clients at this reach are asked for, too.
         """
         reach, parts = np.broadcast_to(np.asarray(reach, dtype=np.float64), len(pairs)), []
         for one in distinct(reach):
             asked = np.flatnonzero(reach == one)
-            parts.append(self._within(pairs, asked, float(one)))
+            parts.append(self._within(pairs, asked, float(one), heard))
         transfer = np.concatenate([which for which, _ in parts]) if parts else np.zeros(0, np.int64)
         contacts = _joined([found for _, found in parts])
         stays = contacts.close == 1.0
@@ -106,7 +112,7 @@ class Way:
             stays = np.append(stays, np.zeros(len(never), dtype=bool))
         order = np.lexsort((contacts.open, transfer))
         transfer, contacts, stays = transfer[order], contacts.some(order), stays[order]
-        legs = Legs(self.paths)
+        legs = Legs.of(self.paths)
         steps = rate_steps(self.link, legs, contacts, self.length, self.seed, both_ways=both_ways)
         rate, opens, closes = self._last(legs, contacts, both_ways), contacts.open, contacts.close
         if both_ways:
@@ -123,12 +129,18 @@ class Way:
         rates = [self.link.rate(apart, self.seed, np.stack(pair, axis=1)) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))
 
-    def _within(self, pairs: np.ndarray, asked: np.ndarray, reach: float) -> tuple[np.ndarray, Intervals]:
+    def _within(
+        self, pairs: np.ndarray, asked: np.ndarray, reach: float, heard: bool
+    ) -> tuple[np.ndarray, Intervals]:
         """The contacts of the transfers `asked`, and which transfer each is of."""
         nodes = self.paths.clients
         key = pairs[asked, 0] * nodes + pairs[asked, 1]
         if (key[1:] > key[:-1]).all():  # each pair once, and in order
-            found = contact_intervals(self.paths, reach, pairs[asked])
+            if heard and (pairs[asked, 0] < pairs[asked, 1]).all() and self.paths.present[pairs[asked]].all():
+                every = contact_intervals(self.paths, reach)
+                found = every.some(np.isin(every.i * nodes + every.j, key))
+            else:
+                found = contact_intervals(self.paths, reach, pairs[asked])
             return asked[np.searchsorted(key, found.i * nodes + found.j)], found
         unique, place = np.unique(key, return_inverse=True)
         found = contact_intervals(self.paths, reach, np.stack(np.divmod(unique, nodes), axis=1))

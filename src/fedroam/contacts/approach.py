@@ -21,7 +21,7 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
     """
     if np.isinf(radius):
         return np.ones(len(i), dtype=bool)
-    legs = Legs(paths)
+    legs = Legs.of(paths)
     met = np.zeros(len(i), dtype=bool)
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
         met[part] = legs.come_within(i[part], j[part], radius)
@@ -31,14 +31,18 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
 class Legs:
     """The straight legs of all paths, ordered by client and time."""
 
+    @classmethod
+    def of(cls, paths: Paths) -> Legs:
+        """Those of these paths, cut once."""
+        return paths.derived("legs", lambda: cls(paths))
+
     def __init__(self, paths: Paths) -> None:
         self.count = np.diff(paths.first) - 1
         self.first = paths.first[:-1] - np.arange(paths.clients)
         own = np.ones(len(paths.time) - 1, dtype=bool)
         own[paths.first[1:-1] - 1] = False  # from one client's last point to the next client's first
-        start = np.flatnonzero(own)
-        self.begin, self.end = paths.time[start], paths.time[start + 1]
-        self.a, self.b = paths.point[start], paths.point[start + 1]
+        self.start, self.point = np.flatnonzero(own), paths.point
+        self.begin, self.end = paths.time[self.start], paths.time[self.start + 1]
         # Clients take disjoint intervals [client, client + 1/2] of one axis, so that one search finds a client's
         # leg at a moment.
         owner = np.repeat(np.arange(paths.clients), self.count)
@@ -47,19 +51,27 @@ class Legs:
     def come_within(self, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
         """Whether clients i[k] and j[k] are at most `radius` (m) apart at any moment; bool [pairs]."""
         met = np.zeros(len(i), dtype=bool)
-        straight = (self.count[i] == 1) & (self.count[j] == 1)
-        k = np.flatnonzero(straight)
-        met[k] = self.near(self.first[i[k]], self.first[j[k]], radius)
-        k = np.flatnonzero(~straight)
-        if len(k):
-            which, a, b = self.overlapping(i[k], j[k])
-            near = self.near(a, b, radius)
-            met[k[which[near]]] = True
+        which, a, b = self.overlapping(i, j)
+        met[which[self.near(a, b, radius)]] = True
         return met
 
     def overlapping(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All legs of i[k] and j[k] that share a moment, and some that nearly do: which k, and the two legs."""
-        which, a = expand(self.first[i], self.count[i])
+        straight = (self.count[i] == 1) & (self.count[j] == 1)
+        one = np.flatnonzero(straight)
+        which, a, b = self._several(i, j, np.flatnonzero(~straight))
+        return (
+            np.concatenate([one, which]),
+            np.concatenate([self.first[i[one]], a]),
+            np.concatenate([self.first[j[one]], b]),
+        )
+
+    def _several(
+        self, i: np.ndarray, j: np.ndarray, asked: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same for some k (int64), whoever has how many legs."""
+        which, a = expand(self.first[i[asked]], self.count[i[asked]])
+        which = asked[which]
         # Every leg of j that shares a moment with the leg of i, found with some slack (keys are rounded); legs
         # without a common moment are dropped by whoever asks.
         other = j[which]
@@ -82,10 +94,15 @@ class Legs:
 
     def at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Place on a leg at a moment; exact at both ends and for clients that stand still."""
-        begin, end, a, b = self.begin[leg], self.end[leg], self.a[leg], self.b[leg]
-        span = end - begin
-        share = np.divide(moment - begin, span, out=np.zeros(len(leg)), where=span > 0)
-        return np.asarray(np.where((moment == end)[:, None], b, a + share[:, None] * (b - a)))
+        begin, end = self.begin.take(leg), self.end.take(leg)
+        place: np.ndarray = self.point.take(self.start.take(leg) + (moment == end), axis=0)
+        k = np.flatnonzero((moment != begin) & (moment != end))  # most ask for an end
+        if len(k):
+            leg, span = leg[k], (end - begin)[k]
+            share = np.divide(moment[k] - begin[k], span, out=np.zeros(len(k)), where=span > 0)
+            a, b = self.point[self.start[leg]], self.point[self.start[leg] + 1]
+            place[k] = a + share[:, None] * (b - a)
+        return place
 
     def place(self, client: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Where clients (int64 [asked]) are at moments of the round (0 to 1), float64 [asked, 2]."""

@@ -135,8 +135,12 @@ def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.
     key, sorted_x = key[order], x[by_x]
     seek = order if same else np.lexsort((b.middle[:, 0], b.slot))  # in order, for the sake of the cache
     at, slot = b.middle[seek], b.slot[seek] >> halvings
-    left = np.searchsorted(sorted_x, at[:, 0] - wide, side="left")
-    right = np.searchsorted(sorted_x, at[:, 0] + wide, side="right")
+    if same:  # asked in order, which is many times as fast
+        left = np.searchsorted(sorted_x, sorted_x - wide, side="left")[rank[seek]]
+        right = np.searchsorted(sorted_x, sorted_x + wide, side="right")[rank[seek]]
+    else:
+        left = np.searchsorted(sorted_x, at[:, 0] - wide, side="left")
+        right = np.searchsorted(sorted_x, at[:, 0] + wide, side="right")
     here = np.floor(np.clip((at[:, 1] - bottom) / strip_height, -2, strips + 1)).astype(np.int64)
     for step in (0, 1) if same else (-1, 0, 1):
         base = (slot * strips + here + step) * len(x)

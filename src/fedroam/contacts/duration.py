@@ -24,7 +24,7 @@ def contact_durations(paths: Paths, graph: sparse.csr_array, radius: float) -> s
     if np.isinf(radius):
         share = np.ones(len(pairs))
     else:
-        legs, share = Legs(paths), np.zeros(len(pairs))
+        legs, share = Legs.of(paths), np.zeros(len(pairs))
         for part in chunks(legs.count[i] + legs.count[j], LIMIT):
             share[part] = _shares(legs, i[part], j[part], radius)
     entries = (np.concatenate([share, share]), (np.concatenate([i, j]), np.concatenate([j, i])))

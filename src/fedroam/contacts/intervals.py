@@ -38,17 +38,23 @@ class Intervals:
 def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = None) -> Intervals:
     """The intervals in which clients are at most `radius` (m, inclusive) apart.
 
-    pairs: int64 [pairs, 2], each once, those that are asked for; None: all present clients. On a piece of time in
-    which both move straight, the interval lies between the two roots of |gap + s move|^2 = radius^2. What is in
+    pairs: int64 [pairs, 2], each once, those that are asked for; None: all present clients (found once). On a piece of
+    time in which both move straight, the interval lies between the two roots of |gap + s move|^2 = radius^2. What is in
     reach at the end of one piece and at the beginning of the next is one contact. A pair has an interval here exactly
     where `closest_approach` says that it meets. Memory and time grow with contacts, not with pairs.
     """
-    asked = candidates(paths, radius) if pairs is None else pairs
-    i, j = asked.T.astype(np.int64)
+    if pairs is None:
+        return paths.derived(("intervals", radius), lambda: _found(paths, radius, candidates(paths, radius)))
+    return _found(paths, radius, pairs)
+
+
+def _found(paths: Paths, radius: float, pairs: np.ndarray) -> Intervals:
+    """The intervals of these pairs."""
+    i, j = pairs.T.astype(np.int64)
     if np.isinf(radius) or not len(i):
         found = Intervals(i, j, np.zeros(len(i)), np.ones(len(i)))
     else:
-        legs = Legs(paths)
+        legs = Legs.of(paths)
         parts = [
             _intervals(legs, i[part], j[part], radius)
             for part in chunks(legs.count[i] + legs.count[j], LIMIT)
@@ -56,7 +62,9 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
         found = Intervals(
             *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Intervals))
         )
-    return found.some(np.lexsort((found.open, found.j, found.i)))
+    key = found.i * paths.clients + found.j
+    rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (found.open[1:] >= found.open[:-1]))
+    return found if rises.all() else found.some(np.lexsort((found.open, found.j, found.i)))
 
 
 def crossings(gap: np.ndarray, move: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +93,8 @@ def _intervals(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> Inter
     begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
     near = legs.near(a, b, radius)
     order = np.flatnonzero(near)
-    order = order[np.lexsort((end[order], begin[order], which[order]))]
+    if (which[1:] <= which[:-1]).any():
+        order = order[np.lexsort((end[order], begin[order], which[order]))]
     which, a, b, begin, end = which[order], a[order], b[order], begin[order], end[order]
     gap, last = legs.at(a, begin) - legs.at(b, begin), legs.at(a, end) - legs.at(b, end)
     # The ends of pieces are decided as `closest_approach` decides, not by rounded roots: so no contact is torn there.

@@ -22,6 +22,12 @@ def distinct(values: np.ndarray) -> np.ndarray:
     return ordered[np.append(True, ordered[1:] != ordered[:-1])] if len(ordered) else ordered
 
 
+def stable_order(values: np.ndarray, below: int) -> np.ndarray:
+    """What sorts whole numbers from 0 to `below` - 1, equal ones as they stand. Those of 16 bits are sorted many times
+    as fast."""
+    return np.argsort(values.astype(np.uint16) if below <= 1 << 16 else values, kind="stable")
+
+
 def chunks(count: np.ndarray, limit: int) -> Iterator[slice]:
     """Consecutive slices of rows whose counts add up to `limit` at most (a row above it stands alone)."""
     total = np.cumsum(count)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedroam.learning import Job
+from fedroam.learning import Job, clients_of, held_of, some_of
 from fedroam.learning.training import Training
 from fedroam.randomness import stream
 
@@ -24,9 +24,8 @@ class SamplePasses:
 
     def of(self, jobs: Sequence[Job]) -> tuple[np.ndarray, np.ndarray]:
         """The client of each job and its sample passes, int64 [jobs] each; work that a server does is left out."""
-        own = [job for job in jobs if job.client >= 0]
-        clients = np.array([job.client for job in own], dtype=np.int64)
-        held = np.array([len(job.samples) for job in own], dtype=np.int64)
+        own = some_of(jobs, clients_of(jobs) >= 0)
+        clients, held = clients_of(own), held_of(own)
         sizes, place = np.unique(held, return_inverse=True)
         return clients, np.array([self._passes(size) for size in sizes.tolist()], dtype=np.int64)[place]
 

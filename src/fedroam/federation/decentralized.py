@@ -28,7 +28,7 @@ from fedroam.federation.protocol import (
     Traffic,
     own_models,
 )
-from fedroam.learning import Job, Learner, Models
+from fedroam.learning import Jobs, Learner, Models
 from fedroam.learning.exchange import mix_rows
 from fedroam.mixing import Facts, entries
 from fedroam.mobility import Paths
@@ -60,8 +60,8 @@ class Decentralized(Part):
 
     def distribute(self, round: Round) -> Distributed:
         """Everybody who is present and holds samples trains its own model."""
-        clients = round.context.available(round.before).tolist()
-        jobs = [Job(i, i, round.context.train[i], round.number) for i in clients]
+        context, clients = round.context, round.context.available(round.before)
+        jobs = Jobs(clients, clients, context.train, context.samples, round.number)
         return Distributed(jobs, Traffic.nothing(), round.models, dict(round.state))
 
     def meeting_of(self, round: Round, after: Meeting) -> Meeting:

@@ -11,10 +11,14 @@ from fedroam.learning.engine import Anchor as Anchor
 from fedroam.learning.engine import Engine as Engine
 from fedroam.learning.engine import Evaluates as Evaluates
 from fedroam.learning.engine import Job as Job
+from fedroam.learning.engine import Jobs as Jobs
 from fedroam.learning.engine import Learner as Learner
 from fedroam.learning.engine import Scores as Scores
 from fedroam.learning.engine import Task as Task
+from fedroam.learning.engine import clients_of as clients_of
+from fedroam.learning.engine import held_of as held_of
 from fedroam.learning.engine import make_network as make_network
+from fedroam.learning.engine import some_of as some_of
 from fedroam.learning.engine import start_models as start_models
 from fedroam.learning.engine import to_tensors as to_tensors
 from fedroam.learning.exchange import mix as mix

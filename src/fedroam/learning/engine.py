@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from itertools import compress
+from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
 import torch
 from torch import nn
+from typing_extensions import override
 
 from fedroam.data import as_batch
 from fedroam.learning.held import ClassMeans, Held, class_means
@@ -95,6 +97,58 @@ class Job:
     def handed(self, positions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the objective is handed for a batch (int64 positions in `samples`)."""
         return {**self.given, **{name: values[positions] for name, values in self.each.items()}}
+
+
+class Jobs(Sequence[Job]):
+    """Plain jobs of which only columns are kept: each is made when it is asked for, as often as it is.
+
+    For who plans a round of many devices and trains none. client, row: int64 [jobs]. samples: by client, of all of
+    them; held: int64 [clients], how many each has.
+    """
+
+    def __init__(
+        self, client: np.ndarray, row: np.ndarray, samples: Sequence[np.ndarray], held: np.ndarray, round: int
+    ) -> None:
+        self.client, self.row, self.samples, self.held, self.round = client, row, samples, held, round
+
+    def __len__(self) -> int:
+        return len(self.client)
+
+    @overload
+    def __getitem__(self, which: int) -> Job: ...
+    @overload
+    def __getitem__(self, which: slice) -> Jobs: ...
+    @override
+    def __getitem__(self, which: int | slice) -> Job | Jobs:
+        if isinstance(which, slice):
+            return self.some(which)
+        client = int(self.client[which])
+        return Job(client, int(self.row[which]), self.samples[client], self.round)
+
+    def some(self, which: np.ndarray | slice) -> Jobs:
+        """Those of an index, slice or mask, in its order."""
+        return Jobs(self.client[which], self.row[which], self.samples, self.held, self.round)
+
+
+def clients_of(jobs: Sequence[Job]) -> np.ndarray:
+    """The client of each job, int64 [jobs]."""
+    if isinstance(jobs, Jobs):
+        return jobs.client
+    return np.array([job.client for job in jobs], dtype=np.int64)
+
+
+def held_of(jobs: Sequence[Job]) -> np.ndarray:
+    """How many samples each job has, int64 [jobs]."""
+    if isinstance(jobs, Jobs):
+        return np.asarray(jobs.held[jobs.client])
+    return np.array([len(job.samples) for job in jobs], dtype=np.int64)
+
+
+def some_of(jobs: Sequence[Job], which: np.ndarray) -> Sequence[Job]:
+    """Those of a mask (bool [jobs])."""
+    if which.all():
+        return jobs
+    return jobs.some(which) if isinstance(jobs, Jobs) else list(compress(jobs, which))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """The air of `Air` for rounds of many transfers: the same events with the same arithmetic, compiled.
 
 Numba compiles what stands here, so there are arrays, whole numbers and one heap instead of objects. Without Numba it is
-Python, and gives the same.
+Python, and gives the same. A transfer has one entry in the heap, that of what happens to it next, which is changed in
+place; so nothing in there is out of date.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 STEP, READY, FINISH, BREAK = range(4)  # as in `Air`
-WAITING, QUEUED, SET_UP, GOING, OVER = range(5)  # what an attempt is
+OVER, WAITING, QUEUED, SET_UP, GOING = range(5)  # what the present try of a transfer is; OVER: there is none
 
 
 class Cells(NamedTuple):
@@ -67,25 +67,19 @@ class Cells(NamedTuple):
     until: float
 
 
-class Going(NamedTuple):
-    """The present try of each transfer, arrays [transfers]: its number, what is left, and as `Air` keeps it."""
-
-    number: np.ndarray
-    left: np.ndarray
-    rate: np.ndarray
-    share: np.ndarray
-    since: np.ndarray
-    air: np.ndarray
-    version: np.ndarray
-    near: np.ndarray  # how many it shares with
-    on_air: np.ndarray
-    heard: np.ndarray  # [pairs], how often two radios were told to hear each other
-    mark: np.ndarray
-    found: np.ndarray
+# The present try of a transfer. left, rate, share, since, air, begun: as `Air` keeps them. close: s, when its contact
+# closes. queued: s, since when it waits for a radio. when, kind: what happens to it next. state: what it is. number: of
+# the tries of its group. window, step: its contact, and the first step of that which is still to come. near: with how
+# many it shares the air. place: in the heap, 0 for none.
+NUMBERS = ("left", "rate", "share", "since", "air", "begun", "close", "queued", "when")
+WHOLE_NUMBERS = ("state", "number", "window", "step", "near", "kind", "place")
+TRY = np.dtype(
+    (np.record, [(name, np.float64) for name in NUMBERS] + [(name, np.int64) for name in WHOLE_NUMBERS])
+)
 
 
 @cache
-def compiled() -> Callable[[Cells, np.ndarray], None] | None:
+def compiled() -> Callable[[Cells, np.ndarray, np.ndarray], int] | None:
     """`play` as this machine's code; None where there is no Numba, or `FEDROAM_NATIVE=0`. Compiling takes seconds."""
     if os.environ.get("FEDROAM_NATIVE") == "0":
         return None
@@ -94,265 +88,348 @@ def compiled() -> Callable[[Cells, np.ndarray], None] | None:
     except ImportError:
         return None
     names: dict[str, Any] = dict(globals())
-    for part in (_settle, _again, _sharing, _on, _off, play):
-        names[part.__name__] = numba.njit(nogil=True)(FunctionType(part.__code__, names, part.__name__))
-    found: Callable[[Cells, np.ndarray], None] = names["play"]
+    for part in (_before, _sift, _next, _drop, _going, _settle, _again, _sharing, play):
+        # Calls would count who refers to each array handed over, which would take a third of the time.
+        compiles = numba.njit(nogil=True, forceinline=part is not play)
+        names[part.__name__] = compiles(FunctionType(part.__code__, names, part.__name__))
+    found: Callable[[Cells, np.ndarray, np.ndarray], int] = names["play"]
     return found
 
 
-def play(c: Cells, out: np.ndarray) -> None:
-    """Make the transfers; fills `out`, float64 [transfers, 6]: begun, end, stopped, arrived, air, tries, as `Sent`."""
+def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
+    """Make the transfers; fills `out`, float64 [transfers, 6]: begun, end, stopped, arrived, air, tries, as `Sent`.
+
+    tries: float64 [tries, 4], filled with each of them as far as there is room: transfer, begun, stopped, arrived.
+    Returns how many there were.
+    """
+    ends, opens, closes, window_first = c.ends, c.opens, c.closes, c.window_first
+    step_first, step_time, step_rate = c.step_first, c.step_time, c.step_rate
+    own_first, own, near_first, near_end, near_pair = (
+        c.own_first,
+        c.own,
+        c.near_first,
+        c.near_end,
+        c.near_pair,
+    )
     transfers = len(c.size)
     missing, since = c.size.copy(), c.since.copy()
-    busy = np.zeros(len(c.own_first) - 1, dtype=np.int64)
-    going = Going(
-        np.full(transfers, -1, dtype=np.int64),
-        np.zeros(transfers),
-        np.zeros(transfers),
-        np.zeros(transfers),
-        np.zeros(transfers),
-        np.zeros(transfers),
-        np.zeros(transfers, dtype=np.int64),
-        np.zeros(transfers, dtype=np.int64),
-        np.zeros(transfers, dtype=np.bool_),
-        np.zeros(len(c.pair_ends), dtype=np.int64),
-        np.zeros(transfers, dtype=np.int64),
-        np.zeros(transfers, dtype=np.int64),
-    )
-    window_of = np.zeros(transfers, dtype=np.int64)
-    queued_at, begun = np.zeros(transfers), np.zeros(transfers)
-    touched, is_touched = np.zeros(transfers, dtype=np.int64), np.zeros(transfers, dtype=np.bool_)
+    busy = np.zeros(len(own_first) - 1, dtype=np.int64)
+    heard = np.zeros(len(c.pair_ends), dtype=np.int64)  # how often two radios were told to hear each other
+    going = np.zeros(transfers, dtype=TRY)
+    heap = np.zeros(transfers + 1, dtype=np.int64)  # how many there are, and then the transfers
+    on_air, mark = np.zeros(transfers, dtype=np.bool_), np.zeros(transfers, dtype=np.bool_)
+    found, touched = np.zeros(transfers, dtype=np.int64), np.zeros(transfers, dtype=np.int64)
+    offers = np.zeros(transfers, dtype=np.int64)  # transfers to be offered
+    starts = np.zeros(2 * transfers + 1, dtype=np.int64)  # transfers that may begin, in order
+    told = 0
 
-    for g in range(len(c.group_first) - 1):
-        members = c.group[c.group_first[g] : c.group_first[g + 1]]
-        count = 0
-        for k in members:
-            count += c.window_first[k + 1] - c.window_first[k]
-        transfer_of = np.zeros(max(count, 1), dtype=np.int64)  # of an attempt
-        state = np.zeros(max(count, 1), dtype=np.int64)
-        attempts = 0
-        events = [(0.0, 0, 0, 0)]
-        events.pop()
-        hearing, hearings = c.hear_first[g], c.hear_first[g + 1]
-        now = 0.0
-        offers = [(0, 0)]  # transfers to be offered, and the window to begin with
-        offers.pop()
-        for k in members[::-1]:
+    for group in range(len(c.group_first) - 1):
+        hearing, hearings = c.hear_first[group], c.hear_first[group + 1]
+        now, attempts, offered = 0.0, 0, 0
+        heap[0] = 0
+        for s in range(c.group_first[group], c.group_first[group + 1]):
+            k = c.group[s]
             if since[k] < math.inf:  # not NaN
-                offers.append((k, c.window_first[k]))
-        starts = [(0.0, 0)]  # attempts that may begin, in order
-        starts.pop()
+                going[k].window = window_first[k]
+                offers[offered] = k
+                offered += 1
         while True:
-            # Offer.
-            while len(offers) > 0:
-                k, w = offers.pop()
-                while w < c.window_first[k + 1]:
-                    time = max(max(since[k], c.opens[w]), now)
-                    if time <= c.closes[w]:
-                        going.number[k], window_of[k] = attempts, w
-                        transfer_of[attempts], state[attempts] = k, WAITING
-                        heapq.heappush(events, (time, READY, attempts, 0))
-                        if c.closes[w] < math.inf:
-                            heapq.heappush(events, (c.closes[w], BREAK, attempts, 0))
+            for s in range(offered):
+                k = offers[s]
+                w = going[k].window
+                while w < window_first[k + 1]:
+                    time = max(max(since[k], opens[w]), now)
+                    if time <= closes[w]:
+                        going[k].state, going[k].number, going[k].close = WAITING, attempts, closes[w]
                         attempts += 1
+                        _next(going, heap, k, time, READY)
                         break
                     w += 1
-            if len(events) == 0:
+                going[k].window = w
+            offered = 0
+            if heap[0] == 0:
                 break
-            if hearing < hearings and c.hear_time[hearing] <= events[0][0]:
+            k = heap[1]
+            time, kind = going[k].when, going[k].kind
+            changed = 0  # transfers that share with others than before
+            ended, whole, waiting = False, False, 0
+            if hearing < hearings and c.hear_time[hearing] <= time:
                 now = c.hear_time[hearing]
                 if now > c.until:
                     break
                 p, change = c.hear_pair[hearing], c.hear_change[hearing]
                 hearing += 1
-                going.heard[p] += change
-                if going.heard[p] != (1 if change == 1 else 0):
+                heard[p] += change
+                if heard[p] != (1 if change == 1 else 0):
                     continue  # told twice, as at the seam of two rounds: nothing changes
                 i, j = c.pair_ends[p, 0], c.pair_ends[p, 1]
-                changed = 0  # of those on the air at one of the two, who share with another at the other
-                for a in c.own[c.own_first[i] : c.own_first[i + 1]]:
-                    if not going.on_air[a]:
+                for s in range(own_first[i], own_first[i + 1]):
+                    a = own[s]
+                    if not on_air[a]:
                         continue
-                    for b in c.own[c.own_first[j] : c.own_first[j + 1]]:
-                        if not going.on_air[b] or a == b:
+                    for t in range(own_first[j], own_first[j + 1]):
+                        b = own[t]
+                        if not on_air[b] or a == b:
                             continue
-                        for each in (a, b):
-                            if not is_touched[each]:
-                                is_touched[each] = True
-                                touched[changed] = each
+                        for one in (a, b):
+                            if not mark[one]:
+                                mark[one] = True
+                                touched[changed] = one
                                 changed += 1
-                for t in range(changed):
-                    k = touched[t]
-                    is_touched[k] = False
-                    going.near[k] = _sharing(c, going, k)
-                    _again(going, k, now, events)
+                for s in range(changed):
+                    mark[touched[s]] = False
+                for s in range(changed):
+                    one = touched[s]
+                    going[one].near = _sharing(
+                        ends, own_first, own, near_first, near_end, near_pair, heard, on_air, mark, found, one
+                    )
+                    _again(going, heap, step_time, step_first, one, now)
                 continue
-            if events[0][0] > c.until or events[0][0] == math.inf:
+            if time > c.until or time == math.inf:
                 break
-            now, kind, number, told = heapq.heappop(events)
-            k, what = transfer_of[number], state[number]
-            if what == OVER:
-                continue
-            starts.clear()
-            ended = False
-            whole = False
-            if kind == BREAK:
-                if what in (WAITING, QUEUED):
-                    state[number] = OVER
-                    offers.append((k, window_of[k] + 1))
-                    continue
-                ended = True
-            elif kind == READY and what == WAITING:
-                state[number], queued_at[k] = QUEUED, now
-                starts.append((now, number))
-            elif what in (WAITING, QUEUED):
-                continue
-            elif kind == FINISH:
-                if told != going.version[k]:
-                    continue
+            now, state = time, going[k].state
+            on, off = False, False
+            if state == WAITING:
+                going[k].state, going[k].queued = QUEUED, now
+                _next(going, heap, k, going[k].close, BREAK)
+                starts[0], waiting = k, 1
+            elif state == QUEUED:
+                going[k].state = OVER
+                _drop(going, heap, k)
+                going[k].window += 1
+                offers[0], offered = k, 1
+            elif kind in (FINISH, BREAK):
+                ended, whole, off = True, kind == FINISH, True
+            else:  # ready, or a step
+                going[k].state = GOING
+                w, step = going[k].window, going[k].step
+                while step < step_first[w + 1] and step_time[step] <= now:
+                    step += 1
+                going[k].step = step
+                fresh = step_rate[max(step - 1, step_first[w])]
                 _settle(going, k, now)
-                ended = whole = True
-            else:
-                if kind == READY:
-                    state[number] = GOING
-                if state[number] == GOING:
-                    w = window_of[k]
-                    step = c.step_first[w]
-                    for s in range(c.step_first[w] + 1, c.step_first[w + 1]):
-                        if c.step_time[s] <= now:
-                            step = s
-                    fresh = c.step_rate[step]
-                    _settle(going, k, now)
-                    going.rate[k] = fresh
-                    if fresh == math.inf or going.left[k] == 0:
-                        going.left[k] = going.rate[k] = 0.0
-                        going.version[k] += 1
-                        heapq.heappush(events, (now, FINISH, number, going.version[k]))
-                    elif fresh > 0 and going.share[k] == 0:
-                        _on(c, going, k, now, events)
-                    elif fresh == 0:
-                        _off(c, going, k, now, events)
-                        going.version[k] += 1  # no end in sight
-                    else:
-                        _again(going, k, now, events)
-                continue
+                going[k].rate = fresh
+                if fresh == math.inf or going[k].left == 0:
+                    going[k].left = going[k].rate = 0.0
+                    _going(going, heap, step_time, step_first, k, now)
+                elif fresh > 0 and going[k].share == 0:
+                    on = True
+                elif fresh == 0:
+                    off = True
+                else:
+                    _again(going, heap, step_time, step_first, k, now)
             if ended:
                 _settle(going, k, now)
-                _off(c, going, k, now, events)
-                state[number] = OVER
-                for e in c.ends[k]:
-                    if e >= 0:
-                        busy[e] -= 1
-                        for other in c.own[c.own_first[e] : c.own_first[e + 1]]:
-                            n = going.number[other]
-                            if n >= 0 and state[n] == QUEUED:
-                                starts.append((queued_at[other], n))
-                if len(starts) > 1:
-                    starts.sort()
-                arrived = missing[k] if whole else missing[k] - going.left[k]
-                out[k, 0], out[k, 2] = begun[k], now
-                out[k, 3] += arrived
-                out[k, 4] += going.air[k]
-                out[k, 5] += 1.0
-            # Begin what can.
-            for s in range(len(starts)):
-                n = starts[s][1]
-                other = transfer_of[n]
-                if state[n] != QUEUED:
-                    continue  # begun already: both of its radios told of it
-                if c.most > 0:
-                    full = False
-                    for e in c.ends[other]:
-                        if e >= 0 and busy[e] >= c.most:
-                            full = True
-                    if full:
+            off = off and going[k].share > 0
+            if on or off:
+                going[k].share = 1.0 if on else 0.0
+                going[k].near = 0
+                if c.shared:
+                    on_air[k] = on
+                    others = _sharing(
+                        ends, own_first, own, near_first, near_end, near_pair, heard, on_air, mark, found, k
+                    )
+                    for s in range(others):
+                        going[found[s]].near += 1 if on else -1
+                        _again(going, heap, step_time, step_first, found[s], now)
+                    if on:
+                        going[k].near = others
+            if on:
+                _again(going, heap, step_time, step_first, k, now)
+            elif (
+                not ended
+                and state >= SET_UP
+                and going[k].share == 0
+                and going[k].rate == 0
+                and going[k].left > 0
+            ):
+                _going(going, heap, step_time, step_first, k, math.inf)  # no end in sight
+            if ended:
+                going[k].state = OVER
+                _drop(going, heap, k)
+                for s in range(2):
+                    e = ends[k, s]
+                    if e < 0:
                         continue
-                state[n] = SET_UP
-                for e in c.ends[other]:
+                    busy[e] -= 1
+                    for t in range(own_first[e], own_first[e + 1]):
+                        other = own[t]
+                        if going[other].state != QUEUED:
+                            continue
+                        at = waiting  # in the order in which they came
+                        while at > 0:
+                            one = starts[at - 1]
+                            if going[one].queued < going[other].queued or (
+                                going[one].queued == going[other].queued
+                                and going[one].number <= going[other].number
+                            ):
+                                break
+                            starts[at] = one
+                            at -= 1
+                        starts[at] = other
+                        waiting += 1
+                arrived = missing[k] if whole else missing[k] - going[k].left
+                out[k, 0], out[k, 2] = going[k].begun, now
+                out[k, 3] += arrived
+                out[k, 4] += going[k].air
+                out[k, 5] += 1.0
+                if told < len(tries):
+                    tries[told, 0], tries[told, 1], tries[told, 2] = k, going[k].begun, now
+                    tries[told, 3] = arrived
+                told += 1
+            for s in range(waiting):
+                other = starts[s]
+                if going[other].state != QUEUED:
+                    continue  # begun already: both of its radios told of it
+                full = False
+                for t in range(2):
+                    e = ends[other, t]
+                    if c.most > 0 and e >= 0 and busy[e] >= c.most:
+                        full = True
+                if full:
+                    continue
+                for t in range(2):
+                    e = ends[other, t]
                     if e >= 0:
                         busy[e] += 1
-                begun[other] = going.since[other] = now
-                going.left[other] = missing[other]
-                going.rate[other] = going.share[other] = going.air[other] = 0.0
-                going.version[other] = 0
+                going[other].state = SET_UP
+                going[other].begun = going[other].since = now
+                going[other].left = missing[other]
+                going[other].rate = going[other].share = going[other].air = 0.0
+                going[other].step = step_first[going[other].window]
                 ready = now + c.setup
-                heapq.heappush(events, (ready, READY, n, 0))
-                w = window_of[other]
-                for step in range(c.step_first[w], c.step_first[w + 1]):
-                    if c.step_time[step] > ready:
-                        heapq.heappush(events, (c.step_time[step], STEP, n, 0))
+                if ready <= going[other].close:
+                    _next(going, heap, other, ready, READY)
+                else:
+                    _next(going, heap, other, going[other].close, BREAK)
             if ended:
                 if whole:
                     out[k, 1] = now
-                    for s in range(c.after_first[k + 1] - 1, c.after_first[k] - 1, -1):
+                    for s in range(c.after_first[k], c.after_first[k + 1]):
                         other = c.after[s]
                         since[other] = now + c.waits[other]
                         if since[other] < math.inf:
-                            offers.append((other, c.window_first[other]))
+                            going[other].window = window_first[other]
+                            offers[offered] = other
+                            offered += 1
                 else:
                     if c.resumed:
-                        missing[k] = max(missing[k] - (missing[k] - going.left[k]), 0.0)
-                    offers.append((k, window_of[k] + 1))
+                        missing[k] = max(missing[k] - (missing[k] - going[k].left), 0.0)
+                    going[k].window += 1
+                    offers[0], offered = k, 1
+    return told
 
 
-def _settle(going: Going, k: int, now: float) -> None:
+def _before(going: Any, a: int, b: int) -> bool:
+    """Whether what happens to transfer a comes before what happens to b."""
+    one, other = going[a], going[b]
+    if one.when != other.when:
+        return bool(one.when < other.when)
+    if one.kind != other.kind:
+        return bool(one.kind < other.kind)
+    return bool(one.number < other.number)
+
+
+def _sift(going: Any, heap: np.ndarray, k: int) -> None:
+    """Bring a transfer to its place, whether it is too far up or down."""
+    at, count = going[k].place, heap[0]
+    while at > 1:
+        other = heap[at // 2]
+        if not _before(going, k, other):
+            break
+        heap[at], going[other].place = other, at
+        at //= 2
+    while 2 * at <= count:
+        below = 2 * at
+        if below < count and _before(going, heap[below + 1], heap[below]):
+            below += 1
+        other = heap[below]
+        if not _before(going, other, k):
+            break
+        heap[at], going[other].place = other, at
+        at = below
+    heap[at], going[k].place = k, at
+
+
+def _next(going: Any, heap: np.ndarray, k: int, when: float, kind: int) -> None:
+    """Tell what happens next to a transfer."""
+    going[k].when, going[k].kind = when, kind
+    if going[k].place == 0:
+        heap[0] += 1
+        going[k].place = heap[0]
+    _sift(going, heap, k)
+
+
+def _drop(going: Any, heap: np.ndarray, k: int) -> None:
+    """Nothing more happens to a transfer."""
+    at, last = going[k].place, heap[heap[0]]
+    going[k].place = 0
+    heap[0] -= 1
+    if last != k:
+        going[last].place = at
+        _sift(going, heap, last)
+
+
+def _going(
+    going: Any, heap: np.ndarray, step_time: np.ndarray, step_first: np.ndarray, k: int, finish: float
+) -> None:
+    """Tell what happens next to a transfer that will be done then."""
+    when, kind = going[k].close, BREAK
+    if finish <= when:
+        when, kind = finish, FINISH
+    step = going[k].step
+    if step < step_first[going[k].window + 1] and step_time[step] <= when:
+        when, kind = step_time[step], STEP
+    _next(going, heap, k, when, kind)
+
+
+def _settle(going: Any, k: int, now: float) -> None:
     """Send until `now` at the present rate and share."""
-    passed = (now - going.since[k]) * going.share[k]
-    going.left[k] = max(going.left[k] - passed * going.rate[k], 0.0)
-    going.air[k] += passed
-    going.since[k] = now
+    passed = (now - going[k].since) * going[k].share
+    going[k].left = max(going[k].left - passed * going[k].rate, 0.0)
+    going[k].air += passed
+    going[k].since = now
 
 
-def _again(going: Going, k: int, now: float, events: list[tuple[float, int, int, int]]) -> None:
+def _again(
+    going: Any, heap: np.ndarray, step_time: np.ndarray, step_first: np.ndarray, k: int, now: float
+) -> None:
     """Tell anew when a transfer on the air will be done."""
     _settle(going, k, now)
-    going.share[k] = 1.0 / (1 + going.near[k])
-    lasts = going.left[k] / (going.rate[k] * going.share[k]) if going.left[k] > 0 else 0.0
-    going.version[k] += 1
-    heapq.heappush(events, (now + lasts, FINISH, going.number[k], going.version[k]))
+    going[k].share = 1.0 / (1 + going[k].near)
+    lasts = going[k].left / (going[k].rate * going[k].share) if going[k].left > 0 else 0.0
+    _going(going, heap, step_time, step_first, k, now + lasts)
 
 
-def _on(c: Cells, going: Going, k: int, now: float, events: list[tuple[float, int, int, int]]) -> None:
-    """Take the air, and tell those who have to share it now."""
-    going.share[k] = 1.0
-    going.near[k] = 0
-    if c.shared:
-        others = _sharing(c, going, k)
-        going.near[k] = others
-        going.on_air[k] = True
-        for t in range(others):
-            going.near[going.found[t]] += 1
-            _again(going, going.found[t], now, events)
-    _again(going, k, now, events)
-
-
-def _off(c: Cells, going: Going, k: int, now: float, events: list[tuple[float, int, int, int]]) -> None:
-    """Leave the air, if it was there, to those who shared it."""
-    if going.share[k] == 0:
-        return
-    going.share[k] = 0.0
-    if c.shared:
-        going.on_air[k] = False
-        for t in range(_sharing(c, going, k)):
-            going.near[going.found[t]] -= 1
-            _again(going, going.found[t], now, events)
-
-
-def _sharing(c: Cells, going: Going, k: int) -> int:
-    """How many others on the air share it with a transfer; `going.found` begins with them."""
+def _sharing(
+    ends: np.ndarray,
+    own_first: np.ndarray,
+    own: np.ndarray,
+    near_first: np.ndarray,
+    near_end: np.ndarray,
+    near_pair: np.ndarray,
+    heard: np.ndarray,
+    on_air: np.ndarray,
+    mark: np.ndarray,
+    found: np.ndarray,
+    k: int,
+) -> int:
+    """How many others on the air share it with a transfer; `found` begins with them."""
     count = 0
-    for e in c.ends[k]:
+    for s in range(2):
+        e = ends[k, s]
         if e < 0:
             continue
-        for n in range(c.near_first[e] - 1, c.near_first[e + 1]):
-            if n >= c.near_first[e] and going.heard[c.near_pair[n]] == 0:
+        for n in range(near_first[e] - 1, near_first[e + 1]):
+            if n >= near_first[e] and heard[near_pair[n]] == 0:
                 continue
-            other = e if n < c.near_first[e] else c.near_end[n]
-            for t in c.own[c.own_first[other] : c.own_first[other + 1]]:
-                if going.on_air[t] and t != k and going.mark[t] == 0:
-                    going.mark[t] = 1
-                    going.found[count] = t
+            other = e if n < near_first[e] else near_end[n]
+            for t in range(own_first[other], own_first[other + 1]):
+                one = own[t]
+                if on_air[one] and one != k and not mark[one]:
+                    mark[one] = True
+                    found[count] = one
                     count += 1
     for t in range(count):
-        going.mark[going.found[t]] = 0
+        mark[found[t]] = False
     return count

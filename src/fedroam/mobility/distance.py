@@ -9,6 +9,7 @@ import numpy as np
 
 # np.hypot is off by one unit in the last place or two, never by so much
 _DOUBT = 4 * np.finfo(np.float64).eps
+_WHOLE = 2.0**25  # up to which whole numbers are decided by their squares
 
 
 def within_reach(dx: np.ndarray, dy: np.ndarray, reach: float) -> np.ndarray:
@@ -26,6 +27,17 @@ def within_reach(dx: np.ndarray, dy: np.ndarray, reach: float) -> np.ndarray:
     if not doubtful.any():
         return found
     x, y = (np.broadcast_to(np.abs(values), length.shape)[doubtful] for values in (dx, dy))
+    if (
+        reach.is_integer()
+        and max(reach, x.max(), y.max()) <= _WHOLE
+        and not (x % 1).any()
+        and not (y % 1).any()
+    ):
+        found = np.array(
+            found
+        )  # of whole numbers the squares are exact, and another one is far beyond any rounding
+        found[doubtful] = x * x + y * y <= reach * reach
+        return found
     pairs, place = np.unique(np.stack([x, y], axis=-1), axis=0, return_inverse=True)
     exact = np.array([_at_most(float(a), float(b), reach) for a, b in pairs])
     found = np.array(found)
