@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.datasets import load_digits
 from fedroam.components import build
 from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
 from fedroam.data.preparing import held_out
+from fedroam.data.sources import digits
 from fedroam.data.sources.images import ImageArrays
 from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS
 from fedroam.errors import InputError
@@ -139,3 +141,12 @@ def test_processes_that_share_data_share_how_they_were_made() -> None:
     dataset = loaded("digits")
     assert rebuild(describe(part, dataset), arrays_of(dataset)).preprocessing == dataset.preprocessing
     assert preprocessing_of(None) is None
+
+
+def test_digits_without_scikit_learn_are_refused_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digits, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    with pytest.raises(
+        InputError, match=r"data.kind = 'digits': comes with scikit-learn, which is not installed"
+    ):
+        digits._rows()

@@ -63,6 +63,12 @@ def node(
         ),
     ] = None,
     metrics: Metrics = "",
+    discover: Annotated[
+        bool,
+        typer.Option(
+            "--discover", help="Also look for the server on the local network, where it announces itself."
+        ),
+    ] = False,
     use: options.Use = None,
     quiet: Quiet = False,
     debug: options.Debug = False,
@@ -77,6 +83,10 @@ def node(
 
     readings = Path(meters) if meters else _home(site) / FOLDER
     own = node_of(_home(site), name, lambda line: tell(f"{name}: {line}"), use or ())
+    if discover:
+        from fedroam.deploy.discovery import found
+
+        own.find = lambda: found(own.site)
     try:
         if not quiet:
             parts = {} if own.share is None else own.share.held
@@ -111,6 +121,10 @@ def deploy(
         typer.Option(metavar="SECONDS", help="How long to wait for all nodes before the first round."),
     ] = 600.0,
     metrics: Metrics = "",
+    announce: Annotated[
+        bool,
+        typer.Option("--announce", help="Tell the local network where the server is, for node --discover."),
+    ] = False,
     resume: Resume = False,
     fresh: Fresh = False,
     use: options.Use = None,
@@ -129,13 +143,15 @@ def deploy(
     if not 0 <= patience <= 30 * 86_400:
         raise InputError(f"--patience {patience:g}: allowed are 0 to {30 * 86_400} seconds")
     home = _home(site)
-    experiment = experiment_of(home, read_site(home / FILE), use or ())
+    known = read_site(home / FILE)
+    experiment = experiment_of(home, known, use or ())
     plan = Plan(experiment.name, (PlannedRun("", experiment),))
     given: dict[str, Given] = {
         "--site": site,
         "--out": folder,
         "--address": address or None,
         "--metrics": metrics or None,
+        "--announce": announce or None,
         "--use": use,
     }
     following, follow = progress(plan, quiet), contextlib.ExitStack()
@@ -149,6 +165,13 @@ def deploy(
             observers.append(numbers.observe)
             hearing.append(numbers.told)
 
+    def listening(port: int) -> None:
+        tell(f"listens at port {port}")
+        if announce:
+            from fedroam.deploy.discovery import announced
+
+            follow.enter_context(announced(known, address or known.address, port))
+
     with going_on(command("deploy", options={**given, "--resume": True}), LOST), follow, following:
         found = serve(
             home,
@@ -159,7 +182,7 @@ def deploy(
             observer=lambda *facts: _each(observers, *facts),
             on_interrupt=following.interrupted,
             tell=lambda line: _each(hearing, line),
-            listening=lambda port: tell(f"listens at port {port}"),
+            listening=listening,
             serving=meet,
             use=use or (),
         )

@@ -85,7 +85,10 @@ def site_init(
     others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))
     say(f"site {site.name}: a server, {others} in {where}")
     say(f"the server: fedroam deploy --site {where / 'site.toml'}")
-    say(f"a node:     fedroam node --site {where / 'site.toml'} --name {site.clients[0].name}")
+    if keys_at_nodes:
+        say(f"a node:     fedroam site push {where} {site.clients[0].name} USER@HOST has its key made there")
+    else:
+        say(f"a node:     fedroam node --site {where / 'site.toml'} --name {site.clients[0].name}")
 
 
 @app.command("revoke")

@@ -19,14 +19,21 @@ from fedroam.errors import InputError
 def _rows() -> np.ndarray:
     """What scikit-learn's `load_digits` reads, float64 [samples, 65]: 64 pixels, then the class.
 
-    Its file is read where it lies: to import scikit-learn for it takes longer than all the rest of a short run.
+    Its file is read where it lies: to import scikit-learn for it takes longer than all the rest of a short run. Raises
+    InputError where there is no scikit-learn, as on a device with the light install.
     """
     found = find_spec("sklearn")
     for place in found.submodule_search_locations or () if found is not None else ():
         path = Path(place) / "datasets/data/digits.csv.gz"
         if path.exists():
             return np.loadtxt(path, delimiter=",")
-    from sklearn.datasets import load_digits
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError:
+        raise InputError(
+            "data.kind = 'digits': comes with scikit-learn, which is not installed here: pip install scikit-learn, "
+            "or choose other data"
+        ) from None
 
     raw = load_digits()
     return np.column_stack([raw.data, raw.target])

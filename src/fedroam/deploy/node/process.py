@@ -73,7 +73,7 @@ class Node:
     share: its samples; None at an access point. holding: its models. hello: how it introduces itself. tell: is told, a
     line each, what happens. during: logs what it does in a round, while it does it. stopping: set from outside, it ends
     the node. answer: that of the last order, by what was asked, kept until the server has it; arriving: what has come
-    of the arrays of an order, or of one of its models.
+    of the arrays of an order, or of one of its models. find: where the server may be, beside what the site says.
     """
 
     site: Site
@@ -89,8 +89,10 @@ class Node:
     answer: tuple[str, bytes] = ("", b"")
     arriving: tuple[tuple[str, str], bytearray] = field(default_factory=lambda: (("", ""), bytearray()))
     neighbours: Neighbours | None = None
+    find: Callable[[], Sequence[str]] = tuple
     _channel: Any = None
     _done: bool = False
+    _tries: int = 0
 
     def run(self) -> None:
         """Attend until the server says that all is done. Raises FedroamError where it refuses, or cannot be found for
@@ -143,6 +145,7 @@ class Node:
                     raise FedroamError(
                         f"no server at {self.site.address} for {self.site.limits.retry:g} s: {error.details()}"
                     ) from None
+            self._tries += 1
             self.stopping.wait(pause)
             pause = min(2 * pause, LONG)
 
@@ -165,9 +168,18 @@ class Node:
         server = self.site.server
         if server.revoked:
             raise FedroamError(f"{server.name}: the server's certificate is revoked")
-        with dialled(self.site, self.own, server, self.site.address) as channel:
+        with dialled(self.site, self.own, server, self._address()) as channel:
             self._channel = channel
             yield channel
+
+    def _address(self) -> str:
+        """Where to look for the server this time: what the site says, and at every other try what was found, in turn.
+
+        Nobody who tells of addresses that are wrong keeps a node from the one that its site says.
+        """
+        turn, other = divmod(self._tries, 2)
+        found = self.find() if other else ()
+        return found[turn % len(found)] if found else self.site.address
 
     def _attend(self, channel: Any) -> Iterator[Push]:
         call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(self.hello))

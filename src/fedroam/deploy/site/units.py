@@ -13,7 +13,7 @@ FOLDER = "units"
 # for the machine that looks at runs. tests/deploy/test_boards.py holds it.
 DEVICE = (
     "torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "safetensors", "typer", "rich", "pillow", "pooch",
-    "tomli-w", "typing_extensions", "grpcio", "cryptography", "prometheus-client",
+    "tomli-w", "typing_extensions", "grpcio", "cryptography", "prometheus-client", "zeroconf",
 )  # fmt: skip
 HARD = """\
 NoNewPrivileges=yes
@@ -75,14 +75,15 @@ StateDirectory=fedroam
 WantedBy=multi-user.target
 """
 CONTAINER = """\
-# A node in a container. Beside this file: the wheel of fedroam, device-requirements.txt.
+# A node in a container. Beside this file: the wheel of fedroam, device-requirements.txt, and constraints.txt of the
+# clone, without which newer versions come, which may compute other last digits than the server's.
 #   podman build -t fedroam-node .
 #   podman run -d --name client-00 --restart on-failure --network host \\
 #       -v /etc/fedroam:/etc/fedroam fedroam-node client-00
 FROM docker.io/library/python:3.11-slim-bookworm
 WORKDIR /opt/fedroam
-COPY device-requirements.txt fedroam-*.whl ./
-RUN pip install --no-cache-dir -r device-requirements.txt \\
+COPY device-requirements.txt constraints.txt fedroam-*.whl ./
+RUN pip install --no-cache-dir -c constraints.txt -r device-requirements.txt \\
  && pip install --no-cache-dir --no-deps fedroam-*.whl && rm fedroam-*.whl
 ENV OMP_NUM_THREADS=4
 ENTRYPOINT ["fedroam", "node", "--site", "/etc/fedroam/site.toml", "--quiet", "--name"]

@@ -1,0 +1,174 @@
+"""The server found on the local network: an address, which proves nothing; who it is, its certificate says."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("grpc")
+pytest.importorskip("cryptography")
+pytest.importorskip("zeroconf")
+
+import zeroconf
+
+from fedroam.cli import main
+from fedroam.deploy import discovery
+from fedroam.deploy.discovery import KIND, MOST, announced, found, instance
+from fedroam.deploy.node.process import Node
+from fedroam.deploy.site.file import FILE, Site, read_site
+from fedroam.deploy.site.founding import found_site
+from fedroam.errors import InputError
+from fedroam.runner import run
+from support.losing import same_runs
+from support.sites import LocalSite, free_port
+from support.tiny import tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+HERE = ("127.0.0.1",)  # the loopback alone: nothing of a test goes on a network
+EXPERIMENT = tiny(federation="fedavg", clients=2, rounds=2, evaluate_every=1)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return found_site(tmp_path / "lab", EXPERIMENT, address="127.0.0.1:1")
+
+
+@pytest.fixture
+def liar(site: Site) -> Iterator[zeroconf.Zeroconf]:
+    """Somebody else on the network, who may say anything."""
+    speaking = zeroconf.Zeroconf(interfaces=list(HERE))
+    yield speaking
+    speaking.close()
+
+
+def says(liar: zeroconf.Zeroconf, site: Site, port: int, addresses: list[str]) -> None:
+    liar.register_service(
+        zeroconf.ServiceInfo(
+            KIND, instance(site), port=port, parsed_addresses=addresses, server="liar.local."
+        )
+    )
+
+
+def test_what_is_announced_is_found_and_nothing_else(site: Site, tmp_path: Path) -> None:
+    other = found_site(tmp_path / "other", EXPERIMENT, address="127.0.0.1:1")
+    assert other.name == site.name
+    assert found(site, HERE, 0.5) == []
+    with announced(site, "127.0.0.1:0", 5123, HERE):
+        assert found(site, HERE, 30.0) == ["127.0.0.1:5123"]
+        assert found(other, HERE, 0.5) == [], "a site of the same name is another one"
+        with (
+            pytest.raises(InputError, match="another server of this site is announced"),
+            announced(site, "127.0.0.1:0", 5124, HERE),
+        ):
+            pass
+    assert found(site, HERE, 0.5) == []
+
+
+def test_names_are_short_enough_for_any_site(tmp_path: Path) -> None:
+    site = found_site(tmp_path / "lab", EXPERIMENT, address="127.0.0.1:1", name="a" * 40)
+    assert len(instance(site).partition(".")[0]) <= 63
+    with announced(site, "127.0.0.1:0", 5123, HERE):
+        assert found(site, HERE, 30.0) == ["127.0.0.1:5123"]
+
+
+def test_who_tells_of_many_addresses_is_heard_in_part(site: Site, liar: zeroconf.Zeroconf) -> None:
+    says(liar, site, 5125, [f"10.0.0.{k}" for k in range(1, 40)] + ["fd00::1"])
+    heard = found(site, HERE, 30.0)
+    assert len(heard) == MOST
+    assert heard[0] == "10.0.0.1:5125"
+
+
+def test_what_listens_everywhere_is_announced_where_others_reach_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[str]] = []
+
+    class Silent:
+        def __init__(self, **options: object) -> None:
+            pass
+
+        def register_service(self, info: zeroconf.ServiceInfo) -> None:
+            told.append(info.parsed_addresses())
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(discovery, "Zeroconf", Silent)
+    monkeypatch.setattr(discovery, "_outward", lambda: ["192.168.1.10", "fd00::1"])
+    for address in ("[::]:50061", "0.0.0.0:50061", "10.1.2.3:50061"):
+        with announced(site, address, 50061):
+            pass
+    assert told == [["192.168.1.10", "fd00::1"], ["192.168.1.10", "fd00::1"], ["10.1.2.3"]]
+    with (
+        pytest.raises(InputError, match="--announce: the local network cannot be told of 'x y:1'"),
+        announced(site, "x y:1", 1),
+    ):
+        pass
+
+
+def test_nodes_find_a_server_that_their_site_has_elsewhere_and_no_liar(
+    tmp_path: Path,
+) -> None:
+    """The address in site.toml leads nowhere, and one that is told leads to who is not the server."""
+    local = LocalSite.new(tmp_path / "site", EXPERIMENT)
+    site = read_site(local.folder / FILE)
+    nowhere = free_port()
+    tried = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.settimeout(300.0)
+
+        def fall() -> None:
+            """Who answers anything hangs up, and has heard nothing that it can read."""
+            while True:
+                try:
+                    caller, _ = trap.accept()
+                except OSError:
+                    return
+                with caller:
+                    heard.append(caller.recv(4096))
+                tried.set()
+
+        heard: list[bytes] = []
+        threading.Thread(target=fall, daemon=True).start()
+
+        def seek(node: Node) -> None:
+            node.find = lambda: [f"127.0.0.1:{trap.getsockname()[1]}", *found(site, HERE, 30.0)]
+
+        with contextlib.ExitStack() as announcing:
+
+            def link(port: int) -> int:
+                announcing.enter_context(announced(site, "127.0.0.1:0", port, HERE))
+                return nowhere  # which is what site.toml says
+
+            network = local.run(tmp_path / "network", dict.fromkeys((0, 1), seek), link=link)
+    assert tried.is_set()
+    assert all(body[:1] == b"\x16" for body in heard if body), "a TLS handshake, and no more"
+    same_runs(network, run(EXPERIMENT, tmp_path / "simulated"))
+
+
+def test_the_commands_announce_and_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = LocalSite.new(tmp_path / "site", EXPERIMENT, retry=0.0, away=0.0)
+    local.at(free_port())
+    path, told = str(local.folder / FILE), []
+
+    @contextlib.contextmanager
+    def announced(site: Site, address: str, port: int) -> Iterator[None]:
+        told.append((site.server.serial, address, port > 0))
+        yield
+        told.append("over")
+
+    monkeypatch.setattr(discovery, "announced", announced)
+    monkeypatch.setattr(discovery, "found", lambda site: told.append("looked for") or [])
+    site = read_site(local.folder / FILE)
+    words = ["deploy", "--site", path, "--out", str(tmp_path / "run"), "--patience", "0", "--quiet"]
+    assert main([*words, "--address", "127.0.0.1:0", "--announce"]) == 0
+    assert told == [(site.server.serial, "127.0.0.1:0", True), "over"]
+    told.clear()
+    site.model_copy(update={"limits": site.limits.model_copy(update={"retry": 0.5})}).write(local.folder)
+    assert main(["node", "--site", path, "--name", "client-00", "--discover", "--quiet"]) == 1
+    assert "looked for" in told
