@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 from fedroam.components import build
 from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
-from fedroam.data.preparing import held_out
+from fedroam.data.preparing import AT_ONCE, held_out, pixel_statistics, scale_pixels
 from fedroam.data.sources import digits
 from fedroam.data.sources.images import ImageArrays
 from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS
@@ -150,3 +150,22 @@ def test_digits_without_scikit_learn_are_refused_in_a_line(monkeypatch: pytest.M
         InputError, match=r"data.kind = 'digits': comes with scikit-learn, which is not installed"
     ):
         digits._rows()
+
+
+@pytest.mark.parametrize("standardised", [False, True])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("count", [0, 1, AT_ONCE, 2 * AT_ONCE + 3])
+def test_scaled_pixels_are_those_of_one_at_a_time(count: int, channels: int, standardised: bool) -> None:
+    draws = np.random.default_rng(count)
+    images = draws.integers(0, 256, (count, 5, 4, channels), dtype=np.uint8)
+    told = pixel_statistics(draws.integers(0, 256, (9, 5, 4, channels), dtype=np.uint8))
+    statistics = told if standardised else None
+    found = scale_pixels(images, statistics)
+    mean, deviation = told if standardised else (np.zeros(channels), np.ones(channels))
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous
+    assert found.shape == images.shape
+    for place in np.ndindex(images.shape):
+        channel = place[-1]
+        exact = (int(images[place]) / 255.0 - mean[channel]) / deviation[channel]
+        assert found[place] == np.float32(exact)

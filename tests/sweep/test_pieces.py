@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from fedroam.components import build
 from fedroam.data import Dataset, forget, load_dataset, memory
@@ -18,7 +21,7 @@ from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
 from fedroam.sweep import Progress, open_sweep, run_sweep
-from fedroam.sweep.estimate import RoughCost, _factor, _in_proportion, makespan, rough_cost
+from fedroam.sweep.estimate import RoughCost, _factor, _in_proportion, forward_flops, makespan, rough_cost
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context
 from fedroam.sweep.measuring import UnitCosts, fit
@@ -205,6 +208,39 @@ def test_how_wrong_an_estimate_may_be_is_what_the_measured_runs_would_have_been_
     # Placed by the nearest: 4 instead of 2, 20 instead of 40, and 48 instead of 24.
     assert _factor([(1.0, 2.0), (10.0, 40.0), (12.0, 24.0)]) == pytest.approx(2.0)
     assert _factor([(1.0, 2.0), (10.0, 20.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("network", "shape"),
+    [
+        *(
+            (build("model", kind).build((3, 32, 32), 10), (3, 32, 32))
+            for kind in ("conv5", "lenet_gn", "resnet18")
+        ),
+        (build("model", "cnn1d").build((196,), 10), (196,)),
+        (
+            nn.Sequential(
+                nn.Conv2d(4, 8, 3, stride=2, groups=2, dilation=2), nn.Flatten(), nn.Linear(128, 3)
+            ),
+            (4, 11, 11),
+        ),
+        (nn.Sequential(nn.Linear(6, 6), nn.ReLU()), (5, 6)),
+        (
+            nn.Sequential(nn.ConvTranspose1d(2, 3, 4), nn.Conv1d(3, 5, 2)),
+            (2, 9),
+        ),  # a layer that torch has to count
+    ],
+)
+@pytest.mark.parametrize("samples", [1, 3])
+def test_operations_are_those_that_torch_counts(
+    network: nn.Module, shape: tuple[int, ...], samples: int
+) -> None:
+    x = torch.zeros(samples, *shape)
+    found = forward_flops(network.eval(), x)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        network(x)
+    assert found == counter.get_total_flops() > 0
+    assert not any(module._forward_hooks for module in network.modules())
 
 
 def test_rough_costs_order_runs_sensibly() -> None:

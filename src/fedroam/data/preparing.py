@@ -9,6 +9,8 @@ import numpy as np
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
+AT_ONCE = 64  # images
+
 
 def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each channel, of pixels scaled to [0, 1]; float64 [channels] each.
@@ -34,11 +36,13 @@ def scale_pixels(images: np.ndarray, statistics: tuple[np.ndarray, np.ndarray] |
     mean, deviation = statistics if statistics is not None else (np.zeros(channels), np.ones(channels))
     deviation = np.where(deviation > 0, deviation, 1.0)
     table = ((np.arange(256)[:, None] / 255.0 - mean) / deviation).astype(np.float32)  # [256, channels]
-    if channels == 1:
-        return table[:, 0].take(images)
     scaled = np.empty(images.shape, dtype=np.float32)
-    for c in range(channels):
-        scaled[..., c] = table[:, c].take(images[..., c])
+    # A look-up writes its indices out as 64-bit numbers: image by image they stay in the cache, all at once they
+    # would be eight times the images, in fresh pages.
+    for first in range(0, len(images), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        for c in range(channels):
+            scaled[some, ..., c] = table[:, c].take(images[some, ..., c])
     return scaled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -13,19 +14,21 @@ PACKAGES = ("fedroam", "torch", "numpy", "scipy", "pandas", "pyarrow", "scikit-l
 
 def environment() -> dict[str, Any]:
     """Versions and machine, as JSON values."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "not installed"
     return {
         "python": sys.version.split()[0],
-        "packages": versions,
+        "packages": {package: _version(package) for package in PACKAGES},
         "system": platform.platform(),
         "processor": _processor(),
         "cores": os.cpu_count(),
     }
+
+
+@functools.cache  # what is installed is looked for in many files: once for all runs of a process
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:
