@@ -41,6 +41,8 @@ class Family:
     methods: tuple[str, ...]
     # Whether the family came when runs had their digests: then a run without a part of it keeps the digest it had.
     later: bool = False
+    # Whether it can change results; if not, no part of it counts in a digest.
+    identity: bool = True
 
 
 FAMILIES: dict[str, Family] = {
@@ -85,6 +87,13 @@ FAMILIES: dict[str, Family] = {
     "clock": Family(
         "whether things take time: rounds, or seconds, and who waits for whom", "rounds", (), later=True
     ),
+    "execution": Family(
+        "where a run is computed: in one process, or spread over a cluster",
+        "process",
+        ("spread",),
+        later=True,
+        identity=False,
+    ),
 }
 
 # Of a device, not of an experiment: `site.toml` names them.
@@ -109,6 +118,7 @@ ROOMS = (
     "fedroam.federation",
     "fedroam.cost",
     "fedroam.clock",
+    "fedroam.execution",
 )
 
 USED = "fedroam_use_"  # before the stem of a file: the name of the module that `use` makes of it
@@ -373,9 +383,10 @@ def identity_settings(part: Part) -> dict[str, Any]:
 
 
 def unused(part: Part) -> bool:
-    """Whether a part says nothing that was not so before its family came: it is left out of the digest."""
+    """Whether a part says nothing that was not so before its family came, or that changes results: it is left out of
+    the digest."""
     family = FAMILIES[part.family]
-    return family.later and part.kind == family.default
+    return not family.identity or (family.later and part.kind == family.default)
 
 
 def jsonable(value: Any) -> Any:

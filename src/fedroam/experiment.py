@@ -127,6 +127,7 @@ class Experiment(BaseModel):
     motion: Part = field("none", FAMILIES["motion"].about)
     battery: Part = field("none", FAMILIES["battery"].about)
     clock: Part = field("rounds", FAMILIES["clock"].about)
+    execution: Part = field("process", FAMILIES["execution"].about)
 
     def __init__(self, **settings: Any) -> None:
         try:

@@ -15,7 +15,7 @@ from fedroam.clock import COLUMNS, TIME, TOTALS, Spans
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
-from fedroam.learning import Held, Scores, consensus_distance
+from fedroam.learning import Held, Scores
 from fedroam.scene import Scene
 from fedroam.state import State
 
@@ -93,7 +93,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "loss": asked.mean() if len(asked) else np.nan,
             "accuracy_mean_model": mean_accuracy,
             "loss_mean_model": mean_loss,
-            "consensus_distance": consensus_distance(judged_models.models.parameters),
+            "consensus_distance": judged_models.models.consensus_distance(),
             "degree_mean": degree[present].mean() if present.any() else np.nan,
             "isolated": int((degree[present] == 0).sum()),
             "active": len(result.learners),
@@ -150,7 +150,7 @@ def _only_honest(models: EvaluationModels, honest: np.ndarray) -> EvaluationMode
     """The models of honest clients (bool [clients]), where each client has its own; else what all share."""
     if len(models.models) != len(honest) or not np.array_equal(models.row, np.arange(len(honest))):
         return models
-    own = models.models.rows(torch.from_numpy(np.flatnonzero(honest)).to(models.models.parameters.device))
+    own = models.models.rows(torch.from_numpy(np.flatnonzero(honest)).to(models.models.device))
     return EvaluationModels(own, np.arange(len(own)), None if models.mean is None else own.mean())
 
 

@@ -20,6 +20,7 @@ from fedroam.cost import Radio
 from fedroam.data import DataSource, Partition
 from fedroam.devices import Battery, Compute, Motion
 from fedroam.errors import InputError
+from fedroam.execution import Execution
 from fedroam.experiment import Experiment
 from fedroam.federation import Federation
 from fedroam.learning import Engine
@@ -58,6 +59,7 @@ class Parts:
     motion: Motion
     battery: Battery
     clock: Clock
+    execution: Execution
 
     @classmethod
     def of(cls, experiment: Experiment) -> Parts:
@@ -83,6 +85,7 @@ class Parts:
             motion=_as(Motion, experiment.motion),
             battery=_as(Battery, experiment.battery),
             clock=_as(Clock, experiment.clock),
+            execution=_as(Execution, experiment.execution),
         )
 
     def of_devices(self, names: tuple[str, ...] | None) -> Parts:

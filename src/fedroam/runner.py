@@ -13,7 +13,8 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.clock import TIME
-from fedroam.errors import InputError
+from fedroam.errors import FedroamError, InputError
+from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
@@ -36,6 +37,8 @@ from fedroam.simulation import begin, play_round
 from fedroam.state import State, final_models
 from fedroam.tracking import End, TrackedRun, Tracker
 from fedroam.tracking import begin as begin_tracking
+
+TRIES = 3  # losses of workers with no checkpoint between them
 
 Observer = Callable[[int, int, Measurement | None], None]
 
@@ -133,9 +136,10 @@ def run(
 def _prepared(
     experiment: Experiment, stage: Callable[[Experiment], Scene], held: contextlib.ExitStack
 ) -> Scene:
-    """The scene of an experiment; its learner is given back with what is held."""
+    """The scene of an experiment, ready to compute; its learner is given back with what is held."""
     scene = stage(experiment)
     held.callback(scene.learner.close)
+    scene.learner.open()
     return scene
 
 
@@ -190,6 +194,9 @@ class _Recording(RunEvents):
         keep = self.scene.experiment.keep_models
         if keep != "none":
             self.recorder.keep(FILE, final_models(self.scene, state, keep).write)
+        told = self.scene.learner.told()
+        if told:
+            self.recorder.write("travel.json", told)
         self.recorder.finish()
 
 
@@ -268,34 +275,82 @@ def _play(
     on_interrupt: Callable[[], None],
     pause: float,
 ) -> None:
-    """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints."""
-    experiment, rounds = scene.experiment, scene.experiment.rounds
-    state = begin(scene) if found is None else State.of(*found, scene)
-    for each in followers:
-        each.on_start(state)
-    played = _rounds(scene, state, begun=found is not None)
-    began = time.perf_counter() - recorder.seconds_so_far()
-    saved = time.perf_counter()
+    """All rounds that are left (after the checkpoint `found`), with measurements and checkpoints.
+
+    Where workers are lost they are replaced, and the rounds since the last checkpoint are played again.
+    """
+    recording, *others = followers
+    reached, losses = -1 if found is None else found[0], 0
     with interrupts(on_interrupt) as interrupted:
-        for state, done in played:
+        while True:
+            played = _Session(scene, recorder, recording, others, interrupted, pause, reached)
+            try:
+                played.play(found)
+                return
+            except WorkersLost as lost:
+                losses = 1 if played.saved else losses + 1
+                if losses == TRIES:
+                    raise FedroamError(f"{lost}, {TRIES} times without a checkpoint between them") from None
+                warnings.warn(
+                    f"{lost}; it is replaced, and the run goes on from its last checkpoint", stacklevel=2
+                )
+                scene.learner.renew()
+                reached, found = played.reached, recorder.restore()
+
+
+class _Session:
+    """The rounds of a run from a checkpoint on, as long as no worker is lost.
+
+    others: followers besides the recording, who are told nothing of rounds up to `reached`: they have been told. saved:
+    whether a checkpoint was written.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        recorder: Recorder,
+        recording: RunEvents,
+        others: Sequence[RunEvents],
+        interrupted: Callable[[], bool],
+        pause: float,
+        reached: int,
+    ) -> None:
+        self.scene, self.recorder, self.interrupted, self.pause = scene, recorder, interrupted, pause
+        self.recording, self.others = recording, others
+        self.reached, self.saved = reached, False
+
+    def play(self, found: tuple[int, dict[str, np.ndarray]] | None) -> None:
+        """Play all that are left after a checkpoint."""
+        scene, recorder = self.scene, self.recorder
+        experiment, rounds = scene.experiment, scene.experiment.rounds
+        state = begin(scene) if found is None else State.of(*found, scene)
+        followers = [self.recording, *self.others]
+        for each in followers:
+            each.on_start(state)
+        began = time.perf_counter() - recorder.seconds_so_far()
+        saved = time.perf_counter()
+        for state, done in _rounds(scene, state, begun=found is not None):  # noqa: B020  (it begins with it)
             t, measurement = state.round, None
             if t % experiment.evaluate_every == 0 or t == rounds:
                 measurement = evaluate(scene, state, done, time.perf_counter() - began)
-            for each in followers:
+            for each in followers if t > self.reached else [self.recording]:
                 each.on_round(state, done, measurement)
-            due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= pause
-            leaving = t > 0 and interrupted()  # asked once: Ctrl-C after the checkpoint is for the next round
+            self.reached = max(self.reached, t)
+            due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= self.pause
+            leaving = (
+                t > 0 and self.interrupted()
+            )  # asked once: Ctrl-C after the checkpoint is for the next round
             if due or t in (0, rounds) or leaving:
                 for each in followers:
                     each.on_checkpoint(state)
-                saved = time.perf_counter()
+                saved, self.saved = time.perf_counter(), True
             if leaving and t < rounds:
                 for each in followers:
                     each.on_interrupt()
                 where = f"{recorder.folder} holds a checkpoint"
                 raise Interrupted(f"stopped after round {t} of {rounds}; {where}")
-    for each in followers:
-        each.on_end(state)
+        for each in followers:
+            each.on_end(state)
 
 
 def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) -> None:

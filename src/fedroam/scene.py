@@ -24,6 +24,7 @@ from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
 from fedroam.devices import training_flops
 from fedroam.errors import InputError
+from fedroam.execution import Spread, Spreading
 from fedroam.experiment import Experiment
 from fedroam.federation import (
     AdaptsObjective,
@@ -54,7 +55,8 @@ class Scene:
 
     test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
     attackers: who attacks, int64. matching: how clients were matched with devices. timing: what takes how long; None
-    where nothing takes time. aggregator: aggregates, for those who hold models.
+    where nothing takes time. aggregator: aggregates, for those who hold models. spread: who computes it elsewhere; None
+    where it is this process that does.
     """
 
     experiment: Experiment
@@ -74,6 +76,7 @@ class Scene:
     matching: Matching
     timing: Timing | None
     aggregator: Aggregator = field(default_factory=AtHand)
+    spread: Spread | None = None
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -94,16 +97,27 @@ class Scene:
 
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
+        clients = range(self.experiment.clients) if clients is None else clients
+        equal = self.experiment.start_models == "equal"
+        # Equal models that are to go elsewhere need to be here once.
+        once = equal and self.spread is not None
         # The model's own builder: the task's makes the same start values each time.
-        return start_models(
+        models = start_models(
             _network(self.parts, self.dataset),
             self.task.layout,
-            range(self.experiment.clients) if clients is None else clients,
+            clients[:1] if once else clients,
             self.experiment.seed,
-            equal=self.experiment.start_models == "equal",
+            equal=equal,
             momentum=self.task.training.keeps_momentum(),
             device=self.device,
         )
+        return self.placed(models, np.zeros(len(clients), np.int64) if once else np.arange(len(models)))
+
+    def placed(self, models: Models, rows: np.ndarray | None = None) -> Models:
+        """Rows (int64; default: all) of models that are here, where the run's models are to be."""
+        if self.spread is None:
+            return models
+        return self.spread.models(models, np.arange(len(models)) if rows is None else rows)
 
     def test_parts(self, round: int) -> list[np.ndarray] | None:
         """The test samples of a round's evaluation (indices into the test tensors): each client's own, or one set that
@@ -217,6 +231,17 @@ def prepare(experiment: Experiment) -> Scene:
     tariff = Tariff(parts.radio, distances, SamplePasses(task.training))
     timing = _timing(experiment, parts, context, tariff.passes, dataset)
     learner = parts.engine.build(task)
+    spread = parts.execution.spread(
+        Spreading(
+            context,
+            federation,
+            experiment.engine,
+            tuple(experiment.parts.values()),
+            learner,
+            split.test,
+            None if own else (test_x, test_y),
+        )
+    )
     return Scene(
         experiment,
         parts,
@@ -225,7 +250,7 @@ def prepare(experiment: Experiment) -> Scene:
         world,
         context,
         task,
-        learner,
+        learner if spread is None else spread.learner,
         device,
         test_x,
         test_y,
@@ -234,6 +259,8 @@ def prepare(experiment: Experiment) -> Scene:
         attackers,
         matching,
         timing,
+        AtHand() if spread is None else spread.aggregator,
+        spread,
     )
 
 

@@ -41,8 +41,7 @@ class State:
         """As named plain arrays, for a checkpoint."""
         paths, graph = self.meeting.paths, self.meeting.graph
         arrays = {
-            "models.parameters": self.models.parameters.cpu().numpy(),
-            "models.buffers": self.models.buffers.cpu().numpy(),
+            **{f"models.{name}": array for name, array in self.models.arrays().items()},
             "bytes_sent": np.array([self.bytes_sent], dtype=np.int64),
             "meeting.first": paths.first,
             "meeting.time": paths.time,
@@ -51,8 +50,6 @@ class State:
             "meeting.indptr": graph.indptr,
             "meeting.indices": graph.indices,
         }
-        if self.models.momentum is not None:
-            arrays["models.momentum"] = self.models.momentum.cpu().numpy()
         arrays.update({f"mobility.{name}": array for name, array in self.mobility.items()})
         arrays.update({f"activity.{name}": array for name, array in self.activity.items()})
         arrays.update({f"federation.{name}": array for name, array in self.federation.items()})
@@ -112,8 +109,13 @@ class State:
 
         return cls(
             round,
-            Models(
-                layout, tensor(parameters), tensor(buffers), None if momentum is None else tensor(momentum)
+            scene.placed(
+                Models(
+                    layout,
+                    tensor(parameters),
+                    tensor(buffers),
+                    None if momentum is None else tensor(momentum),
+                )
             ),
             under("mobility."),
             under("federation."),

@@ -20,7 +20,7 @@ SOURCE = Path(fedroam.__file__).parent
 ORDER = (
     "errors", "writing", "facts", "interrupts", "randomness", "components", "experiment", "planning", "data", "models",
     "mobility", "traces", "access_points", "contacts", "links", "mixing", "learning", "devices", "attacks",
-    "federation", "cost", "clock", "recording", "parts", "scene", "state", "measurement", "simulation",
+    "federation", "cost", "clock", "execution", "recording", "parts", "scene", "state", "measurement", "simulation",
     "tracking", "runner", "handover", "bench", "analysis", "study", "papers", "sweep", "deploy", "live", "cli",
     "__main__",
 )  # fmt: skip
@@ -274,7 +274,7 @@ REMEMBERED = {
     "data/cache._alive": "data sets stay in memory, for every run of a process",
     "data/sources/own._held": "the user's own arrays, which no file holds",
     "models/dropout._lent": "which generator this thread draws from",
-    "sweep/cluster._loaded": "which of the user's files this worker process has loaded",
+    "execution/loading._loaded": "which of the user's files this worker process has loaded",
 }
 
 

@@ -39,6 +39,7 @@ LISTS: dict[str, tuple[type, ...]] = {
     "motion": lists.MOTIONS,
     "battery": lists.BATTERIES,
     "clock": lists.CLOCKS,
+    "execution": lists.EXECUTIONS,
     "meter": lists.METERS,
 }
 

@@ -17,6 +17,8 @@ from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
 from fedroam.devices import Battery, Compute, Motion, battery, classes, compute, motion
 from fedroam.devices.meters import Meter, meter, power_of, streams, sysfs, wall_csv
+from fedroam.execution import Execution
+from fedroam.execution import kinds as executions
 from fedroam.federation import (
     Federation,
     asynchronous,
@@ -176,6 +178,8 @@ MOTIONS: Final[tuple[type[Motion], ...]] = (
 )
 BATTERIES: Final[tuple[type[Battery], ...]] = (battery.Limited, battery.Mains)
 CLOCKS: Final[tuple[type[Clock], ...]] = (clocks.Rounds, clocks.Seconds)
+
+EXECUTIONS: Final[tuple[type[Execution], ...]] = (executions.Process, executions.Ray)
 METERS: Final[tuple[type[Meter], ...]] = (
     meter.NoMeter,
     power_of.ModelledPower,

@@ -89,11 +89,3 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
         digest[:16] for digest in plan.distinct
     )
     assert open_sweep(tmp_path / "ray").done
-
-
-def test_errors_of_rays_own_become_one_line() -> None:
-    text = "\x1b[36mray::_task()\x1b[39m (pid=1)\n  File x, line 3\n\nImportError: no module\n"
-    assert (
-        cluster.brief(RuntimeError(text)) == "RuntimeError: ray::_task() (pid=1) ... ImportError: no module"
-    )
-    assert cluster.brief(RuntimeError("plain")) == "RuntimeError: plain"

@@ -37,7 +37,8 @@ class Trial:
         if not own.any():
             return None
         rows = np.array([job.row for job in jobs], dtype=np.int64)
-        begun = models.parameters[torch.from_numpy(rows[own]).to(models.parameters.device)]
+        near, place = models.at_hand(rows[own])
+        begun = near.parameters[torch.from_numpy(place).to(near.device)]
         return cls(attack, clients[own], rows[own], rows[~own], begun, everybody)
 
     def send(self, models: Models, seed: int, round: int) -> Withheld | None:

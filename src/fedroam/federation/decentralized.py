@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import compress
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -160,16 +159,14 @@ class Decentralized(Part):
         if not averages(context.aggregation):
             gathered = _gathered(meeting.graph, weights, clients)
             facts = context.facts(context.aggregation, meeting)
-            answers, made = round.aggregator.made(self, models, gathered, context, facts, round.number)
-            found = list(made)  # all models are read before any is replaced
-            for each, (parameters, buffers) in zip(compress(gathered, answers), found, strict=True):
-                models.parameters[each.own], models.buffers[each.own] = parameters, buffers
+            own = [each.own for each in gathered]
+            round.aggregator.replace(self, models, gathered, own, context, facts, round.number)
         elif len(clients) == len(models):
             round.aggregator.mix(models, weights, round.number)
         else:
             taken = np.isin(np.arange(len(models)), clients).astype(np.float64)
-            own = sparse.csr_array(sparse.diags_array(taken) @ weights + sparse.diags_array(1 - taken))
-            round.aggregator.mix(models, own, round.number)
+            theirs = sparse.csr_array(sparse.diags_array(taken) @ weights + sparse.diags_array(1 - taken))
+            round.aggregator.mix(models, theirs, round.number)
 
     def made(
         self, models: Models, gathered: Gathered, context: FederationContext, facts: Facts, round: int

@@ -222,14 +222,17 @@ class Hierarchical(Part):
         before = self._as_they_come(hierarchy, devices, round.number)
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
         for row in before.keys() & set(ways.row[~arrived].tolist()):
-            hierarchy.write(row, *before[row])
+            hierarchy.models.write(row, *before[row])
         devices = devices[arrived]
         gathered = [
             self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
             for ap in np.unique(hierarchy.ap[devices]).tolist()
         ]
         known = context.facts(context.aggregation, after)
-        answers, made = round.aggregator.made(self, hierarchy.models, gathered, context, known, round.number)
+        into = [hierarchy.row_to_be(int(hierarchy.ap[each.holders[0]]), each.holders) for each in gathered]
+        answers = round.aggregator.replace(
+            self, hierarchy.models, gathered, into, context, known, round.number
+        )
         gathered = list(compress(gathered, answers))
         # An access point that does not answer has aggregated nothing: the updates that it was sent still wait.
         devices = np.sort(np.concatenate([NOBODY, *(each.holders for each in gathered)]))
@@ -239,8 +242,8 @@ class Hierarchical(Part):
         hierarchy.count("aggregated", len(devices))
         hierarchy.count("returned", int((hierarchy.trained[devices] < round.number).sum()))
         hierarchy.collect(devices, context.samples[devices], round.number)
-        for each, model in zip(gathered, made, strict=True):
-            hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders, *model)
+        for each in gathered:
+            hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders)
         if round.number % self.k2 == 0:
             traffic.append(self._global(round, known, hierarchy))
         discarded = self._given_up(hierarchy, round.number)
@@ -267,13 +270,13 @@ class Hierarchical(Part):
         self, models: Models, state: Mapping[str, np.ndarray], context: FederationContext
     ) -> Mapping[str, EvaluationModels]:
         """The cloud's model, or that of the access point turned to last."""
-        cloud = Models(models.layout, models.parameters[:1], models.buffers[:1], None)
+        cloud = models.rows(torch.zeros(1, dtype=torch.int64, device=models.device))
         if self.judge == "global":
             return {"global": one_model(cloud, context.clients)}
         ap = state["ap"]
         wanted = np.where(ap >= 0, state["ap_row"][ap], CLOUD)
         rows, place = np.unique(wanted, return_inverse=True)
-        index = torch.from_numpy(rows).to(models.parameters.device)
+        index = torch.from_numpy(rows).to(models.device)
         return {"access_point": EvaluationModels(models.rows(index), place.astype(np.int64), cloud)}
 
     def link_distances(
@@ -356,9 +359,10 @@ class Hierarchical(Part):
         self, models: Models, own: int, rows: np.ndarray, counts: np.ndarray | None = None
     ) -> AveragingWeights:
         """Weights of the models in these rows (int64) by their cosine to that in row `own`."""
-        strength, matrix = self.sigma if self.favour == "similar" else -self.sigma, models.parameters
-        others = [matrix[row] for row in rows.tolist()]
-        return attention(matrix[own], others, models.layout, self.cosine, strength, counts)
+        strength = self.sigma if self.favour == "similar" else -self.sigma
+        near, (first, *others) = models.at_hand(np.append(own, rows))
+        matrix = [near.parameters[row] for row in others]
+        return attention(near.parameters[first], matrix, models.layout, self.cosine, strength, counts)
 
     def made(
         self, models: Models, gathered: Gathered, context: FederationContext, facts: Facts, round: int
@@ -396,8 +400,7 @@ class Hierarchical(Part):
                     np.asarray(access_point(np.append(own, others))),
                 )
             cloud = [Gathered(SERVER, CLOUD, rows, holders, weights)]
-            _, made = round.aggregator.made(self, hierarchy.models, cloud, context, facts, round.number)
-            hierarchy.write(CLOUD, *next(made))
+            round.aggregator.replace(self, hierarchy.models, cloud, [CLOUD], context, facts, round.number)
         hierarchy.reset()
         if self.cloud == "all":
             own = np.arange(len(places))

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from fedroam.learning import Models
-from fedroam.learning.capacity import keep, with_capacity
 
 CLOUD = 0
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -91,14 +89,8 @@ class HierarchyState:
         """
         begin = len(self.models)
         rows = np.arange(begin, begin + len(devices))
-        most = 1 + len(self.ap_row) + len(self.device_row)
-        self.models = models = with_capacity(self.models, begin + len(devices), most)
         origin = self.ap_row[self.ap[devices]]
-        for row, source in zip(rows.tolist(), origin.tolist(), strict=True):
-            models.parameters[row].copy_(models.parameters[source])
-            models.buffers[row].copy_(models.buffers[source])
-        if models.momentum is not None:
-            models.momentum[begin:].zero_()
+        self.models = self.models.copied(origin, most=1 + len(self.ap_row) + len(self.device_row))
         self.holds = np.concatenate([self.holds, self.holds[origin]])
         self.device_row[devices] = rows
         return rows
@@ -112,20 +104,17 @@ class HierarchyState:
         np.add.at(self.arrived, self.ap[devices], samples)
         self.served[devices] = round
 
-    def merge(self, ap: int, devices: np.ndarray, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
-        """The model of access point `ap` becomes what was made of these devices' updates, which no longer wait."""
-        rows = self.device_row[devices]
-        # An access point without a row of its own takes over one that is free now.
-        row = int(self.ap_row[ap]) or int(rows[0])
-        self.write(row, parameters, buffers)
+    def row_to_be(self, ap: int, devices: np.ndarray) -> int:
+        """The row that the model of access point `ap` gets where these devices' updates are aggregated: its own, or
+        else one that is free then."""
+        return int(self.ap_row[ap]) or int(self.device_row[devices[0]])
+
+    def merge(self, ap: int, devices: np.ndarray) -> None:
+        """Access point `ap` has what was made of these devices' updates, in `row_to_be`; they no longer wait."""
+        rows, row = self.device_row[devices], self.row_to_be(ap, devices)
         self.holds[row] = self.holds[rows].any(axis=0)
         self.ap_row[ap] = row
         self.device_row[devices] = 0
-
-    def write(self, row: int, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
-        """Replace a model."""
-        self.models.parameters[row].copy_(parameters)
-        self.models.buffers[row].copy_(buffers)
 
     def mean_distance(self) -> float:
         """Mean distance of present devices to their access points so far, metres; NaN where nobody has been present."""
@@ -158,7 +147,7 @@ class HierarchyState:
         rows = np.unique(np.concatenate([[CLOUD], self.ap_row, self.device_row]))
         place = np.zeros(len(self.models), dtype=np.int64)
         place[rows] = np.arange(len(rows))
-        self.models = keep(self.models, rows)
+        self.models = self.models.kept(rows)
         self.ap_row, self.device_row, self.holds = (
             place[self.ap_row],
             place[self.device_row],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -93,6 +94,29 @@ class Aggregator(Protocol):
 
         What was made of one may be written into rows that no later one needs before the next is taken.
         """
+
+    def replace(
+        self,
+        rule: AggregatesAtHolders,
+        models: Models,
+        gathered: Sequence[Gathered],
+        into: Sequence[int],
+        context: FederationContext,
+        facts: Facts,
+        round: int,
+    ) -> np.ndarray:
+        """Put into row into[k] what holder k makes of the models that have reached it; which holders answer, bool
+        [gathered]. All is made of the models as they are now, and rows of holders that do not answer stay."""
+        answers, made = self.made(rule, models, gathered, context, facts, round)
+        answering = list(compress(zip(gathered, into, strict=True), answers))
+        last = {row: k for k, (each, _) in enumerate(answering) for row in (each.own, *each.rows.tolist())}
+        waiting: list[tuple[int, Model]] = []
+        for k, ((_, row), model) in enumerate(zip(answering, made, strict=True)):
+            waiting.append((row, model))
+            for done in [each for each in waiting if last.get(each[0], -1) <= k]:
+                models.write(done[0], *done[1])
+            waiting = [each for each in waiting if last.get(each[0], -1) > k]
+        return answers
 
 
 class AtHand(Aggregator):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from fedroam.learning.matrix import Models
+if TYPE_CHECKING:
+    from fedroam.learning.matrix import Models
 
 # Linux: pages of a mapping count when they are first written to, not when it is made. (mmap(2); Python names this
 # flag from version 3.13 on.)
@@ -28,7 +30,7 @@ def with_capacity(models: Models, rows: int, most: int) -> Models:
         return _wider(matrix, rows, max(most, rows))
 
     momentum = None if models.momentum is None else wider(models.momentum)
-    return Models(models.layout, wider(models.parameters), wider(models.buffers), momentum)
+    return type(models)(models.layout, wider(models.parameters), wider(models.buffers), momentum)
 
 
 def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
@@ -47,7 +49,7 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
                 matrix[to].copy_(matrix[int(origin)])
     n = len(order)
     momentum = None if models.momentum is None else models.momentum[:n]
-    return Models(models.layout, models.parameters[:n], models.buffers[:n], momentum)
+    return type(models)(models.layout, models.parameters[:n], models.buffers[:n], momentum)
 
 
 def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:

@@ -259,6 +259,20 @@ class Learner(Protocol):
     def close(self) -> None:
         """Give back workers and memory."""
 
+    # --- where it is not this process that computes -----------------------------------------------------------
+
+    def open(self) -> None:
+        """Get ready to compute, once a run is about to begin. Raises InputError where that cannot be."""
+        return
+
+    def renew(self) -> None:
+        """Replace workers that are lost: all models are lost with them. Raises FedroamError where that cannot be."""
+        return
+
+    def told(self) -> dict[str, int]:
+        """What travelled so far, by name; nothing where nothing does."""
+        return {}
+
     # --- asked of clients -------------------------------------------------------------------------------------
 
     def begin_round(self, number: int) -> None:

@@ -25,11 +25,17 @@ def mix(models: Models, weights: sparse.csr_array) -> None:
     weights: float64 CSR [rows, rows]; rows that only keep themselves are not touched. Sums run in float32, in the
     order of a row's entries: the same for any number of threads.
     """
+    changed, own = changes(weights)
+    if len(changed):
+        mix_rows(models, own, changed)
+
+
+def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
+    """The rows (int64, rising) that do not only keep themselves, and their weights (CSR [changed, rows])."""
     weights = sparse.csr_array(weights)
     keeps = (np.diff(weights.indptr) == 1) & (weights.diagonal() == 1.0)
     changed = np.flatnonzero(~keeps)
-    if len(changed):
-        mix_rows(models, weights[changed], changed)
+    return changed, sparse.csr_array(weights[changed])
 
 
 def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> None:

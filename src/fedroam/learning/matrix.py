@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import nn
 
 from fedroam.errors import InputError
+from fedroam.learning.capacity import keep, with_capacity
 
 
 @dataclass(frozen=True)
@@ -110,18 +112,39 @@ def _copy(
             tensors[entry.name].copy_(view)
 
 
-@dataclass
 class Models:
     """The models of a run and their optimiser state: float32 matrices, one row a model.
 
     parameters: [rows, layout.size]; buffers: [rows, layout.buffer_size]; momentum: [rows, layout.size], or None
-    where the optimiser keeps none between rounds.
+    where the optimiser keeps none between rounds. All three may be written into. Rows may lie elsewhere (see
+    `execution`): then asking for a matrix brings all of them here, and `at_hand`, `rows`, `copied`, `kept`, `mean` and
+    `consensus_distance` move no more than they need.
     """
 
-    layout: Layout
-    parameters: torch.Tensor
-    buffers: torch.Tensor
-    momentum: torch.Tensor | None
+    def __init__(
+        self,
+        layout: Layout,
+        parameters: torch.Tensor,
+        buffers: torch.Tensor,
+        momentum: torch.Tensor | None,
+    ) -> None:
+        self.layout = layout
+        self._parameters, self._buffers, self._momentum = parameters, buffers, momentum
+
+    @property
+    def parameters(self) -> torch.Tensor:
+        """float32 [rows, layout.size]."""
+        return self._parameters
+
+    @property
+    def buffers(self) -> torch.Tensor:
+        """float32 [rows, layout.buffer_size]."""
+        return self._buffers
+
+    @property
+    def momentum(self) -> torch.Tensor | None:
+        """float32 [rows, layout.size], or None."""
+        return self._momentum
 
     @classmethod
     def empty(
@@ -132,12 +155,17 @@ class Models:
         def zeros(width: int) -> torch.Tensor:
             return torch.zeros((rows, width), dtype=torch.float32, device=device)
 
-        return cls(
+        return Models(
             layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None
         )
 
     def __len__(self) -> int:
-        return len(self.parameters)
+        return len(self._parameters)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they lie."""
+        return self._parameters.device
 
     def rows(self, index: torch.Tensor) -> Models:
         """A copy of these rows (int64), in this order."""
@@ -145,6 +173,36 @@ class Models:
         return Models(
             self.layout, self.parameters.index_select(0, index), self.buffers.index_select(0, index), momentum
         )
+
+    def at_hand(self, rows: np.ndarray) -> tuple[Models, np.ndarray]:
+        """Models in this process that hold these rows (int64), to be read only, and where in them (int64)."""
+        return self, rows
+
+    def copied(self, sources: np.ndarray, most: int) -> Models:
+        """The same models, followed by copies of these rows (int64) whose momentum is zero; `self` must not be used
+        afterwards. most: rows that there will ever be, about."""
+        begin = len(self)
+        models = with_capacity(self, begin + len(sources), most)
+        for row, source in enumerate(sources.tolist(), begin):
+            models.parameters[row].copy_(models.parameters[source])
+            models.buffers[row].copy_(models.buffers[source])
+        if models.momentum is not None:
+            models.momentum[begin:].zero_()
+        return models
+
+    def kept(self, rows: np.ndarray) -> Models:
+        """The models in these rows (int64, rising); the others are given up, and `self` must not be used afterwards."""
+        return keep(self, rows)
+
+    def write(self, row: int, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
+        """Replace a model; its momentum stays."""
+        self.parameters[row] = parameters
+        self.buffers[row] = buffers
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The matrices by name, as a checkpoint holds them: to be read only."""
+        found = {"parameters": self.parameters.cpu().numpy(), "buffers": self.buffers.cpu().numpy()}
+        return found if self.momentum is None else {**found, "momentum": self.momentum.cpu().numpy()}
 
     @property
     def bytes_each(self) -> int:
@@ -158,6 +216,10 @@ class Models:
             return (column_sums(matrix) / len(matrix)).to(torch.float32)[None]
 
         return Models(self.layout, mean(self.parameters), mean(self.buffers), None)
+
+    def consensus_distance(self) -> float:
+        """How far the parameters are from their mean, as the function of this name."""
+        return consensus_distance(self.parameters)
 
 
 BLOCK = 4096  # columns: a block of every row fits the cache
@@ -175,9 +237,17 @@ def consensus_distance(parameters: torch.Tensor) -> float:
     """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64)."""
     if len(parameters) == 0:
         return 0.0
-    mean, total = column_sums(parameters) / len(parameters), 0.0
-    for row in parameters:
-        # In blocks too small to be divided among threads: the same for any number of them.
-        for block in ((row - mean) ** 2).split(BLOCK):
-            total += float(block.sum())
-    return total
+    return in_order(distances(parameters, column_sums(parameters) / len(parameters)))
+
+
+def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
+    """||x_i - xbar||^2 of rows x_i (float32 [rows, columns]) and a mean (float64 [columns]) in parts that are to be
+    added up: float64 [rows, parts]."""
+    # In blocks too small to be divided among threads: the same for any number of them.
+    parts = [[float(block.sum()) for block in ((row - mean) ** 2).split(BLOCK)] for row in rows]
+    return np.array(parts, dtype=np.float64).reshape(len(rows), -1)
+
+
+def in_order(parts: np.ndarray) -> float:
+    """The sum of all values, one after the other."""
+    return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0

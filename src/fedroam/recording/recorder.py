@@ -94,6 +94,8 @@ class Recorder:
         newest = checkpoint.newest(self.folder / "checkpoints")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
         self._pieces.drop_after(-1 if found is None else found.round)
+        for rows in self._pending.values():  # gathered since, where a run goes back to it
+            rows.clear()
         checkpoint.prune(self.folder / "checkpoints")  # a kill may have come before the last one did
         for half_written in self.folder.rglob("*.tmp"):
             half_written.unlink()

@@ -8,9 +8,6 @@ finished run back. Data travel through Ray's object store: one copy a node, mapp
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -23,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from fedroam.components import Part, use
+from fedroam.components import Part
 from fedroam.data import Dataset, forget, name_of, offer
-from fedroam.errors import FedroamError, InputError, MissingExtraError
-from fedroam.learning.cpu.workers import cores
+from fedroam.execution.cluster import brief, connect, ray_module
+from fedroam.execution.loading import load_parts
 from fedroam.sweep.limits import limit_memory, restore
 from fedroam.sweep.local import TRIES
 from fedroam.sweep.messages import Begun, Done, Failed, Message, RoundDone, RunTask, Stopped
@@ -34,11 +31,9 @@ from fedroam.sweep.progress import Progress
 from fedroam.sweep.sharing import DatasetFacts, arrays_of, describe, load_all, rebuild
 from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
 
-LOCAL = "local"  # the address that means: a cluster of this machine alone, for this sweep alone
 TOKEN = ".token"  # in the sweep's folder while it runs: a node that can read it sees the folder
 POLL = 0.3  # seconds between two looks at what has happened
 PING = 0.5  # seconds between two questions of a task whether to stop
-_loaded: set[str] = set()  # own parts that this process has loaded, by the digest of their text
 
 
 class MessageBoard:
@@ -108,10 +103,10 @@ def run_on_ray(
 
     A worker process or a node that dies is Ray's business: the task is tried again, at most `TRIES` times in all.
     """
-    ray = _ray()
+    ray = ray_module("--ray")
     ours = not ray.is_initialized()
     if ours:
-        _connect(ray, address, workers)
+        connect(ray, address, workers, "--ray")
     token = root / TOKEN
     try:
         capacity = max(int(ray.cluster_resources().get("CPU", 1)), 1)
@@ -143,25 +138,6 @@ def _node_setup(setup: Setup, root: Path, memory: int | None) -> NodeSetup:
     return NodeSetup(
         sources, setup.modules, str(root.resolve()), (root / TOKEN).read_text(), memory, setup.track
     )
-
-
-def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError("--ray", "ray") from None
-    return ray
-
-
-def _connect(ray: Any, address: str, workers: int) -> None:
-    """Reach the cluster, or start one of this machine alone."""
-    # nothing is sent anywhere unless the user asked for it
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    own = {"num_cpus": workers or cores(), "include_dashboard": False} if address == LOCAL else {}
-    try:
-        ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
-    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
-        raise InputError(f"--ray {address}: no Ray cluster there ({reason_of(error)})") from None
 
 
 def _submit_all(
@@ -227,14 +203,6 @@ def _result(ray: Any, reference: Any, task: RunTask) -> Done | Failed | Stopped:
     return message
 
 
-def brief(error: BaseException) -> str:
-    """An error of Ray's own in one line: the first and the last of its many, without colours."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line[:200] for line in (lines[:1] + lines[-1:] if len(lines) > 1 else lines)]
-    return f"{type(error).__name__}: {' ... '.join(told)}"
-
-
 def _store(folder: Path, files: Mapping[str, bytes]) -> None:
     """Make a run folder of what a node sent; a kill leaves the old one, none, or the new one."""
     incoming, old = (folder.with_name(f".{kind}-{folder.name}") for kind in ("new", "old"))
@@ -257,7 +225,7 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
         return Stopped(), None
     try:
         one_thread()
-        _load_parts(node.sources, node.modules)
+        load_parts(node.sources, node.modules)
     except Exception as error:
         return Failed(reason_of(error)), None
     if data is not None:
@@ -301,24 +269,3 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     files = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
     shutil.rmtree(folder, ignore_errors=True)
     return result, files
-
-
-def _load_parts(sources: Iterable[tuple[str, str]], modules: Iterable[str]) -> None:
-    """The user's own parts, from their text: the node may not see the files."""
-    import importlib
-
-    for name, text in sources:
-        known = hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()
-        if known not in _loaded:
-            with tempfile.TemporaryDirectory() as home:
-                file = Path(home) / name
-                file.write_text(text, encoding="utf-8")
-                use(file)
-            _loaded.add(known)
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise FedroamError(
-                f"module {module} with own parts is not installed on this node: {error}"
-            ) from None

@@ -34,6 +34,11 @@ def check_fits(experiment: Experiment, *, paced: bool = False) -> None:
     seconds says. Raises InputError."""
     if experiment.device != "cpu":
         raise InputError(f"device = {experiment.device!r}: on a network, allowed is 'cpu'")
+    if experiment.execution.kind != "process":
+        raise InputError(
+            f"execution.kind = {experiment.execution.kind!r}: on a network each node computes its own; allowed is "
+            "'process'"
+        )
     if experiment.clock.kind != "rounds" and not paced:
         raise InputError(
             f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds', or "

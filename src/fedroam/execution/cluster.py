@@ -1,0 +1,164 @@
+"""A Ray cluster (https://docs.ray.io): reaching it, and workers of a run as its actors.
+
+Ray sends what it is given as pickles, from and to processes of the user's own cluster. Nothing of it is kept in files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from typing_extensions import override
+
+from fedroam.errors import FedroamError, InputError, MissingExtraError
+from fedroam.execution.transport import Transport, WorkersLost
+from fedroam.execution.worker import Worker
+from fedroam.learning.cpu.workers import cores
+
+LOCAL = "local"  # the address that means: a cluster of this machine alone
+PATIENCE = 300.0  # seconds to wait for room on the cluster
+
+
+def ray_module(what: str) -> Any:
+    """Ray, for `what`. Raises MissingExtraError."""
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtraError(what, "ray") from None
+    return ray
+
+
+def connect(ray: Any, address: str, workers: int, what: str) -> None:
+    """Reach the cluster, or start one of this machine alone. Raises InputError, beginning with `what`."""
+    # nothing is sent anywhere unless the user asked for it
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    own = {"num_cpus": workers or cores(), "include_dashboard": False} if address == LOCAL else {}
+    try:
+        ray.init(address=address, logging_level="ERROR", log_to_driver=False, **own)
+    except (ConnectionError, ValueError, RuntimeError, TimeoutError) as error:
+        raise InputError(f"{what} {address}: no Ray cluster there ({brief(error)})") from None
+
+
+def brief(error: BaseException) -> str:
+    """An error of Ray's own in one line: the first and the last of its many, without colours."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line[:200] for line in (lines[:1] + lines[-1:] if len(lines) > 1 else lines)]
+    return f"{type(error).__name__}: {' ... '.join(told)}"
+
+
+class RayTransport(Transport):
+    """Workers as actors of Ray.
+
+    workers: how many, 0 is as many as there is room for. cpus: cores of each. sources, modules: of the user's own parts
+    (see `load_parts`).
+    """
+
+    def __init__(
+        self,
+        address: str,
+        workers: int,
+        cpus: int,
+        sources: Sequence[tuple[str, str]] = (),
+        modules: Sequence[str] = (),
+    ) -> None:
+        self.address, self.workers, self.cpus = address, workers, cpus
+        self.sources, self.modules = sources, modules
+        self.actors: list[Any] = []
+        self._ours, self._nodes = False, 0
+
+    @property
+    @override
+    def count(self) -> int:
+        return len(self.actors)
+
+    @property
+    @override
+    def notes(self) -> tuple[str, ...]:
+        return (f"execution: ray, {len(self.actors)} workers of {self.cpus} cores on {self._nodes} nodes",)
+
+    @override
+    def start(self) -> None:
+        ray = ray_module("execution.kind = 'ray'")
+        if not ray.is_initialized():
+            connect(ray, self.address, self.workers * self.cpus, "execution.address =")
+            self._ours = True
+        room = int(ray.cluster_resources().get("CPU", 0)) // self.cpus
+        count = self.workers or room
+        if not 0 < count <= room:
+            self.close()
+            raise InputError(
+                f"execution.workers = {self.workers}, execution.cpus = {self.cpus}: the cluster has room for {room} "
+                "workers of so many cores"
+            )
+        self.actors = [self._actor(ray) for _ in range(count)]
+        self._await(ray, self.actors)
+        self._nodes = len(set(self.get([actor.node.remote() for actor in self.actors])))
+
+    def _actor(self, ray: Any) -> Any:
+        options = {"num_cpus": self.cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0}
+        return ray.remote(Worker).options(**options).remote(self.sources, self.modules)
+
+    def _await(self, ray: Any, actors: Sequence[Any]) -> None:
+        """Wait until they are there."""
+        asked = [actor.here.remote() for actor in actors]
+        _, missing = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
+        if missing:
+            raise FedroamError(
+                f"{len(missing)} of {len(actors)} workers found no room on the Ray cluster within {PATIENCE:g} s"
+            )
+        self.get(asked)
+
+    @override
+    def call(self, worker: int, method: str, *given: Any, returns: int = 1) -> list[Any]:
+        made = getattr(self.actors[worker], method).options(num_returns=returns).remote(*given)
+        return made if isinstance(made, list) else [made]
+
+    @override
+    def get(self, promised: Sequence[Any]) -> list[Any]:
+        ray = ray_module("execution.kind = 'ray'")
+        lost = (
+            ray.exceptions.RayActorError,
+            ray.exceptions.WorkerCrashedError,
+            ray.exceptions.ObjectLostError,
+            ray.exceptions.NodeDiedError,
+        )
+        try:
+            found: list[Any] = ray.get(list(promised))
+        except lost as error:
+            raise WorkersLost(f"a worker is lost: {brief(error)}") from None
+        except ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            if isinstance(cause, lost):
+                raise WorkersLost(f"a worker is lost: {brief(cause)}") from None
+            if isinstance(cause, FedroamError):
+                kind = InputError if isinstance(cause, InputError) else FedroamError
+                raise kind(str(cause)) from None
+            raise FedroamError(brief(cause)) from None
+        except ray.exceptions.RayError as error:
+            raise FedroamError(brief(error)) from None
+        return found
+
+    @override
+    def renew(self) -> None:
+        ray = ray_module("execution.kind = 'ray'")
+        for k, actor in enumerate(self.actors):
+            try:
+                self.get([actor.here.remote()])
+            except WorkersLost:
+                self.actors[k] = self._actor(ray)
+        self._await(ray, self.actors)
+
+    @override
+    def close(self) -> None:
+        actors, self.actors = self.actors, []
+        if actors or self._ours:
+            ray = ray_module("execution.kind = 'ray'")
+            if ray.is_initialized():
+                for actor in actors:
+                    ray.kill(actor)
+                if self._ours:
+                    ray.shutdown()
+        self._ours = False

@@ -1,0 +1,90 @@
+"""The benchmarks of many clients: a small point is measured and kept, and the pages say what the records say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from support.waiting import HANGS
+
+ROOT = Path(__file__).parents[2]
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
+def test_a_point_is_measured_once_and_kept(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "benchmarks" / "scale.py"), "--clients", "20", "--rounds", "2"]
+    command += ["--folder", str(tmp_path / "runs"), "--record", str(tmp_path / "record.json")]
+
+    def measured() -> str:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, env=environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert measured().count(": done") == 2
+    points = json.loads((tmp_path / "record.json").read_text())["points"]
+    assert sorted(points) == ["decentralized 20 2 1", "hierarchical 20 2 1"]
+    for point in points.values():
+        assert point["rows"] > 0
+        assert point["models_gib"] == pytest.approx(point["rows"] * point["parameters"] * 4 / 2**30)
+        assert point["peak_gib"] > point["program_gib"] > 0
+        assert point["cpu_s"] > point["training_s"] > 0
+    before = (tmp_path / "record.json").read_bytes()
+    assert ": done" not in measured()
+    assert (tmp_path / "record.json").read_bytes() == before
+
+
+def test_the_page_on_performance_tells_what_the_record_says() -> None:
+    scale = script("scale")
+    record = json.loads(scale.RECORD.read_text(encoding="utf-8"))
+    assert scale.table(record) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_clusters_tells_what_the_record_says() -> None:
+    reckoned = script("cluster_plan")
+    record = json.loads(reckoned.RECORD.read_text(encoding="utf-8"))
+    told = reckoned.plan(record, cores=16, gbit=10.0, steps=10, every=10)
+    assert told in (ROOT / "docs" / "one-run-over-a-cluster.md").read_text(encoding="utf-8")
+
+
+def test_the_reckoning_by_hand() -> None:
+    """A hundred clients of a million parameters on ten machines of one core, and a network of 8 Gbit/s."""
+    record = {
+        "parameters": 1_000_000, "step_s": 0.5, "judged_s": 2.0, "mixed_s": 0.1, "carried_s": 0.25,
+        "driver_s": {"10": 0.01, "20": 0.02}, "placing_s": 1.0, "clients": 100, "machines": 10,
+        "rows_crossing": 40, "rows_crossing_unplaced": 90, "largest_share": 1.2,
+    }  # fmt: skip
+    told = script("cluster_plan").plan(record, cores=1, gbit=8.0, steps=2, every=4)
+    rows = dict(
+        line.split(" | ")[:2] for line in told.splitlines() if line.startswith("| ") and " | " in line
+    )
+    assert rows == {
+        "| part of a round": "seconds",
+        "| training, 2 steps": "12.0",  # 12 clients x 2 steps x 0.5 s
+        "| exchange on the workers": "1.2",
+        "| rows between machines": "2.0",  # 4 rows x (4 MB at 1 GB/s + 2 x 0.25 s)
+        "| whoever plays the rounds": "2.0",
+        "| judging on 1,000 images, every 4 rounds": "6.0",
+        "| mean of all models, every 4 rounds": "0.0",
+        "| checkpoint, every 4 rounds": "0.1",
+        "| a round": "23.3",
+        "| 100 rounds": "0.6 h",
+    }

@@ -1,0 +1,141 @@
+"""A run that is spread over workers is the run of one process, bit for bit, whatever the federation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedroam.components import kinds
+from fedroam.recording import Run
+from fedroam.recording.checkpoint import kept, load
+from fedroam.runner import run
+from fedroam.scene import Scene
+from support.spreading import InProcess, crew_of, spread_out
+from support.tiny import same_tables, tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+
+OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}
+OURS = {"engine": {"kind": "cpu", "workers": 1}, "model": {"kind": "mlp", "hidden": [6]}}
+WITH_FEATURES = ("mocfl", "fedproto", "moon", "fedgh", "gpfl", "fedfomo", "fedavgdbe")
+HIERARCHIES = ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+
+
+def _federation(kind: str) -> dict[str, Any]:
+    if kind in HIERARCHIES:  # with updates that wait
+        return {"federation": {"kind": kind, "k2": 2}, "activity": {"kind": "rate", "rate": 0.5}}
+    return {"federation": kind, **({**OURS, **OWN} if kind in WITH_FEATURES else {})}
+
+
+CASES: dict[str, dict[str, Any]] = {
+    **{kind: _federation(kind) for kind in kinds("federation")},
+    "a robust rule": {"aggregation": "trimmed_mean"},
+    "a rule that knows more": {"aggregation": "trimmed_mean", "mixing": "contact_duration"},
+    "mixing before moving": {"federation": {"kind": "decentralized", "order": "mix_then_move"}},
+    "liars": {"attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0}},
+    "wrong labels": {"federation": "fedavg", "attack": {"kind": "label_flip", "share": 0.3}},
+    "side by side, on a share of the test samples": {**OURS, "evaluate_share": 0.5, "evaluate_whole": 1},
+    "own samples": {**OURS, **OWN},
+    "convolutions": {**OURS, "model": "conv5", "rounds": 2},
+    "buffers and dropout": {"model": "cnn1d", "rounds": 2},
+    "independent starts": {"start_models": "independent"},
+    "seconds": {"clock": {"kind": "seconds"}},
+    "access points judge": {
+        "federation": {"kind": "mohawk", "k2": 3, "judge": "access_point"},
+        "aggregation": "median",
+    },
+}
+
+
+def both(settings: dict[str, Any], folder: Path, transport: InProcess) -> tuple[Run, Run, Scene]:
+    """A run in this process, and spread over workers."""
+    experiment, scenes = tiny(**{"evaluate_every": 1, **settings}), []
+
+    def stage(described: Any) -> Scene:
+        scenes.append(spread_out(described, transport))
+        return scenes[0]
+
+    alone = run(experiment, folder / "alone")
+    return alone, run(experiment, folder / "spread", stage=stage), scenes[0]
+
+
+def same(alone: Run, spread: Run) -> None:
+    """The same tables, states and models."""
+    names = ("rounds", "clients", "positions", "contacts")
+    same_tables(*({name: found.table(name) for name in names} for found in (alone, spread)))
+    one, other = (kept(each.folder / "checkpoints") for each in (alone, spread))
+    assert [path.name for path in one] == [path.name for path in other]
+    for a, b in zip(one, other, strict=True):
+        found = [load(path, alone.status["digest"]).arrays for path in (a, b)]
+        assert found[0].keys() == found[1].keys()
+        for name, array in found[0].items():
+            np.testing.assert_array_equal(array, found[1][name], err_msg=name)
+    models = [(each.folder / "models.safetensors").read_bytes() for each in (alone, spread)]
+    assert models[0] == models[1]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_spread_run_is_the_run_of_one_process(case: str, tmp_path: Path) -> None:
+    alone, spread, scene = both(CASES[case], tmp_path, InProcess(3))
+    same(alone, spread)
+    used = scene.spread
+    assert used is not None
+    workers = {worker for worker, method in used.crew.transport.calls if method == "train"}  # type: ignore[attr-defined]
+    assert workers == {0, 1, 2} or CASES[case].get("federation") == "majority"  # which trains nobody
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 7])
+def test_the_number_of_workers_changes_nothing(count: int, tmp_path: Path) -> None:
+    settings = {"training": {"kind": "sgd", "lr": 0.1, "momentum": 0.5, "batch_size": 8, "epochs": 1}}
+    same(*both(settings, tmp_path, InProcess(count))[:2])
+
+
+def test_clients_that_change_places_change_nothing(tmp_path: Path) -> None:
+    """Those who meet are first with different workers, so that it is worth to move."""
+    settings = {
+        "clients": 12,
+        "rounds": 30,
+        "evaluate_every": 15,
+        "checkpoint_every": 15,
+        "mobility": {"kind": "random", "grid": 9, "mobile": 1},
+        "contacts": {"kind": "radius", "radius": 2.0},
+    }
+    alone, spread, scene = both(settings, tmp_path, InProcess(3))
+    same(alone, spread)
+    assert crew_of(scene).told["clients that changed places"] > 0
+
+
+def test_only_what_the_contacts_need_travels(tmp_path: Path) -> None:
+    """Without evaluation, each model goes once to each worker that has one of its neighbours, and nowhere else."""
+    experiment = tiny(
+        clients=8, mobility={"kind": "random", "grid": 6, "mobile": 3}, start_models="independent"
+    )
+    scene = spread_out(experiment, InProcess(3))
+    from fedroam.simulation import begin, play_round
+
+    state, crew, expected = begin(scene), crew_of(scene), 0
+    for _ in range(experiment.rounds):
+        before = dict(crew.told)
+        state, done = play_round(scene, state)
+        i, j = done.meeting.graph.nonzero()
+        away = crew.place[i] != crew.place[j]
+        expected = len({*zip(j[away].tolist(), crew.place[i[away]].tolist(), strict=True)})
+        moved = crew.told["clients that changed places"] - before.get("clients that changed places", 0)
+        travelled = crew.told["rows between workers"] - before.get("rows between workers", 0)
+        assert expected <= travelled <= expected + moved
+    assert crew.told["rows sent from here"] == 8  # the start models
+    assert crew.told["rows brought here"] == 0
+    assert expected > 0
+
+
+def test_what_travelled_is_told_in_the_run_folder(tmp_path: Path) -> None:
+    _, spread, scene = both({}, tmp_path, InProcess(2))
+    import json
+
+    told = json.loads((spread.folder / "travel.json").read_text())
+    assert told == dict(crew_of(scene).told)
+    assert "travel.json" in spread.status["files"]
+    assert not (tmp_path / "alone" / "travel.json").exists()

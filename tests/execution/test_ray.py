@@ -1,0 +1,150 @@
+"""One run over a Ray cluster: two nodes on this machine. Needs the extra `ray`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from execution.test_equality import OURS, OWN, same
+from fedroam.components import use
+from fedroam.errors import FedroamError, InputError, MissingExtraError
+from fedroam.execution import cluster
+from fedroam.measurement import Measurement
+from fedroam.planning import sweep_plan
+from fedroam.runner import run
+from fedroam.scene import Scene, prepare
+from fedroam.sweep import run_sweep
+from support.spreading import crew_of
+from support.sweeps import same as same_sweep
+from support.sweeps import settings
+from support.tiny import tiny
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
+SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[str]:
+    """A cluster of two nodes, one worker each; gives its address."""
+    from ray.cluster_utils import Cluster
+
+    here = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        here.add_node(num_cpus=1)
+        ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
+        yield str(here.address)
+    finally:
+        ray.shutdown()
+        here.shutdown()
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "decentralized": OURS,
+    "mohawk": {"federation": {"kind": "mohawk", "k2": 2}, "activity": {"kind": "rate", "rate": 0.5}},
+    "fedavg": {"federation": "fedavg", **OURS, **OWN},
+    "a robust rule": {"aggregation": "trimmed_mean"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_run_over_a_cluster_is_the_run_of_one_process(case: str, two_nodes: str, tmp_path: Path) -> None:
+    experiment = tiny(**CASES[case])
+    alone = run(experiment, tmp_path / "alone")
+    spread = run(experiment.replace(execution=SPREAD), tmp_path / "spread")
+    same(alone, spread)
+    assert spread.environment["computed"][0] == "execution: ray, 2 workers of 1 cores on 2 nodes"
+
+
+def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None:
+    experiment = tiny(rounds=6, checkpoint_every=2)
+    alone = run(experiment, tmp_path / "alone")
+    scenes: list[Scene] = []
+    killed: list[int] = []
+
+    def observe(round: int, rounds: int, found: Measurement | None) -> None:
+        if round == 3:
+            crew = crew_of(scenes[0])
+            (process,) = crew.get(crew.transport.call(1, "here"))
+            os.kill(process, signal.SIGKILL)
+            killed.append(process)
+
+    def stage(described: Any) -> Scene:
+        scenes.append(prepare(described))
+        return scenes[0]
+
+    with pytest.warns(UserWarning, match="a worker is lost"):
+        spread = run(experiment.replace(execution=SPREAD), tmp_path / "spread", observer=observe, stage=stage)
+    same(alone, spread)
+    assert len(killed) == 1
+    assert crew_of(scenes[0]).told["renewals"] == 1
+
+
+def test_a_sweep_of_runs_over_a_cluster(two_nodes: str, tmp_path: Path) -> None:
+    over = ["training.lr=0.1,0.2"]
+    spread = {**SPREAD, "address": two_nodes}
+    found = run_sweep(sweep_plan(settings(execution=spread), over=over), tmp_path / "ray", workers=1)
+    same_sweep(found, run_sweep(sweep_plan(settings(), over=over), tmp_path / "here", workers=1))
+
+
+PART = '''
+import numpy as np
+
+from fedroam.components import register
+from fedroam.mixing.aggregation import Average
+
+
+@register("aggregation", "middle")
+class Middle(Average):
+    """The middle of the models that met, by coordinates."""
+
+    def aggregate(self, received, facts):
+        return np.median(received.models, axis=0).astype(np.float32)
+'''
+
+
+def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path) -> None:
+    (tmp_path / "my_middle.py").write_text(PART)
+    use(tmp_path / "my_middle.py")
+    experiment = tiny(aggregation="middle")
+    alone = run(experiment, tmp_path / "alone")
+    same(alone, run(experiment.replace(execution=SPREAD), tmp_path / "spread"))
+
+
+def test_what_a_worker_refuses_is_told_in_one_line(two_nodes: str, tmp_path: Path) -> None:
+    transport = cluster.RayTransport("auto", 1, 1)
+    transport.start()
+    try:
+        with pytest.raises(FedroamError, match="before it was told what for") as told:
+            transport.get(transport.call(0, "hold", None))
+        assert "\n" not in str(told.value)
+    finally:
+        transport.close()
+
+
+def test_more_workers_than_there_is_room_for_are_refused(two_nodes: str, tmp_path: Path) -> None:
+    experiment = tiny(execution={**SPREAD, "workers": 3})
+    with pytest.raises(InputError, match=r"execution.workers = 3.*room for 2 workers"):
+        run(experiment, tmp_path / "run")
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_where_ray_is_missing_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"execution.kind = 'ray' needs .*\[ray\]"):
+        run(tiny(execution=SPREAD), tmp_path / "run")
+
+
+def test_errors_of_rays_own_become_one_line() -> None:
+    text = "\x1b[36mray::_task()\x1b[39m (pid=1)\n  File x, line 3\n\nImportError: no module\n"
+    assert (
+        cluster.brief(RuntimeError(text)) == "RuntimeError: ray::_task() (pid=1) ... ImportError: no module"
+    )
+    assert cluster.brief(RuntimeError("plain")) == "RuntimeError: plain"
