@@ -56,13 +56,13 @@ def _finite(word: str) -> float:
     return number
 
 
-class Facts(BaseModel):
+class JsonObject(BaseModel):
     """A JSON object; keys that it does not name are left alone: later versions may write more."""
 
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-def checked_facts(value: Mapping[str, Any], schema: type[Facts], path: Path) -> None:
+def checked_facts(value: Mapping[str, Any], schema: type[JsonObject], path: Path) -> None:
     """Raise InputError, one line with file and key, where a value does not fit its schema."""
     try:
         schema.model_validate(value)

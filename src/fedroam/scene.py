@@ -24,7 +24,7 @@ from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
 from fedroam.devices import training_flops
 from fedroam.errors import InputError
-from fedroam.execution import Spread, Spreading
+from fedroam.execution import SpreadComputation, Spreading
 from fedroam.experiment import Experiment
 from fedroam.federation import (
     AdaptsObjective,
@@ -76,7 +76,7 @@ class Scene:
     matching: Matching
     timing: Timing | None
     aggregator: Aggregator = field(default_factory=AtHand)
-    spread: Spread | None = None
+    spread: SpreadComputation | None = None
 
     @cached_property
     def names(self) -> dict[str, list[str]]:

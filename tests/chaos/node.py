@@ -20,8 +20,7 @@ from chaos.faults import GIVEN, Fault
 from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Gift, Header, Order, Put, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.process import Node, node_of
-from fedroam.deploy.site.file import CERTIFICATE, KEY, NODES
-from fedroam.deploy.site.file import Node as SiteNode
+from fedroam.deploy.site.file import CERTIFICATE, KEY, NODES, SiteNode
 from fedroam.deploy.site.identity import Credentials, credentials
 
 Arrays = dict[str, np.ndarray]

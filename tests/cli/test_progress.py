@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fedroam.cli import progress as progress_room
-from fedroam.cli.progress import WINDOW, Bar, Lines, Pace, PlanProgress, duration
+from fedroam.cli.progress import WINDOW, Bar, Lines, PlanProgress, RoundRate, duration
 from fedroam.planning import Plan, plan
 
 
@@ -81,7 +81,7 @@ def test_a_resumed_run_does_not_show_the_run_before(whole: Plan, capsys: pytest.
 
 def test_reused_runs_count_as_done_but_not_as_work(whole: Plan) -> None:
     progress = PlanProgress(whole)
-    progress.pace = Pace(clock=iter(range(10_000)).__next__)  # a second between any two marks
+    progress.pace = RoundRate(clock=iter(range(10_000)).__next__)  # a second between any two marks
     follow(progress, skip=2, start=150)
     assert progress.reused == ["static/seed-0", "static/seed-1"]
     assert progress.done == progress.total == 1200
@@ -98,7 +98,7 @@ def test_the_last_run_reused_is_told_too(whole: Plan, capsys: pytest.CaptureFixt
 
 def test_pace_is_taken_over_the_last_minute() -> None:
     now = [0.0]
-    pace = Pace(clock=lambda: now[0])
+    pace = RoundRate(clock=lambda: now[0])
     assert pace.rate is None
     assert pace.describe(100) == ""
     pace.mark(0)

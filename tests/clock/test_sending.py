@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fedroam.clock import sending
 from fedroam.clock.cells import cells
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.windows import Way, Windows
 from fedroam.components import build
@@ -33,7 +33,7 @@ class Case:
 
     link: Link
     way: Way
-    plan: Plan
+    plan: PlannedTransfers
     windows: Windows
     hearing: Intervals
 
@@ -54,7 +54,7 @@ class Case:
         after = np.full(len(both), FIRST)
         half = len(pairs)
         after[half:] = np.where(draws.random(half) < 0.3, np.arange(half), FIRST)
-        plan = Plan(*both.T, np.full(len(both), SIZE), ready, after)
+        plan = PlannedTransfers(*both.T, np.full(len(both), SIZE), ready, after)
         heard = contact_intervals(paths, REACH)
         hearing = Intervals(
             heard.i, heard.j, heard.open * LENGTH, np.where(heard.close == 1, np.inf, heard.close * LENGTH)
@@ -193,7 +193,7 @@ def test_groups_have_nothing_in_common() -> None:
     places = np.array([[0.0, 0.0], [1.0, 0.0], [90.0, 0.0], [91.0, 0.0], [4.5, 0.0], [5.5, 0.0]])
     way = Way(Paths.still(places), LENGTH, link, 0)
     pairs = np.array([[0, 1], [2, 3], [4, 5]])
-    plan = Plan(*pairs.T, np.full(3, SIZE), np.zeros(3), np.full(3, FIRST))
+    plan = PlannedTransfers(*pairs.T, np.full(3, SIZE), np.zeros(3), np.full(3, FIRST))
     heard = contact_intervals(way.paths, REACH)
     hearing = Intervals(heard.i, heard.j, heard.open, np.full(len(heard), np.inf))
     found = cells(link, plan, way.windows(pairs, REACH), LENGTH, LENGTH, hearing, (), None)
@@ -238,7 +238,7 @@ def test_a_rate_of_nothing_never_arrives() -> None:
         type(still.steps)(still.steps.first, still.steps.time, still.steps.rate * 0),
         still.rate * 0,
     )
-    plan = Plan(np.array([0]), np.array([1]), np.array([SIZE]), np.zeros(1), np.array([FIRST]))
+    plan = PlannedTransfers(np.array([0]), np.array([1]), np.array([SIZE]), np.zeros(1), np.array([FIRST]))
     found = send(case.link, plan, dead, np.inf, LENGTH, case.hearing, ())
     assert found.end.tolist() == [np.inf]
     assert found.arrived.tolist() == [0.0]
@@ -250,7 +250,7 @@ def test_what_takes_no_time_needs_no_duration(simultaneous: int | None) -> None:
     link: Any = build("link", {"kind": "fixed", "throughput": float("inf"), "simultaneous": simultaneous})
     paths = Paths.straight(np.array([[0.0, 0.0], [-8.0, 4.0]]), np.array([[0.0, 0.0], [8.0, 4.0]]))
     windows = Way(paths, LENGTH, link, 0).windows(np.array([[0, 1]]), REACH)
-    plan = Plan(np.array([0]), np.array([1]), np.array([SIZE]), np.zeros(1), np.array([FIRST]))
+    plan = PlannedTransfers(np.array([0]), np.array([1]), np.array([SIZE]), np.zeros(1), np.array([FIRST]))
     found = send(link, plan, windows, LENGTH, LENGTH, Intervals(*np.zeros((4, 0))), ())
     assert found.end.tolist() == [25.0]
     assert found.arrived.tolist() == [SIZE]

@@ -19,7 +19,7 @@ from fedroam import components
 from fedroam.data import Dataset, forget, memory
 from fedroam.data.preparing import held_out, limit, one_hot
 from fedroam.data.sources.csv_table import Csv
-from fedroam.data.sources.own import Arrays, Memory
+from fedroam.data.sources.own import Arrays, InMemoryArrays
 from fedroam.data.sources.tables import read_table
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
@@ -330,7 +330,7 @@ def test_memory_that_is_gone_says_what_to_do() -> None:
     with pytest.raises(
         InputError, match=r"fingerprint abcdef\.\.\. are not in memory: call fedroam.data.memory"
     ):
-        Memory(fingerprint="abcdef").load()
+        InMemoryArrays(fingerprint="abcdef").load()
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from fedroam.deploy.metering.measured import TABLE, UPDATES, Measured, keep, mea
 from fedroam.deploy.metering.readings import FOLDER, Metering, metered, readings_of, work_of
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE, read_site
-from fedroam.devices.meters import MeterError, Sample, Watch
+from fedroam.devices.meters import MeterError, Sample, WorkClock
 from fedroam.errors import FedroamError, InputError
 from fedroam.recording import Run, open_run
 from fedroam.runner import run
@@ -44,7 +44,7 @@ class Scripted:
     def __init__(self, *scripts: list[Sample | Exception]) -> None:
         self.scripts, self.said = list(scripts), threading.Event()
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         for said in self.scripts.pop(0):
             if isinstance(said, Exception):
                 raise said

@@ -21,7 +21,7 @@ from fedroam.deploy.connections import SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decode, encode, packed, sum_of
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.site import identity
-from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, Node, read_site
+from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
 from fedroam.deploy.site.founding import found_site, renew, revoke
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority
 from fedroam.errors import InputError
@@ -186,14 +186,14 @@ def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_pat
 @pytest.mark.parametrize(
     ("node", "told"),
     [
-        (Node(name="client-99", role="client", client=0, serial="00"), "no node of this site"),
-        (Node(name="client-00", role="client", client=0, serial="00"), "not its present one"),
-        (Node(name="server", role="client", client=0, serial="00"), "allowed are clients"),
+        (SiteNode(name="client-99", role="client", client=0, serial="00"), "no node of this site"),
+        (SiteNode(name="client-00", role="client", client=0, serial="00"), "not its present one"),
+        (SiteNode(name="server", role="client", client=0, serial="00"), "allowed are clients"),
     ],
     ids=["unknown", "an older certificate", "a stolen role"],
 )
 def test_a_certificate_that_the_site_does_not_list_is_not_heard(
-    server: Server, node: Node, told: str, tmp_path: Path
+    server: Server, node: SiteNode, told: str, tmp_path: Path
 ) -> None:
     """Signed by the authority, by whoever has had its key; only what site.toml lists counts."""
     before = (server.folder / FILE).read_bytes()
@@ -259,7 +259,7 @@ def test_a_client_speaks_to_the_server_of_its_site_alone(server: Server, tmp_pat
     finally:
         server.port = real
         fake.stop(done=True)
-    stale = Node(name="server", role="server", serial="abcd")
+    stale = SiteNode(name="server", role="server", serial="abcd")
     channel = server.channel(own, stale.host(server.site.name))
     assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.UNAVAILABLE
 

@@ -9,14 +9,14 @@ from fedroam.components import build
 from fedroam.cost import DistanceDistribution
 from fedroam.errors import InputError
 from fedroam.federation import SERVER, Traffic, access_point
-from fedroam.links.lte_wifi import LteWifi
+from fedroam.links.lte_wifi import LteWifiLink
 
 AP = int(access_point(0))
 
 
-def link(**fields: object) -> LteWifi:
+def link(**fields: object) -> LteWifiLink:
     made = build("link", {"kind": "lte_wifi", "lte_near": 200.0, "lte_far": 600.0, **fields})
-    assert isinstance(made, LteWifi)
+    assert isinstance(made, LteWifiLink)
     return made
 
 

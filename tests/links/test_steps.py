@@ -11,7 +11,7 @@ import pytest
 from fedroam.components import build
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
 from fedroam.links import ConstantRate, Link, Steps, rate_steps
-from fedroam.links.link import Fixed, Instant
+from fedroam.links.link import Fixed, InstantLink
 from fedroam.mobility import Paths
 from fedroam.randomness import stream
 
@@ -42,7 +42,7 @@ def test_the_bytes_of_a_straight_passage() -> None:
 
 def test_what_takes_no_time_takes_none_in_any_contact() -> None:
     legs, contacts = passage(50.0, 50.0, 5.0, 60.0)
-    steps = rate_steps(Instant(), legs, contacts, 60.0, seed=0)
+    steps = rate_steps(InstantLink(), legs, contacts, 60.0, seed=0)
     assert (contacts.open == contacts.close).all()
     end, arrived = steps.alone(1e6, contacts.open * 60, contacts.close * 60)
     assert (end[0], arrived[0]) == (30.0, 1e6)

@@ -57,7 +57,7 @@ DATA: Final[tuple[type[DataSource], ...]] = (
     mnist.FashionMnist,
     mnist.Mnist,
     own.Arrays,
-    own.Memory,
+    own.InMemoryArrays,
     unsw_nb15.UnswNb15,
 )
 PARTITIONS: Final[tuple[type[Partition], ...]] = (
@@ -163,12 +163,17 @@ FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     server.scaffold.Scaffold,
 )
 RADIOS: Final[tuple[type[Radio], ...]] = (lte_wifi.LteWifi,)
-LINKS: Final[tuple[type[Link], ...]] = (link.Fixed, link.Instant, path_loss.PathLoss, phone_links.LteWifi)
+LINKS: Final[tuple[type[Link], ...]] = (
+    link.Fixed,
+    link.InstantLink,
+    path_loss.PathLoss,
+    phone_links.LteWifiLink,
+)
 COMPUTES: Final[tuple[type[Compute], ...]] = (
     classes.Board,
     classes.Flops,
-    classes.Table,
-    compute.Instant,
+    classes.SecondsTable,
+    compute.InstantCompute,
 )
 MOTIONS: Final[tuple[type[Motion], ...]] = (
     motion.FixedWing,

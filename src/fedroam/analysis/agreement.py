@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts
+from fedroam.facts import JsonObject, checked_facts
 from fedroam.recording import NOT_REPEATABLE, Run, read_json, write_json
 from fedroam.recording.checkpoint import kept, load
 from fedroam.recording.round_times import TOOK, read_times
@@ -110,7 +110,7 @@ def round_times(network: Run, simulated: Run) -> pd.DataFrame | None:
     return table
 
 
-class _Compared(Facts):
+class _Compared(JsonObject):
     what: str
     rounds: int = Field(ge=0)
     values: int = Field(ge=0)
@@ -120,7 +120,7 @@ class _Compared(Facts):
     identical: bool
 
 
-class _Agreement(Facts):
+class _Agreement(JsonObject):
     format: Literal[1]
     digest: str
     compared: list[_Compared]

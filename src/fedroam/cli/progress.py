@@ -29,7 +29,7 @@ ROOMY = 100  # columns of a terminal from which on the bar has room for the run'
 SILENCE = 300.0  # a plain line comes at least this often (seconds), however slow the rounds are
 
 
-class Pace:
+class RoundRate:
     """Rounds per second over the last minute, and the time that the rest will take."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -77,7 +77,7 @@ class PlanProgress:
         self.begun = 0
         self.done = 0  # rounds of all runs, those of reused runs and of earlier sessions included
         self.reused: list[str] = []
-        self.pace = Pace()
+        self.pace = RoundRate()
         self._computed = 0
         self._open: PlannedRun | None = None
         self._seen: int | None = None

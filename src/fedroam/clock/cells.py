@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import stable_order
@@ -19,7 +19,7 @@ NONE = -1
 
 def cells(
     link: Link,
-    plan: Plan,
+    plan: PlannedTransfers,
     windows: Windows,
     until: float,
     length: float,

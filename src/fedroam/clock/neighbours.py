@@ -9,7 +9,7 @@ from scipy import sparse
 
 from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.begun import Begun
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
@@ -55,7 +55,7 @@ def among_neighbours(
         size = np.full(len(sender), each)
     both = np.stack([sender, receiver], axis=1)
     since = np.where(begun.made < round.number, 0.0, ready[sender])
-    plan = Plan(sender, receiver, size - begun.bytes, since, np.full(len(both), FIRST))
+    plan = PlannedTransfers(sender, receiver, size - begun.bytes, since, np.full(len(both), FIRST))
     way = Way(paths, timing.length, timing.link, timing.seed)
     if sends is None and not in_pieces:  # the same pairs up and down
         up = both[: len(both) // 2]

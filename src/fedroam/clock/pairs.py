@@ -9,7 +9,7 @@ import numpy as np
 
 from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.neighbours import heard, tries
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
@@ -45,7 +45,7 @@ def in_pairs(
     each = round.models.bytes_each
     in_turn = link.shared or link.simultaneous == 1
     size = np.full(len(pairs), float(each * (2 if in_turn else 1)))
-    plan = Plan(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
+    plan = PlannedTransfers(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
     windows = Way(paths, timing.length, link, timing.seed).windows(
         pairs, timing.reach, meet=True, heard=link.shared
     )
@@ -131,7 +131,7 @@ def _both_ways(timing: Timing, sent: Sent, pairs: np.ndarray, places: np.ndarray
 
 
 def _in_vain(
-    timing: Timing, places: np.ndarray, plan: Plan, sent: Sent, whole: np.ndarray, each: int
+    timing: Timing, places: np.ndarray, plan: PlannedTransfers, sent: Sent, whole: np.ndarray, each: int
 ) -> Traffic:
     """What was sent beside the two models of each averaging, half of it each way."""
     both = timing.on_the_air(sent.arrived * (2 * each / plan.size)) - np.where(whole, 2 * each, 0)

@@ -10,7 +10,7 @@ FIRST = -1
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedTransfers:
     """Transfers that are to be made; all arrays [transfers].
 
     sender, receiver: int64, nodes. size: float64, bytes. ready: float64, s; infinite for one that never is. after:

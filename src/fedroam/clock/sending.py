@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedroam.clock.cells import cells
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.links import Link, compiled
@@ -54,7 +54,7 @@ class Sent:
 
 def send(
     link: Link,
-    plan: Plan,
+    plan: PlannedTransfers,
     windows: Windows,
     until: float,
     length: float,
@@ -86,7 +86,7 @@ def send(
     return _freely(link, plan, windows, until, length)
 
 
-def _freely(link: Link, plan: Plan, windows: Windows, until: float, length: float) -> Sent:
+def _freely(link: Link, plan: PlannedTransfers, windows: Windows, until: float, length: float) -> Sent:
     """Each transfer has the air to itself: all at once, by window, and those that wait for others after them."""
     sent = Sent.nothing(len(plan))
     depth = np.where(plan.after == FIRST, 0, 1)
@@ -101,7 +101,7 @@ def _freely(link: Link, plan: Plan, windows: Windows, until: float, length: floa
 
 def _tried(
     link: Link,
-    plan: Plan,
+    plan: PlannedTransfers,
     windows: Windows,
     until: float,
     length: float,
@@ -156,7 +156,7 @@ def _tried(
 def _on_air(
     link: Link,
     air: Air,
-    plan: Plan,
+    plan: PlannedTransfers,
     windows: Windows,
     until: float,
     length: float,

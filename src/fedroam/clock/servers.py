@@ -9,7 +9,7 @@ import numpy as np
 
 from fedroam.clock.batteries import Doings
 from fedroam.clock.neighbours import facts, tries
-from fedroam.clock.plan import FIRST, Plan
+from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
@@ -75,7 +75,7 @@ def with_servers(
     windows = way.windows(np.stack([own, ends], axis=1), ranges[ends], meet=True)
     first = np.full(clients, FIRST)
     first[loads] = np.arange(len(loads))
-    plan = Plan(
+    plan = PlannedTransfers(
         sender=np.concatenate([down.node[loads], sends]),
         receiver=np.concatenate([loads, up.node[sends]]),
         size=np.concatenate([down.size[loads], up.size[sends]]) - came,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from fedroam.clock.plan import Plan
+from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 
 # What a client can be at in a timetable; where it is at none of these, it waits.
@@ -37,7 +37,7 @@ class Spans:
         seconds: float,
         training: tuple[np.ndarray, np.ndarray],
         present: np.ndarray,
-        plan: Plan,
+        plan: PlannedTransfers,
         sent: Sent,
         dies: np.ndarray,
     ) -> Spans:

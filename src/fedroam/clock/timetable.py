@@ -10,7 +10,7 @@ from scipy import sparse
 
 from fedroam.clock.batteries import Doings
 from fedroam.clock.kinds import Clock
-from fedroam.clock.plan import Plan
+from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
 from fedroam.contacts.ragged import stable_order
@@ -118,7 +118,7 @@ def following(
     seconds: float,
     present: np.ndarray,
     training: tuple[np.ndarray, np.ndarray],
-    plan: Plan,
+    plan: PlannedTransfers,
     sent: Sent,
     dies: np.ndarray,
 ) -> dict[str, np.ndarray]:

@@ -10,13 +10,13 @@ from pydantic import Field, TypeAdapter, model_validator
 
 from fedroam.data.preparing import one_hot
 from fedroam.errors import InputError
-from fedroam.facts import Facts
+from fedroam.facts import JsonObject
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class NumericColumn(Facts):
+class NumericColumn(JsonObject):
     """A column of numbers: what a network sees is (value - mean) / scale."""
 
     name: str
@@ -24,14 +24,14 @@ class NumericColumn(Facts):
     scale: Positive = 1.0
 
 
-class CategoricalColumn(Facts):
+class CategoricalColumn(JsonObject):
     """A column of words: one input for each of `values`, 1 where it is that word; other words are all 0."""
 
     name: str
     values: list[str] = Field(min_length=1)
 
 
-class TablePreprocessing(Facts):
+class TablePreprocessing(JsonObject):
     """Rows of named columns: the numeric ones in their order, then the categorical ones.
 
     label, separator: the column of classes, and what stands between cells, in the files that were learnt from.
@@ -74,7 +74,7 @@ class TablePreprocessing(Facts):
         return found
 
 
-class ArrayPreprocessing(Facts):
+class ArrayPreprocessing(JsonObject):
     """Arrays of samples: what a network sees is (value / divide - mean) / scale, by channel (or feature).
 
     shape: of one sample as arrays hold it, (features,) or (height, width, channels). mean, scale: one number for each

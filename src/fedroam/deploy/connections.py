@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fedroam.deploy.messages import HEADER
-from fedroam.deploy.site.file import Node, Site
+from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Credentials
 from fedroam.errors import MissingExtraError
 
@@ -44,7 +44,7 @@ def server_credentials(own: Credentials) -> Any:
     )
 
 
-def dialled(site: Site, own: Credentials, node: Node, address: str) -> Any:
+def dialled(site: Site, own: Credentials, node: SiteNode, address: str) -> Any:
     """A channel to a node's very certificate: whoever shows another one is not spoken to."""
     secure = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
     options = [

@@ -130,7 +130,7 @@ class Board(_Classes):
 
 
 @register("compute", "table")
-class Table(Part):
+class SecondsTable(Part):
     """Local work takes the seconds that a table of one's own says for each pass of a sample.
 
     A CSV file with a column `seconds` (a pass of one sample, forward and backward) and one of two: `client`, then each

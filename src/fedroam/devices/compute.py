@@ -22,7 +22,7 @@ class Compute(Protocol):
 
 
 @register("compute", "instant")
-class Instant(Part):
+class InstantCompute(Part):
     """Local work takes no time."""
 
     def seconds(self, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float) -> np.ndarray:

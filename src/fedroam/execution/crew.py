@@ -13,7 +13,7 @@ import torch
 from fedroam.execution.placement import Meetings, shares
 from fedroam.execution.rows import HERE, Slots, SpreadModels
 from fedroam.execution.transport import Transport, WorkersLost
-from fedroam.execution.worker import Outfit, Samples
+from fedroam.execution.worker import Outfit, WorkerSamples
 from fedroam.learning import Models
 from fedroam.learning.matrix import distances, in_order
 
@@ -22,7 +22,7 @@ PIECE = 64 * 2**20  # bytes of models that come here at a time
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldSamples:
     """The samples of all clients, as tensors of a task, and whose they are: indices by client."""
 
     x: torch.Tensor
@@ -30,7 +30,7 @@ class Held:
     train: Sequence[np.ndarray]
     further: Sequence[Sequence[np.ndarray]]
 
-    def of(self, clients: np.ndarray) -> Samples:
+    def of(self, clients: np.ndarray) -> WorkerSamples:
         """Those of some clients (int64). The first few are always among them: by these an engine finds out how a
         network may be computed, and all workers must find the same."""
         own = [each[i] for each in (self.train, *self.further) for i in clients.tolist()]
@@ -39,7 +39,7 @@ class Held:
         x = self.x[index]
         x = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
         train = {i: np.searchsorted(numbers, self.train[i]) for i in clients.tolist()}
-        return Samples(x.contiguous().numpy(), self.y[index].numpy(), numbers, train)
+        return WorkerSamples(x.contiguous().numpy(), self.y[index].numpy(), numbers, train)
 
 
 FIRST = 4
@@ -52,7 +52,7 @@ class Crew:
     life: how often everything was begun anew. changes: how often models were changed.
     """
 
-    def __init__(self, transport: Transport, outfit: Outfit, held: Held) -> None:
+    def __init__(self, transport: Transport, outfit: Outfit, held: HeldSamples) -> None:
         self.transport, self.outfit, self.held = transport, outfit, held
         self.meetings = Meetings(outfit.context.clients)
         self.place = np.zeros(outfit.context.clients, np.int64)

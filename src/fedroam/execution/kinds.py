@@ -12,7 +12,7 @@ import torch
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.execution.cluster import LOCAL, RayTransport
-from fedroam.execution.crew import Crew, Held
+from fedroam.execution.crew import Crew, HeldSamples
 from fedroam.execution.learner import SpreadAggregator, SpreadLearner
 from fedroam.execution.loading import sources_of
 from fedroam.execution.rows import SpreadModels
@@ -41,7 +41,7 @@ class Spreading:
 
 
 @dataclass(frozen=True)
-class Spread:
+class SpreadComputation:
     """A run that is spread: who learns and who aggregates for it, and where its models lie."""
 
     crew: Crew
@@ -57,7 +57,7 @@ class Spread:
 class Execution(Protocol):
     """A place where the clients of a run are computed. It must not change a bit of any result."""
 
-    def spread(self, run: Spreading) -> Spread | None:
+    def spread(self, run: Spreading) -> SpreadComputation | None:
         """Spread a run; None where its clients are computed by the engine here. Nothing is started yet."""
 
 
@@ -65,7 +65,7 @@ class Execution(Protocol):
 class Process(Part):
     """All clients are computed in this process, by as many threads as the engine has workers."""
 
-    def spread(self, run: Spreading) -> Spread | None:
+    def spread(self, run: Spreading) -> SpreadComputation | None:
         """Nothing to spread."""
         return None
 
@@ -87,7 +87,7 @@ class Ray(Part):
     )
     cpus: int = field(1, "cores of each worker", identity=False, ge=1, le=1024)
 
-    def spread(self, run: Spreading) -> Spread | None:
+    def spread(self, run: Spreading) -> SpreadComputation | None:
         """Over workers of Ray's. Raises InputError where models are not on the CPU."""
         device = run.context.task.x.device
         if device.type != "cpu":
@@ -97,7 +97,7 @@ class Ray(Part):
         return spread(run, transport, self.cpus)
 
 
-def spread(run: Spreading, transport: Transport, threads: int) -> Spread:
+def spread(run: Spreading, transport: Transport, threads: int) -> SpreadComputation:
     """Spread a run over workers that are reached so; threads: of each of them."""
     task, context = run.context.task, run.context
     nothing = replace(task, x=task.x[:0], y=task.y[:0])
@@ -112,7 +112,7 @@ def spread(run: Spreading, transport: Transport, threads: int) -> Spread:
         task.training.keeps_momentum(),
         (images.contiguous().numpy(), test[1].numpy()),
     )
-    held = Held(task.x, task.y, context.train, (context.validation, run.tested))
+    held = HeldSamples(task.x, task.y, context.train, (context.validation, run.tested))
     crew = Crew(transport, outfit, held)
     learner = SpreadLearner(crew, run.here, None if run.test is None else run.test[0], context.rounds)
-    return Spread(crew, learner, SpreadAggregator(crew))
+    return SpreadComputation(crew, learner, SpreadAggregator(crew))

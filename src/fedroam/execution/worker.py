@@ -41,7 +41,7 @@ class Outfit:
 
 
 @dataclass(frozen=True)
-class Samples:
+class WorkerSamples:
     """The samples of a worker's clients, as arrays hold them: their numbers in the run (int64, rising), and the
     training samples (int64) of each client."""
 
@@ -87,7 +87,7 @@ class Worker:
         load_parts(sources, modules)
         torch.set_num_threads(1)
         self._outfit: Outfit | None = None
-        self._samples: Samples | None = None
+        self._samples: WorkerSamples | None = None
         self._learner: Learner | None = None
         self._models: Models | None = None
         self._test: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -118,7 +118,7 @@ class Worker:
             self._learner.close()
         self._learner = self._models = self._samples = self._outfit = None
 
-    def hold(self, samples: Samples) -> None:
+    def hold(self, samples: WorkerSamples) -> None:
         """From now on these are its clients' samples."""
         outfit = self._known
         if self._learner is not None:

@@ -19,7 +19,7 @@ from safetensors.torch import save
 from torch import nn
 
 from fedroam.errors import FedroamError, InputError, MissingExtraError
-from fedroam.facts import Facts
+from fedroam.facts import JsonObject
 from fedroam.handover.final import FinalModel
 from fedroam.randomness import stream
 from fedroam.recording import write_json
@@ -32,7 +32,7 @@ ONNX_NEEDS = ("onnx", "onnxscript", "onnxruntime")
 LARGEST_ONNX = 2**31 - 1  # bytes: what one file of protocol buffers can hold
 
 
-class Exported(Facts):
+class Exported(JsonObject):
     """`model.json`: which model it is, in which file, and the settings that make its network.
 
     which, client: the group and whose (see `Run.model`). run: name, variant, seed, digest and round. accuracy: what the

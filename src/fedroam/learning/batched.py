@@ -64,7 +64,7 @@ class _Draw:
 class _Masks(nn.Module):
     """In place of a dropout: multiplies by the next of the masks that were drawn before, or notes what it is asked."""
 
-    def __init__(self, p: float, channels: bool, lent: _Lent) -> None:
+    def __init__(self, p: float, channels: bool, lent: _LentMasks) -> None:
         super().__init__()
         self.p, self.channels, self.lent = p, channels, lent
 
@@ -81,7 +81,7 @@ class _Masks(nn.Module):
         return x
 
 
-class _Lent:
+class _LentMasks:
     """The masks of the step that is computed; None while it is only noted which are asked for."""
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class BatchedLearner(Learner):
         # Whether batches may be filled up: what is filled in must change nothing.
         undropped = replace(here, network=lambda: _undropped(here.network()))
         self.fills = type(task.objective) is CrossEntropy and not self.foreign and probe(undropped).apart
-        self.lent = _Lent()
+        self.lent = _LentMasks()
         self.module = _with_masks(task.network().to(self.device), self.lent)
         self.loss = _Loss(self.module, task).train()
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
@@ -430,7 +430,7 @@ def _settled() -> Iterator[None]:
         yield
 
 
-def _with_masks(module: nn.Module, lent: _Lent) -> nn.Module:
+def _with_masks(module: nn.Module, lent: _LentMasks) -> nn.Module:
     """Put layers that take their masks from `lent` in the places of dropouts, in place; returns the module."""
     made: dict[int, nn.Module] = {}
 

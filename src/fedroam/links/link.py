@@ -65,7 +65,7 @@ class ConstantRate(Protocol):
 
 
 @register("link", "instant")
-class Instant(Part):
+class InstantLink(Part):
     """Sending takes no time."""
 
     setup: ClassVar[float] = 0.0
@@ -82,7 +82,7 @@ class Instant(Part):
         return np.full(len(distance), self.everywhere)
 
 
-class Transfers(Part):
+class TimedLink(Part):
     """Base of links that take time: what becomes of transfers, whatever their rate."""
 
     setup: float = field(0.0, "time before the first byte of a transfer", unit="s", ge=0, allow_inf_nan=False)
@@ -114,7 +114,7 @@ class Transfers(Part):
 
 
 @register("link", "fixed")
-class Fixed(Transfers):
+class Fixed(TimedLink):
     """One rate at any distance."""
 
     throughput: float = field(10.0, "rate of sending", unit="Mbps", gt=0)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import field, register
-from fedroam.links.link import BYTES, Transfers
+from fedroam.links.link import BYTES, TimedLink
 
 
 def between(distance: np.ndarray, near: float, far: float) -> np.ndarray:
@@ -25,7 +25,7 @@ def _rate(default: float, about: str) -> float:
 
 
 @register("link", "lte_wifi", source="Farcas et al., Tables 1 and 2, Eqs. 1 and 2")
-class LteWifi(Transfers):
+class LteWifiLink(TimedLink):
     """The throughputs of Farcas et al.: Wi-Fi within `wifi_range` of an access point, LTE beyond it and to a server.
 
     LTE has its highest throughput up to `lte_near` and its lowest from `lte_far` on, linear between: in the paper mean
@@ -54,7 +54,7 @@ class LteWifi(Transfers):
     d2d_far: float = field(100.0, "from this distance on it has its lowest", unit="m", gt=0)
 
     @model_validator(mode="after")
-    def _fits(self) -> LteWifi:
+    def _fits(self) -> LteWifiLink:
         for low, high in (
             ("lte_near", "lte_far"),
             ("d2d_near", "d2d_far"),

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import field, register
-from fedroam.links.link import BYTES, Transfers
+from fedroam.links.link import BYTES, TimedLink
 from fedroam.randomness import pair_normals
 
 SPEED_OF_LIGHT = 299_792_458.0  # m/s
@@ -19,7 +19,7 @@ Standard = Literal["802.11n", "802.11ac", "lte_sidelink", "nr_sidelink", "ble", 
 
 
 @dataclass(frozen=True)
-class Radio:
+class RadioStandard:
     """What a standard says: frequency, MHz, and power, dBm; then either `steps`, least received powers (dBm, rising)
     with the rate from each on (Mbps), or Shannon's rate of a bandwidth (MHz) under a noise figure (dB), times
     `attenuation`, nothing below `least` and no more above `most` (dB of signal to noise).
@@ -35,10 +35,10 @@ class Radio:
     most: float = np.inf
 
 
-RADIOS: dict[str, Radio] = {
+RADIOS: dict[str, RadioStandard] = {
     # IEEE 802.11-2020, Table 19-23 (least input level, 20 MHz) and Table 19-27 (one stream, 800 ns guard interval).
     # Power: 100 mW, the limit of ETSI EN 300 328 in this band.
-    "802.11n": Radio(
+    "802.11n": RadioStandard(
         2437.0,
         20.0,
         (
@@ -48,7 +48,7 @@ RADIOS: dict[str, Radio] = {
     ),
     # IEEE 802.11-2020, Table 21-25 (80 MHz) and the table of VHT-MCSs for 80 MHz, one stream, 800 ns guard interval.
     # Power: 200 mW, the limit of ETSI EN 301 893 from 5150 to 5350 MHz.
-    "802.11ac": Radio(
+    "802.11ac": RadioStandard(
         5210.0,
         23.0,
         (
@@ -58,7 +58,7 @@ RADIOS: dict[str, Radio] = {
     ),
     # 3GPP TR 36.885, Table A.1.4-1: 23 dBm, noise figure 9 dB, 10 MHz at 6 GHz. Rate: TR 36.942, Annex A.1, uplink,
     # whose waveform the sidelink has: 0.4 of Shannon's from -10 dB on, 2 bit/s/Hz at the most (0.4 log2(1 + s) = 2).
-    "lte_sidelink": Radio(
+    "lte_sidelink": RadioStandard(
         5900.0,
         23.0,
         bandwidth=10.0,
@@ -69,18 +69,18 @@ RADIOS: dict[str, Radio] = {
     ),
     # 3GPP TR 37.885, Table 6.1.1-1: 23 dBm, noise figure 9 dB, 20 MHz at 6 GHz. Rate: TR 38.803, Sec. 5.2.7, uplink:
     # 0.4 of Shannon's from -10 dB to 22 dB.
-    "nr_sidelink": Radio(
+    "nr_sidelink": RadioStandard(
         5900.0, 23.0, bandwidth=20.0, noise_figure=9.0, attenuation=0.4, least=-10.0, most=22.0
     ),
     # Bluetooth Core 5.4, Vol. 6: least sensitivity, Part A, Sec. 4.1 (coded S=8, S=2, uncoded). Rate: 244 bytes of a
     # value in a packet of 251, its acknowledgement and two gaps of 150 us (Part B, Secs. 2 and 4.1.1): 17804, 5240 and,
     # with the 2 M PHY, 1392 us. Power: 0 dBm, that of many devices; the standard allows up to 20.
-    "ble": Radio(
+    "ble": RadioStandard(
         2440.0,
         0.0,
         ((-82.0, 8e-6 * 244 / 17804e-6), (-75.0, 8e-6 * 244 / 5240e-6), (-70.0, 8e-6 * 244 / 1392e-6)),
     ),
-    "shannon": Radio(2437.0, 20.0, bandwidth=20.0, noise_figure=7.0),
+    "shannon": RadioStandard(2437.0, 20.0, bandwidth=20.0, noise_figure=7.0),
 }
 
 
@@ -89,7 +89,7 @@ RADIOS: dict[str, Radio] = {
     "path_loss",
     source="Rappaport, Wireless communications, 2nd ed., Eqs. 4.69 and 3.6; rates by IEEE 802.11, 3GPP and Bluetooth",
 )
-class PathLoss(Transfers):
+class PathLoss(TimedLink):
     """The rate follows from the power received: log-distance path loss with log-normal shadowing.
 
     Free space up to `reference` metres, beyond it the power falls by 10 `exponent` dB in each factor of ten of the

@@ -119,7 +119,7 @@ class Watcher:
             one_line(str(status["reason"])),
         )
 
-    def _sweep(self) -> dict[str, _Row]:
+    def _sweep(self) -> dict[str, _RunRow]:
         """The rows of the sweep that the root holds, by the name of their run folder; none where it is no sweep."""
         path = self.root / FILE
         if not path.is_file() or path.is_symlink() or path.stat().st_size > SMALL:
@@ -135,12 +135,12 @@ class Watcher:
             state = "failed" if record.get("state") == "failed" or not row["digest"] else "waiting"
             reason = one_line(str(record.get("reason") or row.get("reason", "")))
             key = folder.name or f"{row['keys']} {row['seed']}"
-            rows[key] = _Row(folder, settings_text(row["keys"]), row["seed"], state, reason)
+            rows[key] = _RunRow(folder, settings_text(row["keys"]), row["seed"], state, reason)
         return rows
 
 
 @dataclass(frozen=True)
-class _Row:
+class _RunRow:
     """A run of a sweep as `sweep.json` has it: its folder below the sweep's, its varied settings in words, ..."""
 
     folder: Path
@@ -150,7 +150,7 @@ class _Row:
     reason: str
 
 
-def _named(glance: Glance, row: _Row | None) -> Glance:
+def _named(glance: Glance, row: _RunRow | None) -> Glance:
     """A run as its sweep calls it; what failed there has failed."""
     if row is None:
         return glance

@@ -19,7 +19,7 @@ from torch import nn
 from fedroam.errors import FedroamError, InputError
 
 
-class _Lent(threading.local):
+class _LentGenerator(threading.local):
     """The generator of the present thread. Thread-local, not a context variable: some Python builds copy the
     context into new threads, which would make two workers share one generator.
     """
@@ -27,7 +27,7 @@ class _Lent(threading.local):
     generator: torch.Generator | None = None
 
 
-_lent = _Lent()
+_lent = _LentGenerator()
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ subpackage of that name would put the package in its place.
 from fedroam.planning.axes import label as label
 from fedroam.planning.plans import Plan as Plan
 from fedroam.planning.plans import PlannedRun as PlannedRun
-from fedroam.planning.plans import Refused as Refused
+from fedroam.planning.plans import RefusedRun as RefusedRun
 from fedroam.planning.plans import SweepPlan as SweepPlan
 from fedroam.planning.plans import SweepRun as SweepRun
 from fedroam.planning.plans import title as title

@@ -69,7 +69,7 @@ class SweepRun:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRun:
     """A combination that is no valid experiment: its varied settings, its seed, and what is wrong (one line)."""
 
     keys: Mapping[str, Any]
@@ -90,7 +90,7 @@ class SweepPlan:
     name: str
     runs: tuple[SweepRun, ...]
     varied: tuple[str, ...]
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedRun, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
     use: tuple[str, ...] = ()

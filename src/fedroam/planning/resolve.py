@@ -23,7 +23,7 @@ from fedroam.experiment import Experiment
 from fedroam.facts import BeyondLimits, within_limits
 from fedroam.planning.axes import MOST, Axes, Combination, label, read_axes
 from fedroam.planning.own_parts import files_of
-from fedroam.planning.plans import OWN_NAMES, Plan, PlannedRun, Refused, SweepPlan, SweepRun
+from fedroam.planning.plans import OWN_NAMES, Plan, PlannedRun, RefusedRun, SweepPlan, SweepRun
 from fedroam.planning.settings import (
     Settings,
     kind_in,
@@ -309,11 +309,11 @@ def _runs(
     assigned: Iterable[_Setting],
     count: int,
     notes: list[str],
-) -> tuple[tuple[SweepRun, ...], tuple[Refused, ...]]:
+) -> tuple[tuple[SweepRun, ...], tuple[RefusedRun, ...]]:
     """Each combination's runs, or what is wrong with it; cells: its variant, settings and kinds, varied values."""
     details = [one for one in assigned if one.is_detail]
     runs: list[SweepRun] = []
-    refused: list[Refused] = []
+    refused: list[RefusedRun] = []
     for variant, settings, combination in cells:
         own: dict[str, Any] = {"variant": variant} if variant else {}
         own.update({name: label(value) for name, value in combination.items()})
@@ -330,5 +330,5 @@ def _runs(
             runs += [SweepRun(first.replace(seed=first.seed + k), own) for k in range(count)]
         except InputError as error:
             numbers = range(seed, seed + count) if isinstance(seed, int) else range(count)
-            refused += [Refused(own, number, str(error)) for number in numbers]
+            refused += [RefusedRun(own, number, str(error)) for number in numbers]
     return tuple(runs), tuple(refused)

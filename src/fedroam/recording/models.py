@@ -25,7 +25,7 @@ from torch import nn
 from fedroam.components import Part, build
 from fedroam.data import ArrayPreprocessing, TablePreprocessing
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts
+from fedroam.facts import JsonObject, checked_facts
 from fedroam.federation import EvaluationModels, Federation, network_of
 from fedroam.learning import Models, make_network
 from fedroam.models import ModelBuilder
@@ -37,7 +37,7 @@ MEAN = "mean"  # the group of the model that stands for all
 Keep = Literal["all", "mean", "none"]
 
 
-class Groups(Facts):
+class Groups(JsonObject):
     """The header of `models.safetensors`.
 
     headline: the group that `accuracy` is about. rows: by group, the row of each client's model, -1 for none.
@@ -48,7 +48,7 @@ class Groups(Facts):
     rows: dict[str, list[Annotated[int, Field(ge=-1)]]]
 
 
-class NetworkInput(Facts):
+class NetworkInput(JsonObject):
     """`preprocessing.json`: what a network is fed, and what it answers.
 
     input_shape: of one sample as the network sees it, (channels, height, width) or (features,). classes: their names,

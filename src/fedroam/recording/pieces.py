@@ -16,7 +16,7 @@ from fedroam.recording.files import FileFacts, read_json, settle, table_of, writ
 from fedroam.recording.run import TABLES
 
 
-class Pieces:
+class TablePieces:
     """The pieces below `unfinished/`, and for each table how many rows they hold and a chain of their SHA-256.
 
     The chain of a table is the SHA-256 over the chain so far and that of the next piece. So its length does not grow

@@ -14,7 +14,7 @@ from fedroam.errors import InputError
 from fedroam.recording import checkpoint
 from fedroam.recording.files import FileFacts, settle, write_json, write_table, write_text
 from fedroam.recording.locking import folder_at, lock_folder
-from fedroam.recording.pieces import Pieces
+from fedroam.recording.pieces import TablePieces
 from fedroam.recording.run import TABLES, Run, flat, open_run, table_path, write_status
 
 Existing = Literal["refuse", "resume", "replace"]
@@ -33,7 +33,7 @@ class Recorder:
         self.folder = folder
         self.status = status
         self._pending: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
-        self._pieces = Pieces(folder / "unfinished")
+        self._pieces = TablePieces(folder / "unfinished")
         self._lock: IO[str] | None = None
 
     @property

@@ -10,12 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_facts, json_object
 
 TOOK = "network.jsonl"
 
 
-class RoundTime(Facts):
+class RoundTime(JsonObject):
     """How long a round took on a network, s, and each kind of work in it."""
 
     round: int = Field(ge=1)

@@ -24,7 +24,7 @@ from fedroam.recording.files import (
     read_table,
     write_summed,
 )
-from fedroam.recording.schema import Environment, Settings, Status, World, checked_table
+from fedroam.recording.schema import Environment, Settings, Status, WorldFile, checked_table
 from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Run:
     def world(self) -> dict[str, Any]:
         """`world.json`: bounds (m), reach (m), groups by client, class names, parameters, bytes of one model,
         and attackers where there are any."""
-        return self._facts("world.json", World)
+        return self._facts("world.json", WorldFile)
 
     @cached_property
     def partition(self) -> pd.DataFrame:
@@ -189,7 +189,7 @@ class Run:
         """Size and SHA-256 of each file as `run.json` lists them; empty in a run of fedroam 0.1.0."""
         return manifest_of(self.status)
 
-    def _facts(self, name: str, schema: type[Environment] | type[World]) -> dict[str, Any]:
+    def _facts(self, name: str, schema: type[Environment] | type[WorldFile]) -> dict[str, Any]:
         path = self.folder / name
         facts = read_json(path)
         checked_facts(facts, schema, path)

@@ -9,10 +9,10 @@ import pandas as pd
 from pydantic import AfterValidator, Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts
+from fedroam.facts import JsonObject
 
 
-class _File(Facts):
+class _File(JsonObject):
     bytes: int = Field(ge=0)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
@@ -28,7 +28,7 @@ def _within(files: dict[str, _File]) -> dict[str, _File]:
 Manifest = Annotated[dict[str, _File], AfterValidator(_within)]
 
 
-class Status(Facts):
+class Status(JsonObject):
     """`run.json`."""
 
     format: Literal[1]
@@ -49,7 +49,7 @@ class Status(Facts):
 Place = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-class World(Facts):
+class WorldFile(JsonObject):
     """`world.json`."""
 
     bounds: list[float] = Field(min_length=4, max_length=4)
@@ -68,12 +68,12 @@ class World(Facts):
     matching: list[str] = []
 
 
-class _Source(Facts):
+class _Source(JsonObject):
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
-class Environment(Facts):
+class Environment(JsonObject):
     """`environment.json`."""
 
     packages: dict[str, str] = {}
@@ -82,7 +82,7 @@ class Environment(Facts):
     code: dict[str, _Source] = {}
 
 
-class Settings(Facts):
+class Settings(JsonObject):
     """`experiment.toml`: what analysis reads of every experiment. Sections are parts, each with its kind."""
 
     name: str

@@ -9,7 +9,7 @@ from typing import Any
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
 from fedroam.recording.files import FileFacts, json_text, manifest_of
-from fedroam.recording.pieces import Pieces
+from fedroam.recording.pieces import TablePieces
 from fedroam.recording.recorder import RECORDED
 from fedroam.recording.run import Run, open_run
 
@@ -54,7 +54,7 @@ def _unfinished(run: Run) -> list[str]:
     for path in checkpoint.kept(run.folder / "checkpoints"):
         try:
             found = checkpoint.load(path, run.status["digest"])
-            Pieces(run.folder / "unfinished").restore(found.arrays[RECORDED], found.round, found.summed)
+            TablePieces(run.folder / "unfinished").restore(found.arrays[RECORDED], found.round, found.summed)
         except InputError as error:
             told.append(str(error))
     return told

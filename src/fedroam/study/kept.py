@@ -21,7 +21,7 @@ import pandas as pd
 from pydantic import ConfigDict, Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import write_text
 
 FORMAT = 1
@@ -38,7 +38,7 @@ MOST_SECONDS = 1e12
 _FINITE = ConfigDict(allow_inf_nan=False)
 
 
-class _Sitting(Facts):
+class _Sitting(JsonObject):
     model_config = _FINITE
 
     command: str = ""
@@ -47,7 +47,7 @@ class _Sitting(Facts):
     environment: dict[str, Any] = {}
 
 
-class _Head(Facts):
+class _Head(JsonObject):
     model_config = _FINITE
 
     format: int
@@ -58,14 +58,14 @@ class _Head(Facts):
     looks: list[int] = []
 
 
-class _Curve(Facts):
+class _Curve(JsonObject):
     model_config = _FINITE
 
     rounds: list[int]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
-class _Line(Facts):
+class _Line(JsonObject):
     model_config = _FINITE
 
     variant: str
@@ -173,7 +173,7 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
     return Records(study, scale, runs, tuple(head["sittings"]), head.get("seeds", 0), looks)
 
 
-def _read(line: str, schema: type[Facts], path: Path, number: int) -> dict[str, Any]:
+def _read(line: str, schema: type[JsonObject], path: Path, number: int) -> dict[str, Any]:
     """A line of the file. Raises InputError that names it."""
     where = Path(f"{path}, line {number}")
     try:

@@ -26,7 +26,7 @@ from fedroam.execution.cluster import brief, connect, ray_module
 from fedroam.execution.loading import load_parts
 from fedroam.sweep.limits import limit_memory, restore
 from fedroam.sweep.local import TRIES
-from fedroam.sweep.messages import Begun, Done, Failed, Message, RoundDone, RunTask, Stopped
+from fedroam.sweep.messages import Done, Failed, Message, RoundDone, RunTask, Stopped, TaskBegun
 from fedroam.sweep.progress import Progress
 from fedroam.sweep.sharing import DatasetFacts, arrays_of, describe, load_all, rebuild
 from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
@@ -157,7 +157,7 @@ def _submit_all(
     def begin(task: RunTask) -> None:
         if task.digest not in begun:
             begun.add(task.digest)
-            on_message(task, Begun())
+            on_message(task, TaskBegun())
 
     try:
         while waiting or submitted:

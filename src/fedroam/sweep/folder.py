@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts
+from fedroam.facts import JsonObject, checked_facts
 from fedroam.planning import SweepPlan
 from fedroam.recording import (
     FileFacts,
@@ -37,19 +37,19 @@ _WHOLE = ("round", "rounds", "diverged_at", "isolated", "active", "bytes", "byte
 PAUSE = 2.0  # seconds between two writings of sweep.json; failures are written at once
 
 
-class _Row(Facts):
+class _Row(JsonObject):
     keys: dict[str, str | int | float | bool | None]
     seed: int  # as it was asked for; of a refused combination it may be any
     digest: str = Field(pattern=rf"^({DIGEST})?$")  # it names a folder
     reason: str = ""
 
 
-class _Record(Facts):
+class _Record(JsonObject):
     state: str = ""
     reason: str = ""
 
 
-class _Asked(Facts):
+class _Asked(JsonObject):
     """`sweep.json`."""
 
     name: str

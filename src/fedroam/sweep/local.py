@@ -114,7 +114,7 @@ class WorkerPool(Generic[T]):
                 for worker in self._workers:
                     if worker.ready and worker.task is None and waiting:
                         worker.task = waiting.popleft()
-                        on_message(worker.task, messages.Begun())
+                        on_message(worker.task, messages.TaskBegun())
                         worker.send(worker.task)
         finally:
             self._close()

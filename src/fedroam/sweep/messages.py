@@ -93,7 +93,7 @@ class Stopped:
 
 
 @dataclass
-class Begun:
+class TaskBegun:
     """A worker was given the task. Said by the pool, as is `Again`."""
 
 
@@ -108,7 +108,7 @@ Task = RunTask | MeasureTask
 Message = (
     RunTask | MeasureTask | Stop | Close  # to a worker
     | Ready | Broken | RoundDone | Done | Failed | Stopped | UnitCosts  # from it
-    | Begun | Again  # of it
+    | TaskBegun | Again  # of it
 )  # fmt: skip
 
 

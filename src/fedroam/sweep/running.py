@@ -20,7 +20,7 @@ from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_wor
 from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, run_folder
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool, warm_up
-from fedroam.sweep.messages import Again, Begun, Done, Failed, Message, RoundDone, RunTask
+from fedroam.sweep.messages import Again, Done, Failed, Message, RoundDone, RunTask, TaskBegun
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
@@ -205,7 +205,7 @@ class _Listener:
         """Note the news of a task, and tell the observer."""
         digest, ledger, progress = task.digest, self.ledger, self.progress
         match message:
-            case Begun():
+            case TaskBegun():
                 name = f"{task.title}, seed {task.seed}" if task.title else f"seed {task.seed}"
                 event = progress.begin(digest, name, task.rounds)
             case RoundDone():

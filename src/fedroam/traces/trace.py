@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.writing import checked_name, write_named
 
 KEY = b"fedroam.trace"  # of the file's schema metadata
@@ -25,7 +25,7 @@ HOW = (
 )
 
 
-class _Origin(Facts):
+class _Origin(JsonObject):
     """What a trace's metadata must say (see `Trace.facts`)."""
 
     source: str

@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.components import build
-from fedroam.devices.meters import MeterError, Sample, Series, Watch
+from fedroam.devices.meters import MeterError, Sample, Series, WorkClock
 from fedroam.devices.meters.streams import LONGEST, numbers, said
 from fedroam.devices.meters.sysfs import counted_since
 from fedroam.errors import InputError
 
 
-class Ticking(Watch):
+class Ticking(WorkClock):
     """Clocks that go on by a second with each look; the wall's is 1000 s ahead."""
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class Ticking(Watch):
         super().__init__(monotonic=lambda: float(next(ticks)), wall=lambda: 1000.0)
 
 
-def taken(settings: dict[str, Any], count: int, watch: Watch | None = None) -> list[Sample]:
+def taken(settings: dict[str, Any], count: int, watch: WorkClock | None = None) -> list[Sample]:
     """The first samples of a meter."""
     meter: Any = build("meter", settings)
     stop = threading.Event()
     found = []
-    for sample in meter.samples(watch or Watch(), stop):
+    for sample in meter.samples(watch or WorkClock(), stop):
         found.append(sample)
         if len(found) == count:
             stop.set()
@@ -104,7 +104,7 @@ def test_a_serial_line_says_the_power_in_a_column() -> None:
     meter: Any = build("meter", settings)
 
     def read() -> None:
-        for sample in meter.samples(Watch(), stop):
+        for sample in meter.samples(WorkClock(), stop):
             found.append(sample)
             if len(found) == 2:
                 stop.set()
@@ -155,7 +155,7 @@ def zone(folder: Path, name: str, energy: int, whole: int) -> Path:
     return home
 
 
-class Drawing(Watch):
+class Drawing(WorkClock):
     """A clock under which counters go on: at each look, the next of these numbers stands in each file."""
 
     def __init__(self, files: dict[Path, list[int]]) -> None:
@@ -230,7 +230,7 @@ def test_hwmon_gives_microwatts(tmp_path: Path) -> None:
 # --- afterwards ---------------------------------------------------------------------------------------------------
 
 
-def afterwards(settings: dict[str, Any], watch: Watch, work: Callable[[], None]) -> list[Sample]:
+def afterwards(settings: dict[str, Any], watch: WorkClock, work: Callable[[], None]) -> list[Sample]:
     """What a meter says once the work is done."""
     meter: Any = build("meter", settings)
     assert not meter.live
@@ -255,7 +255,7 @@ def afterwards(settings: dict[str, Any], watch: Watch, work: Callable[[], None])
 def test_a_meter_at_the_wall_is_put_on_the_device_s_clock(tmp_path: Path) -> None:
     path = tmp_path / "power.csv"
     clock = [50.0]
-    watch = Watch(monotonic=lambda: clock[0], wall=lambda: clock[0] + 1000.0)
+    watch = WorkClock(monotonic=lambda: clock[0], wall=lambda: clock[0] + 1000.0)
 
     def work() -> None:
         clock[0] = 54.0
@@ -274,12 +274,12 @@ def test_a_meter_at_the_wall_is_put_on_the_device_s_clock(tmp_path: Path) -> Non
         stop = threading.Event()
         stop.set()
         with pytest.raises(InputError, match=told):
-            list(meter.samples(Watch(), stop))
+            list(meter.samples(WorkClock(), stop))
 
 
 def test_the_model_gives_each_work_its_power() -> None:
     clock = [0.0]
-    watch = Watch(monotonic=lambda: clock[0], wall=lambda: clock[0])
+    watch = WorkClock(monotonic=lambda: clock[0], wall=lambda: clock[0])
 
     def passing(seconds: float) -> None:
         clock[0] += seconds

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy.special import digamma, polygamma
 
-from fedroam.analysis.statistics.paired import Evidence, Spread, every, examined
+from fedroam.analysis.statistics.paired import Evidence, VariancePrior, every, examined
 
 SHARE = 0.5  # of the degrees of freedom gained
 FEWEST = 3  # seeds, and contrasts of a unit
@@ -67,14 +67,16 @@ def _finite(leaf: Evidence) -> np.ndarray | None:
     return None
 
 
-def _moderated(each: Evidence, spreads: dict[tuple[str, tuple[int, ...], int], Spread | None]) -> Evidence:
+def _moderated(
+    each: Evidence, spreads: dict[tuple[str, tuple[int, ...], int], VariancePrior | None]
+) -> Evidence:
     if each.parts:
         return every([_moderated(part, spreads) for part in each.parts])
     spread = spreads.get(_group(each))
     return each if spread is None else examined(each, spread)
 
 
-def spread_of(values: np.ndarray) -> Spread | None:
+def spread_of(values: np.ndarray) -> VariancePrior | None:
     """What contrasts [contrasts, seeds] say of their variances; None where they are too few to say anything.
 
     Contrasts that are equal in all seeds have no logarithm of a variance: they are left out, which makes the common
@@ -85,7 +87,7 @@ def spread_of(values: np.ndarray) -> Spread | None:
     if moving.sum() < FEWEST or values.shape[1] < FEWEST:
         return None
     variance, weight, df = (float(one) for one in fitted(around[moving]))
-    return Spread(variance, weight, df)
+    return VariancePrior(variance, weight, df)
 
 
 def fitted(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -40,7 +40,7 @@ Numbers = Sequence[float] | Sequence[tuple[float, float]] | np.ndarray
 
 
 @dataclass(frozen=True)
-class Spread:
+class VariancePrior:
     """What a study's contrasts say of the variance of each of them (see `moderated`).
 
     variance: the one to shrink to; weight: how many degrees of freedom it is worth; df: of the test.
@@ -165,7 +165,7 @@ def _asked(values: Numbers, test: str, *, bound: float, asks: Asks) -> Evidence:
     )
 
 
-def examined(asked: Evidence, spread: Spread | None = None) -> Evidence:
+def examined(asked: Evidence, spread: VariancePrior | None = None) -> Evidence:
     """The evidence of the values and the bound of `asked`, which has no parts.
 
     spread: what other contrasts say of the variance; without it the values speak for themselves.
@@ -223,7 +223,7 @@ class _Side:
     p, statistic, df, spread, estimate, error, low, high: as in `Evidence`.
     """
 
-    def __init__(self, x: np.ndarray, bound: float, way: int, spread: Spread | None) -> None:
+    def __init__(self, x: np.ndarray, bound: float, way: int, spread: VariancePrior | None) -> None:
         n = len(x)
         self.estimate, self.error = mean_and_error(x)
         self.df = self.spread = self.low = self.high = math.nan

@@ -43,7 +43,7 @@ _held: WeakValueDictionary[str, _Held] = WeakValueDictionary()
 
 
 @register("data", "memory")
-class Memory(Part):
+class InMemoryArrays(Part):
     """Arrays given from Python: made by `fedroam.data.memory(...)`, known by the fingerprint of the arrays.
 
     An experiment file that names this kind can only be run where the same arrays are in memory.
@@ -81,7 +81,7 @@ def memory(
     layout: Layout = "channels_last",
     test_share: float = 0.2,
     name: str = "memory",
-) -> Memory:
+) -> InMemoryArrays:
     """A data part that holds arrays (numpy, or anything numpy can read).
 
     x_train, x_test: numbers [samples, features], [samples, height, width] or [samples, height, width,
@@ -115,7 +115,7 @@ def memory(
     for column, values in sorted(dataset.columns.items()):
         digest.update(f"{column} {values.dtype} ".encode() + np.ascontiguousarray(values).tobytes())
     held = _held.setdefault(digest.hexdigest(), _Held(digest.hexdigest(), dataset))
-    return Memory(fingerprint=held.fingerprint, name=name)
+    return InMemoryArrays(fingerprint=held.fingerprint, name=name)
 
 
 @register("data", "arrays")

@@ -17,7 +17,7 @@ from fedroam.cost import Account, Tariff
 from fedroam.deploy.metering.readings import FOLDER, WORK, WORK_ENDS, read_readings, read_work
 from fedroam.devices.meters import Series
 from fedroam.errors import InputError
-from fedroam.facts import Facts, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.federation import Traffic
 from fedroam.learning import Job
 from fedroam.recording import Run
@@ -28,7 +28,7 @@ Note = Callable[[np.ndarray, np.ndarray], None]
 UPDATES, TABLE = "updates.jsonl", "energy.parquet"
 
 
-class _Updates(Facts):
+class _Updates(JsonObject):
     """What became of the updates of a round: clients whose were aggregated, and whose never will be."""
 
     round: int = Field(ge=1)

@@ -15,7 +15,7 @@ import pandas as pd
 from fedroam.components import build
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE
-from fedroam.devices.meters import Meter, MeterError, Sample, Watch, What
+from fedroam.devices.meters import Meter, MeterError, Sample, What, WorkClock
 from fedroam.errors import FedroamError, InputError, one_line
 from fedroam.recording.files import read_table, write_table
 from fedroam.recording.schema import checked_table
@@ -64,9 +64,9 @@ class Metering:
         node: str,
         client: int,
         tell: Callable[[str], None],
-        watch: Watch | None = None,
+        watch: WorkClock | None = None,
     ) -> None:
-        self.watch = watch or Watch()
+        self.watch = watch or WorkClock()
         self._meter, self._folder, self._node, self._client, self._tell = meter, folder, node, client, tell
         self._rows: list[tuple[int, Sample]] = []
         self._stop, self._first, self._lock = threading.Event(), threading.Event(), threading.Lock()

@@ -13,7 +13,7 @@ from typing import Any
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
 from fedroam.deploy.messages import Gift, Header, Order, Refused, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
-from fedroam.deploy.site.file import FILE, Node
+from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
 from fedroam.errors import InputError, MissingExtraError
@@ -98,7 +98,7 @@ class Listener:
             raise AssertionError
         return encode(Taken(received=taken[0], over=taken[1]))
 
-    def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[Node, Any, memoryview]:
+    def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[SiteNode, Any, memoryview]:
         problem = self._callers.problem(context)
         if problem is not None:
             self._told.once(f"refused: {problem}")
@@ -111,7 +111,7 @@ class Listener:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None
 
-    def _refuse(self, node: Node, what: str, context: Any) -> None:
+    def _refuse(self, node: SiteNode, what: str, context: Any) -> None:
         self._told.once(f"refused: {node.name} {what}")
         context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
 

@@ -40,7 +40,7 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
-from fedroam.deploy.site.file import Node, Site
+from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
@@ -437,14 +437,14 @@ class Hub:
             asked.answer.set_result(arrays)
         return Taken(received=len(body), over=True)
 
-    def _asked(self, node: Node, order: str) -> Asked | None:
+    def _asked(self, node: SiteNode, order: str) -> Asked | None:
         """The order that a node is working on, if it has this name: nobody sees or answers another's."""
         asked = self._places[node.number].asked
         if asked is None or asked.order.order != order or (asked.answer is not None and asked.answer.done()):
             return None
         return asked
 
-    async def _read(self, request: bytes, kind: type[Any], node: Node, context: Any) -> Any:
+    async def _read(self, request: bytes, kind: type[Any], node: SiteNode, context: Any) -> Any:
         try:
             return decode(request, kind)[0]
         except Refused as error:
@@ -453,7 +453,7 @@ class Hub:
 
     # --- who may speak ----------------------------------------------------------------------------------------
 
-    async def _known(self, context: Any) -> Node:
+    async def _known(self, context: Any) -> SiteNode:
         """The node that calls. Anybody else's call ends here."""
         problem = self.callers.problem(context)
         if problem is not None:

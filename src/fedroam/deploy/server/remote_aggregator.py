@@ -42,7 +42,7 @@ from fedroam.learning import Models
 from fedroam.mixing import Facts
 
 
-class Errand(NamedTuple):
+class ErrandOrder(NamedTuple):
     """A model on its way, as one of its ends is told of it: who the other end is, which model, whether it is brought to
     who listens, and how fast it goes, bytes/s."""
 
@@ -93,7 +93,7 @@ class RemoteAggregator(Aggregator):
                 door: self._moving(
                     "open",
                     round,
-                    [Errand(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
+                    [ErrandOrder(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
                     {},
                     bodies,
                 )
@@ -105,7 +105,7 @@ class RemoteAggregator(Aggregator):
         for caller, some in callers.items():
             there = [k for k in some if ends[k][puts[k]] in opened]
             if there:
-                errands = [Errand(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
+                errands = [ErrandOrder(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
                 found = {each.end: self.hub.found(each.end) for each in errands}
                 ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
         for caller, answer in self._ask(orders).items():
@@ -117,7 +117,7 @@ class RemoteAggregator(Aggregator):
         self,
         work: Work,
         round: int,
-        errands: Sequence[Errand],
+        errands: Sequence[ErrandOrder],
         found: Mapping[int, tuple[str, int]],
         bodies: Mapping[str, bytes],
     ) -> Asked:

@@ -46,7 +46,7 @@ class Limits(_Checked):
     retry: float = Field(600.0, ge=0, le=30 * 86_400)
 
 
-class Node(_Checked):
+class SiteNode(_Checked):
     """A node: its name, its role, the client or access point that it is in the experiment, and the certificate that it
     goes by.
 
@@ -93,7 +93,7 @@ class Site(_Checked):
     digest: str = Field(pattern="^[0-9a-f]{64}$")
     address: str = Field(pattern=ADDRESS)
     limits: Limits = Limits()
-    nodes: tuple[Node, ...] = Field(strict=False)
+    nodes: tuple[SiteNode, ...] = Field(strict=False)
 
     @model_validator(mode="after")
     def _whole(self) -> Site:
@@ -120,17 +120,17 @@ class Site(_Checked):
         return self
 
     @property
-    def server(self) -> Node:
+    def server(self) -> SiteNode:
         """The one that serves."""
         return next(node for node in self.nodes if node.role == "server")
 
     @property
-    def clients(self) -> dict[int, Node]:
+    def clients(self) -> dict[int, SiteNode]:
         """Who is which client of the experiment."""
         return {node.client: node for node in self.nodes if node.client is not None}
 
     @property
-    def holders(self) -> dict[int, Node]:
+    def holders(self) -> dict[int, SiteNode]:
         """All nodes but the server, by their number."""
         return {node.number: node for node in self.nodes if node.role != "server"}
 
@@ -139,13 +139,13 @@ class Site(_Checked):
         """Whether models go from holder to holder, and are aggregated there; otherwise by the server."""
         return any(node.listens and node.role != "server" for node in self.nodes)
 
-    def node(self, name: str) -> Node | None:
+    def node(self, name: str) -> SiteNode | None:
         """The node of that name, or None."""
         return next((node for node in self.nodes if node.name == name), None)
 
-    def changed(self, node: Node) -> Site:
+    def changed(self, node: SiteNode) -> Site:
         """With this node in the place of the one of its name."""
-        nodes: Sequence[Node] = [node if old.name == node.name else old for old in self.nodes]
+        nodes: Sequence[SiteNode] = [node if old.name == node.name else old for old in self.nodes]
         return self.model_copy(update={"nodes": tuple(nodes)})
 
     def write(self, folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fedroam.deploy.site.experiment import check_fits
-from fedroam.deploy.site.file import EXPERIMENT, FILE, Limits, Node, Site, checked_site, read_site
+from fedroam.deploy.site.file import EXPERIMENT, FILE, Limits, Site, SiteNode, checked_site, read_site
 from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
@@ -99,7 +99,7 @@ def renew(folder: Path, name: str, days: float = DAYS) -> None:
     site.changed(enrol(folder, site.name, _named(site, name), days)).write(folder)
 
 
-def _named(site: Site, name: str) -> Node:
+def _named(site: Site, name: str) -> SiteNode:
     node = site.node(name)
     if node is None:
         raise unknown("node", name, [each.name for each in site.nodes])

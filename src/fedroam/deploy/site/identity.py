@@ -20,9 +20,9 @@ from fedroam.deploy.site.file import (
     NAME,
     NEXT_KEY,
     NODES,
-    Node,
     Role,
     Site,
+    SiteNode,
     read_site,
 )
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
@@ -112,7 +112,7 @@ class Callers:
             return f"the certificate of {own.name} is not valid now: from {own.begins} to {own.ends}"
         return None
 
-    def node(self, context: Any) -> Node:
+    def node(self, context: Any) -> SiteNode:
         """The node that calls, of whom `problem` knows none."""
         found = self.site.node(self._identity(context).name)
         assert found is not None
@@ -162,7 +162,7 @@ def make_authority(folder: Path, site: str) -> None:
     (folder / AUTHORITY).write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def enrol(folder: Path, site: str, node: Node, days: float) -> Node:
+def enrol(folder: Path, site: str, node: SiteNode, days: float) -> SiteNode:
     """Make a key and a certificate for a node, valid for so many days, and write them into its folder; the node with
     its new serial number."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -182,8 +182,8 @@ def home_of(folder: Path, name: str) -> Path:
 
 
 def certified(
-    folder: Path, site: str, node: Node, key: ec.EllipticCurvePublicKey, days: float
-) -> tuple[Node, bytes]:
+    folder: Path, site: str, node: SiteNode, key: ec.EllipticCurvePublicKey, days: float
+) -> tuple[SiteNode, bytes]:
     """A certificate (PEM) of the site's authority for a node's key, valid for so many days, and the node with its new
     serial number; nothing is written. Raises InputError where the authority's key is not here."""
     authority_key = _authority_key(folder)

@@ -19,7 +19,7 @@ from fedroam.deploy.site.file import (
     KEY,
     NEXT_KEY,
     NODES,
-    Node,
+    SiteNode,
     read_site,
 )
 from fedroam.deploy.site.founding import DAYS
@@ -123,7 +123,7 @@ def _over_ssh(host: str, script: str, files: dict[str, bytes], hint: str) -> byt
     return done.stdout
 
 
-def _node(folder: Path, name: str) -> Node:
+def _node(folder: Path, name: str) -> SiteNode:
     site = read_site(folder / FILE)
     node = site.node(name)
     if node is None:

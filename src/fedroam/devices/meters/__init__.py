@@ -1,7 +1,7 @@
 """Meters: what a device draws, measured while it works, and what of it belongs to which work."""
 
 from fedroam.devices.meters import meter, power_of, streams, sysfs, wall_csv
-from fedroam.devices.meters.meter import Interval, Meter, MeterError, Sample, Watch, What
+from fedroam.devices.meters.meter import Interval, Meter, MeterError, Sample, What, WorkClock
 from fedroam.devices.meters.series import Series
 
 __all__ = [
@@ -10,8 +10,8 @@ __all__ = [
     "MeterError",
     "Sample",
     "Series",
-    "Watch",
     "What",
+    "WorkClock",
     "meter",
     "power_of",
     "streams",

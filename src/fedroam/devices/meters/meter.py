@@ -40,7 +40,7 @@ class Interval(NamedTuple):
 
 
 @dataclass
-class Watch:
+class WorkClock:
     """A device's clocks, and the log of its work.
 
     monotonic never goes back, so intervals are taken by it; wall, seconds since 1970, ties them to other clocks.
@@ -76,7 +76,7 @@ class Meter(Protocol):
     def live(self) -> bool:
         """Whether it reads while the device works, so that a first sample is waited for."""
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """Readings in the order of time, until `stop` is set. All of a meter's are powers, or all are counted energy.
 
         Raises MeterError where it cannot be read (it may be tried again), InputError where its settings cannot be.
@@ -92,6 +92,6 @@ class NoMeter(Part):
         """Nothing to wait for."""
         return False
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """None."""
         yield from ()

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedroam.components import Part, field, register
-from fedroam.devices.meters.meter import Sample, Watch
+from fedroam.devices.meters.meter import Sample, WorkClock
 
 Watt = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -31,7 +31,7 @@ class ModelledPower(Part):
         """It reads nothing."""
         return False
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """A step at each end of an interval, once all of them are known."""
         begin, offset = watch.monotonic(), watch.wall() - watch.monotonic()
         stop.wait()

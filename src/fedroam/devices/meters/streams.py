@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
-from fedroam.devices.meters.meter import MeterError, Sample, Watch
+from fedroam.devices.meters.meter import MeterError, Sample, WorkClock
 from fedroam.errors import InputError
 
 NUMBER = re.compile(rb"\d{1,9}(\.\d{1,9})?")
@@ -78,7 +78,7 @@ def _lines(receive: Callable[[], bytes | None], stop: threading.Event) -> Iterat
 
 
 def _samples(
-    lines: Iterator[bytes], watch: Watch, watt: Callable[[list[float]], float | None]
+    lines: Iterator[bytes], watch: WorkClock, watt: Callable[[list[float]], float | None]
 ) -> Iterator[Sample]:
     """Powers, of the lines that hold one; when none of a hundred does, it is another device."""
     wrong = 0
@@ -112,7 +112,7 @@ class SmartPower2(Part):
         """It reads as it goes."""
         return True
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """One for each line."""
         try:
             connection = socket.create_connection((self.host, self.port), timeout=CONNECTING)
@@ -163,7 +163,7 @@ class SerialLine(Part):
         """It reads as it goes."""
         return True
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """One for each line."""
         handle = _opened(self.path, self.baud)
 

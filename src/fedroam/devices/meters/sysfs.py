@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fedroam.components import Part, field, register
-from fedroam.devices.meters.meter import MeterError, Sample, Watch
+from fedroam.devices.meters.meter import MeterError, Sample, WorkClock
 from fedroam.errors import InputError, unknown
 
 PERIOD = "time between two readings"
@@ -45,7 +45,7 @@ class Rapl(Part):
         """It reads as it goes."""
         return True
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The energy since the first one, of all counters together."""
         zones = self._zones()
         ranges = [_number(zone / "max_energy_range_uj") for zone in zones]
@@ -101,7 +101,7 @@ class Hwmon(Part):
         """It reads as it goes."""
         return True
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The power at each period."""
         path = self._file()
         while True:

@@ -10,7 +10,7 @@ import numpy as np
 from fedroam.components import Part, field, register
 from fedroam.data.sources.places import find_file
 from fedroam.data.sources.tables import read_table
-from fedroam.devices.meters.meter import Sample, Watch
+from fedroam.devices.meters.meter import Sample, WorkClock
 from fedroam.errors import InputError
 
 
@@ -32,7 +32,7 @@ class WallMeter(Part):
         """It is read afterwards."""
         return False
 
-    def samples(self, watch: Watch, stop: threading.Event) -> Iterator[Sample]:
+    def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The rows of the file, by the device's clocks."""
         offset = watch.wall() - watch.monotonic()
         begin = watch.monotonic()
