@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from fedroam.components import kinds
 from fedroam.recording import Run
@@ -22,6 +26,22 @@ OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}
 OURS = {"engine": {"kind": "cpu", "workers": 1}, "model": {"kind": "mlp", "hidden": [6]}}
 WITH_FEATURES = ("mocfl", "fedproto", "moon", "fedgh", "gpfl", "fedfomo", "fedavgdbe")
 HIERARCHIES = ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+
+
+class NormAndDropout(nn.Module):
+    """A network that draws, and keeps statistics, in training."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        wide = nn.Linear(math.prod(shape), 6)
+        self.layers = nn.Sequential(
+            nn.Flatten(), wide, nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, classes)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        found: torch.Tensor = self.layers(x)
+        return found
 
 
 def _federation(kind: str) -> dict[str, Any]:
@@ -40,7 +60,10 @@ CASES: dict[str, dict[str, Any]] = {
     "side by side, on a share of the test samples": {**OURS, "evaluate_share": 0.5, "evaluate_whole": 1},
     "own samples": {**OURS, **OWN},
     "convolutions": {**OURS, "model": "conv5", "rounds": 2},
-    "buffers and dropout": {"model": "cnn1d", "rounds": 2},
+    "buffers and dropout": {
+        "model": {"kind": "torch_module", "target": f"{__name__}:NormAndDropout"},
+        "rounds": 2,
+    },
     "independent starts": {"start_models": "independent"},
     "seconds": {"clock": {"kind": "seconds"}},
     "access points judge": {
@@ -133,8 +156,6 @@ def test_only_what_the_contacts_need_travels(tmp_path: Path) -> None:
 
 def test_what_travelled_is_told_in_the_run_folder(tmp_path: Path) -> None:
     _, spread, scene = both({}, tmp_path, InProcess(2))
-    import json
-
     told = json.loads((spread.folder / "travel.json").read_text())
     assert told == dict(crew_of(scene).told)
     assert "travel.json" in spread.status["files"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from execution.test_equality import OURS, OWN, same
+from fedroam import components
 from fedroam.components import use
 from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.execution import cluster
@@ -110,7 +111,9 @@ class Middle(Average):
 '''
 
 
-def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path) -> None:
+def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = {family: dict(parts) for family, parts in components._registry.items()}
+    monkeypatch.setattr(components, "_registry", kept)  # its part is known in this test alone
     (tmp_path / "my_middle.py").write_text(PART)
     use(tmp_path / "my_middle.py")
     experiment = tiny(aggregation="middle")

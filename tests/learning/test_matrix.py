@@ -176,11 +176,13 @@ def test_a_diverged_row_harms_its_readers_only() -> None:
 
 def test_momentum_stays_at_home_and_nothing_is_said() -> None:
     task = problem("mlp", (12,), (2, 2))
-    models = task.start(equal=False)
-    models.momentum = torch.arange(2.0)[:, None].repeat(1, task.task.layout.size)
-    before = models.momentum.clone()
+    start = task.start(equal=False)
+    momentum = torch.arange(2.0)[:, None].repeat(1, task.task.layout.size)
+    models = Models(start.layout, start.parameters, start.buffers, momentum)
+    before = momentum.clone()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mix(models, sparse.csr_array(np.full((2, 2), 0.5)))
+    assert models.momentum is not None
     assert torch.equal(models.momentum, before)
     assert torch.equal(models.parameters[0], models.parameters[1])

@@ -28,7 +28,7 @@ def within_reach(dx: np.ndarray, dy: np.ndarray, reach: float) -> np.ndarray:
         return found
     x, y = (np.broadcast_to(np.abs(values), length.shape)[doubtful] for values in (dx, dy))
     if (
-        reach.is_integer()
+        float(reach).is_integer()
         and max(reach, x.max(), y.max()) <= _WHOLE
         and not (x % 1).any()
         and not (y % 1).any()

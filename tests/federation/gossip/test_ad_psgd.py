@@ -17,7 +17,7 @@ from fedroam.components import build
 from fedroam.contacts import Legs, distance_at, graph_of
 from fedroam.federation import Averagings, Meeting
 from fedroam.federation.gossip.ad_psgd import AVERAGED, BEGUN, SINCE
-from fedroam.learning import Job
+from fedroam.learning import Job, Models
 from fedroam.mobility import Paths
 from fedroam.randomness import stream
 from fedroam.scene import Scene
@@ -99,9 +99,9 @@ def test_training_spans_rounds_by_hand() -> None:
         changes = state.models.parameters[2:].double().numpy()
         learnt.append(changes[1])
         # What it learnt is what training makes of the model that it held when it began.
-        copy = begun_models.rows(torch.arange(2))
         assert begun_models.momentum is not None
-        copy.momentum = begun_models.momentum[2:].clone()
+        held = begun_models.rows(torch.arange(2))
+        copy = Models(held.layout, held.parameters, held.buffers, begun_models.momentum[2:].clone())
         scene.learner.train(copy, [Job(0, 0, scene.context.train[0], number)])
         np.testing.assert_allclose(
             changes[0], copy.parameters[0].double().numpy() - x[0], rtol=1e-4, atol=1e-6

@@ -123,7 +123,7 @@ def test_any_meetings_beside_plain_dictionaries(seed: int, clients: int, size: i
     models, state = start.models, start.state
     has: Plain = [{} for _ in range(clients)]
     for number in range(1, 8):
-        models.parameters += torch.from_numpy(draws.standard_normal((clients, 3))).float()
+        models.parameters.add_(torch.from_numpy(draws.standard_normal((clients, 3))).float())
         graph = drawn_graph(draws, clients)
         got = graph & (draws.random(graph.shape) < 0.8)
         round = round_of(number, models, state, context, received=got)

@@ -86,7 +86,7 @@ def test_any_losses_beside_plain_loops_and_the_mass_stays(seed: int, clients: in
         graph = drawn_graph(draws, clients)
         got = graph & (draws.random(graph.shape) < 0.6)
         before = rows_of(models)
-        models.parameters += torch.from_numpy(draws.standard_normal((clients, 4))).float()
+        models.parameters.add_(torch.from_numpy(draws.standard_normal((clients, 4))).float())
         learnt = state[NUMERATORS] + (rows_of(models) - before)
         x, w = slow(learnt, state[WEIGHTS], graph, got)
         total = learnt.sum(0)
