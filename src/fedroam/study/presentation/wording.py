@@ -29,8 +29,10 @@ def number(value: float, error: float, digits: int, signed: bool = False) -> str
         return NONE
     if math.isinf(value):
         return "never"
-    text = f"{value:{'+' if signed else ''}.{digits}f}".replace("-", "−")
-    return f"{text} ± {error:.{digits}f}" if math.isfinite(error) else text
+    if abs(value) >= 10_000:  # tenths of it tell nothing
+        digits = 0
+    text = f"{value:{'+' if signed else ''},.{digits}f}".replace("-", "−")
+    return f"{text} ± {error:,.{digits}f}" if math.isfinite(error) else text
 
 
 def ours(result: CellResult) -> str:
