@@ -103,8 +103,7 @@ def emulate(
                     still=still,
                 )
             if watch.most:
-                count = len(nodes.living()) + 1
-                tell(f"{count} processes, {watch.most / GIB:.1f} GiB of memory together at most")
+                tell(f"{watch.processes} processes, {watch.most / GIB:.1f} GiB of memory together at most")
             return found
         finally:
             nodes.end()

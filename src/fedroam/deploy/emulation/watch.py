@@ -21,11 +21,12 @@ GIB = 2**30
 @dataclass
 class Watch:
     """What is seen of a site: hub: its server's, once there is one. most: bytes that all processes have had together at
-    most, as far as it was looked; 0 where the system does not tell."""
+    most, as far as it was looked; 0 where the system does not tell. processes: how many these were, at most."""
 
     nodes: Processes
     hub: Hub | None = None
     most: int = 0
+    processes: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def see(self, hub: Hub) -> None:
@@ -57,7 +58,8 @@ class Watch:
 
     def weigh(self) -> None:
         """Look at the memory of all processes."""
-        self.most = max(self.most, memory([os.getpid(), *self.nodes.living().values()]))
+        numbers = [os.getpid(), *self.nodes.living().values()]
+        self.most, self.processes = max(self.most, memory(numbers)), max(self.processes, len(numbers))
 
     def stop(self) -> None:
         """End the thread."""
