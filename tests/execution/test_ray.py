@@ -20,6 +20,7 @@ from fedroam.planning import sweep_plan
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
 from fedroam.sweep import run_sweep
+from support.ray_nodes import two_nodes_of_ray
 from support.spreading import crew_of
 from support.sweeps import same as same_sweep
 from support.sweeps import settings
@@ -35,16 +36,8 @@ SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[str]:
     """A cluster of two nodes, one worker each; gives its address."""
-    from ray.cluster_utils import Cluster
-
-    here = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        here.add_node(num_cpus=1)
-        ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
+    with two_nodes_of_ray() as here:
         yield str(here.address)
-    finally:
-        ray.shutdown()
-        here.shutdown()
 
 
 CASES: dict[str, dict[str, Any]] = {

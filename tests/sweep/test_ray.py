@@ -12,6 +12,7 @@ import pytest
 
 from fedroam.planning import sweep_plan
 from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep
+from support.ray_nodes import two_nodes_of_ray
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -22,17 +23,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
 
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
 
-    here = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        here.add_node(num_cpus=1)
-        ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
+    with two_nodes_of_ray() as here:
         assert ray.cluster_resources()["CPU"] == 2
         yield here
-    finally:
-        ray.shutdown()
-        here.shutdown()
 
 
 def test_a_cluster_of_two_nodes_gives_the_same_table(two_nodes: Any, tmp_path: Path) -> None:
