@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -62,10 +62,13 @@ class JsonObject(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow")
 
 
-def checked_facts(value: Mapping[str, Any], schema: type[JsonObject], path: Path) -> None:
-    """Raise InputError, one line with file and key, where a value does not fit its schema."""
+Known = TypeVar("Known", bound=JsonObject)
+
+
+def checked_facts(value: Mapping[str, Any], schema: type[Known], path: Path) -> Known:
+    """What a value says by its schema. Raises InputError, one line with file and key, where it does not fit."""
     try:
-        schema.model_validate(value)
+        return schema.model_validate(value)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(str(step) for step in problem["loc"])
@@ -76,3 +79,25 @@ def checked_facts(value: Mapping[str, Any], schema: type[JsonObject], path: Path
         raise InputError(
             f"{path}: damaged: {key} is missing" if missing else f"{path}: damaged: {key} = {found}: {said}"
         ) from None
+
+
+def checked_lines(path: Path, schema: type[Known]) -> list[Known]:
+    """The objects of a file that is written line by line; a last line that a kill cut off is left out.
+
+    Raises InputError with the line where it is damaged, and FileNotFoundError where it is missing.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        raise
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    found = []
+    for number, line in enumerate(lines[:-1], 1):
+        where = Path(f"{path}, line {number}")
+        try:
+            facts = json_object(line)
+        except ValueError as error:
+            raise InputError(f"{where}: damaged: {error}") from None
+        found.append(checked_facts(facts, schema, where))
+    return found

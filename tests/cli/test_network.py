@@ -14,6 +14,7 @@ from fedroam.deploy.site.file import FILE, read_site
 from fedroam.recording import open_run
 from support.commands import TINY, Commands
 from support.tiny import same_tables
+from support.waiting import HANGS
 
 pytest.importorskip("grpc")
 FEDAVG = TINY.replace("clients = 4", "clients = 2") + 'federation = "fedavg"\n'
@@ -83,10 +84,10 @@ def test_a_server_and_its_nodes_as_typed(site: Path, call: Commands) -> None:
                          stderr=subprocess.PIPE, text=True)
         for node in found.clients.values()
     ]  # fmt: skip
-    said = server.communicate(timeout=600)
+    said = server.communicate(timeout=HANGS)
     assert server.returncode == 0, said
     for node in nodes:
-        _, err = node.communicate(timeout=600)
+        _, err = node.communicate(timeout=HANGS)
         assert node.returncode == 0, err
         assert "the run is done" in err
     assert open_run(call.folder / "learned").done

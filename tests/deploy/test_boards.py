@@ -28,8 +28,9 @@ from fedroam.deploy.site.push import push
 from fedroam.deploy.site.units import DEVICE, FOLDER, write_units
 from fedroam.errors import FedroamError, InputError
 from fedroam.runner import run
-from support.sites import WAIT, LocalSite
+from support.sites import LocalSite
 from support.tiny import _own_files, tiny
+from support.waiting import HANGS
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -204,7 +205,7 @@ def test_a_node_works_without_what_only_whoever_looks_at_runs_needs(tmp_path: Pa
         return port
 
     network = site.run(tmp_path / "network", clients=[0], link=link)
-    assert processes[0].wait(WAIT) == 0
+    assert processes[0].wait(HANGS) == 0
     assert site.lines == []
     simulated = run(experiment, tmp_path / "simulated")
     np.testing.assert_allclose(network.rounds["loss"], simulated.rounds["loss"], rtol=1e-4)

@@ -16,8 +16,9 @@ from fedroam.interrupts import Interrupted
 from fedroam.runner import run
 from support.cutting import CuttingLink
 from support.losing import same_runs, without
-from support.sites import WAIT, LocalSite
+from support.sites import LocalSite
 from support.tiny import tiny
+from support.waiting import HANGS
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -147,7 +148,7 @@ def test_links_that_fail_change_nothing(seed: int, tmp_path: Path) -> None:
         links.append(CuttingLink(port, seed, faults=12, most=12_000))
         return links[0].port
 
-    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=WAIT)
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
     try:
         network = site.run(tmp_path / "network", link=link)
     finally:

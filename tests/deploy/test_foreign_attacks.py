@@ -25,10 +25,10 @@ from fedroam.deploy.site import identity
 from fedroam.deploy.site.founding import revoke
 from fedroam.deploy.site.identity import Callers
 from fedroam.deploy.telling import MOST, Told
+from support.waiting import HANGS
 
 grpc = pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
-WAIT = 1200.0  # seconds after which what does not end has failed
 NAMES = ("../../etc/passwd", "/etc/passwd", "a\0b", "x" * 60_000, "\u202e\x1b[31m\n", "..\\..\\windows")
 
 
@@ -123,7 +123,7 @@ def test_a_compressed_bomb_is_not_unpacked(server: Server, doors: dict[str, Door
     bomb = encode(Put(order="x"), bytes(60_000_000))
     channel = server.channel(server.shown("client-00"))
     call = channel.unary_unary(f"/{SITE_SERVICE}/put")
-    options: dict[str, Any] = {"timeout": WAIT, "compression": grpc.Compression.Gzip}
+    options: dict[str, Any] = {"timeout": HANGS, "compression": grpc.Compression.Gzip}
 
     def unlimited(port: int, shown: Any, host: str) -> Any:
         secure = grpc.ssl_channel_credentials(shown.authority, shown.key, shown.certificate)
@@ -155,7 +155,7 @@ def _peak() -> int:
 def test_thousands_of_half_open_connections_hold_nobody_up(server: Server) -> None:
     """Nor one that sends its first bytes slowly: whoever shows no certificate in time is hung up on."""
     server.lines.clear()
-    raw = [socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) for _ in range(400)]
+    raw = [socket.create_connection(("127.0.0.1", server.port), timeout=HANGS) for _ in range(400)]
     try:
         for k, each in enumerate(raw):
             if k % 2:
@@ -253,7 +253,7 @@ def test_a_stolen_role_cannot_serve(doors: dict[str, Door]) -> None:
             door.site, door.shown("client-01"), door.node, f"127.0.0.1:{port}"
         ) as channel:
             call = channel.unary_unary(f"/{HOLDER_SERVICE}/put")
-            assert refused(lambda: call(b"", timeout=WAIT)) == grpc.StatusCode.UNAVAILABLE
+            assert refused(lambda: call(b"", timeout=HANGS)) == grpc.StatusCode.UNAVAILABLE
         # Nor does it call itself a client at another site's door.
         other = replace(thief, authority=doors["peer-00"].shown("peer-01").authority)
         peer = doors["peer-00"]
@@ -292,7 +292,7 @@ def test_whoever_takes_nothing_is_left(
     monkeypatch.setattr(caller, "_call", reply)
     with pytest.raises(Refused, match=told):
         caller._bring(
-            Errand(-2, "127.0.0.1:1", doors["access-point-00"].name, True), 1, time.monotonic() + WAIT
+            Errand(-2, "127.0.0.1:1", doors["access-point-00"].name, True), 1, time.monotonic() + HANGS
         )
     assert len(calls) <= TRIFLES + 1
 

@@ -31,10 +31,10 @@ from fedroam.simulation import begin
 from support.losing import same_runs, without
 from support.sites import LocalSite
 from support.tiny import tiny
+from support.waiting import HANGS
 
 grpc = pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
-WAIT = 120.0  # seconds after which a test that waits for an event has failed
 ALL_MEET = {"contacts": {"kind": "radius", "radius": float("inf")}}
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 3, "mobility": "static"}
 GOSSIP = tiny(**EVERY, **ALL_MEET)
@@ -152,7 +152,7 @@ def test_a_peer_that_dies_in_the_midst_of_a_transfer_is_left_out(tmp_path: Path)
 
         def carry(order: Order, arrays: Any) -> Any:
             if order.round == 2:
-                assert node.stopping.wait(WAIT)
+                assert node.stopping.wait(HANGS)
                 raise SystemExit
             return honest_carry(order, arrays)
 
@@ -274,7 +274,7 @@ class Door:
 
     def call(self, own: Credentials, method: str, message: bytes) -> bytes:
         self._channels.append(dialled(self.site, own, self.node, f"127.0.0.1:{self.port}"))
-        reply: bytes = self._channels[-1].unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=WAIT)
+        reply: bytes = self._channels[-1].unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=HANGS)
         return reply
 
     def shown(self, name: str) -> Credentials:

@@ -37,8 +37,9 @@ from fedroam.recording import Run, open_run
 from fedroam.recording.recorder import Recorder
 from fedroam.runner import run
 from support.losing import same_runs, without
-from support.sites import WAIT, LocalSite, free_port
+from support.sites import LocalSite, free_port
 from support.tiny import tiny
+from support.waiting import HANGS
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 4, "mobility": "static"}
@@ -127,13 +128,13 @@ class Killed:
         self,
         instants: Sequence[Instant],
         between: Callable[[int], object] = lambda kill: None,
-        patience: float = WAIT,
+        patience: float = HANGS,
     ) -> Run:
         out = self.folder / "network"
         try:
             for kill, instant in enumerate([*instants, None]):
                 server = process(serve, self.site.folder, out, self.port, instant, patience)
-                server.join(WAIT)
+                server.join(HANGS)
                 assert server.exitcode == (-signal.SIGKILL if instant else 0), (instant, self.lines)
                 if instant:
                     between(kill)
@@ -404,7 +405,7 @@ def live(folder: Path, name: str, after: int) -> None:
 def test_whoever_is_killed_and_begun_anew_changes_nothing(
     experiment: Experiment, instants: Sequence[int], tmp_path: Path
 ) -> None:
-    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=WAIT)
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
     nodes = read_site(site.folder / FILE).holders
     victim = next(number for number, node in nodes.items() if node.listens)
     kills: list[int] = []
@@ -430,7 +431,7 @@ def test_whoever_is_killed_and_begun_anew_changes_nothing(
 
     try:
         network = serving.serve(
-            site.folder, tmp_path / "network", address="127.0.0.1:0", patience=WAIT, tell=site.lines.append,
+            site.folder, tmp_path / "network", address="127.0.0.1:0", patience=HANGS, tell=site.lines.append,
             listening=listening,
         )  # fmt: skip
     finally:
@@ -438,7 +439,7 @@ def test_whoever_is_killed_and_begun_anew_changes_nothing(
         site.end()
         running[0].join(5)
         running[0].kill()
-        nursing.join(WAIT)
+        nursing.join(HANGS)
     assert kills == list(instants)
     assert site.lines == site.heard == []
     assert not list(site.folder.rglob(f"{MEMORY}*")), "a run that is done needs it no more"

@@ -21,13 +21,14 @@ from fedroam.errors import InputError
 from fedroam.measurement import Measurement
 from support.sites import LocalSite
 from support.tiny import tiny
+from support.waiting import HANGS
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
 
 def numbers(port: int) -> dict[tuple[str, str], float]:
     """What a page says: by name and what it is about."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=HANGS) as page:
         text = page.read().decode()
     return {
         (sample.name, sample.labels.get("what", "")): sample.value
@@ -72,7 +73,7 @@ def test_a_node_and_a_server_tell_what_they_have_done(tmp_path: Path) -> None:
     )
     for port in (ports[0], served[0].port):
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port), timeout=60)
+            socket.create_connection(("127.0.0.1", port), timeout=HANGS)
 
 
 @pytest.mark.parametrize(

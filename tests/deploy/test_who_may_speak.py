@@ -8,7 +8,6 @@ import socket
 import ssl
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +25,9 @@ from fedroam.deploy.site.founding import found_site, renew, revoke
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority
 from fedroam.errors import InputError
 from support.tiny import tiny
+from support.waiting import HANGS, eventually
 
 grpc = pytest.importorskip("grpc")
-WAIT = 120.0  # seconds after which a test that waits for an event has failed
 HELLO = Hello(protocol=1, digest="0" * 64, layout="1" * 64, samples="2" * 64, version="any")
 EXPERIMENT = tiny(clients=2, mobility={"kind": "random", "grid": 4, "mobile": 1}, federation="fedavg")
 SECRET = np.arange(1000, dtype=np.float32)  # what a client is sent
@@ -39,7 +38,7 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         found_site(
-            folder, EXPERIMENT, address="127.0.0.1:1", limits=Limits(chunk=1024, away=0.0, answer=WAIT)
+            folder, EXPERIMENT, address="127.0.0.1:1", limits=Limits(chunk=1024, away=0.0, answer=HANGS)
         )
         self.folder, self.site, self.lines = folder, read_site(folder / FILE), [""][:0]
         self.hub = Hub(folder, self.shown("server"), dict.fromkeys((0, 1), HELLO), self.lines.append)
@@ -59,20 +58,17 @@ class Server:
         return self._channels[-1]
 
     def attend(self, channel: Any, hello: Hello = HELLO) -> Any:
-        call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(hello), timeout=WAIT)
+        call = channel.unary_stream(f"/{SITE_SERVICE}/attend")(encode(hello), timeout=HANGS)
         self._calls.append(call)  # one that nobody holds any more ends
         return call
 
     def call(self, channel: Any, method: str, message: bytes) -> bytes:
-        reply: bytes = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=WAIT)
+        reply: bytes = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=HANGS)
         return reply
 
     def attended(self) -> None:
         """Wait until client 0 is there."""
-        end = time.monotonic() + WAIT
-        while 0 in self.hub.missing():
-            assert time.monotonic() < end
-            self.hub.wait(0.1)  # ends at each arrival
+        eventually(lambda: 0 not in self.hub.missing(), "client 0 is there")
         self.lines.clear()
 
     def close(self) -> None:
@@ -135,7 +131,7 @@ class Asking:
 
     @property
     def answer(self) -> Any:
-        self.thread.join(WAIT)
+        self.thread.join(HANGS)
         return self.found[0]
 
 
@@ -161,7 +157,7 @@ def test_nobody_without_a_certificate_is_heard(server: Server) -> None:
         grpc.StatusCode.UNAVAILABLE  # the handshake fails: no message of ours is ever seen
     )
     for plain in (False, True):  # nor without TLS at all, nor by TLS of another library
-        with socket.create_connection(("127.0.0.1", server.port), timeout=WAIT) as raw:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=HANGS) as raw:
             if plain:
                 raw.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(64))
                 assert SECRET.tobytes()[:8] not in raw.recv(4096)
@@ -311,7 +307,7 @@ def test_the_same_answer_again_and_an_old_one_count_for_nothing(server: Server) 
     assert push.order.order != asking.order
     assert asking.put(answer(3.0)).over  # of the order before
     assert asking.put(answer(4.0), order=push.order.order).over
-    thread.join(WAIT)
+    thread.join(HANGS)
     assert ended[0]["mean"].tolist() == [4.0]
     assert sum("nobody waits for" in line for line in server.lines) == 1  # told once, however often it comes
 

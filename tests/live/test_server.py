@@ -15,6 +15,7 @@ from fedroam.errors import InputError
 from fedroam.live import LiveServer
 from fedroam.recording import write_json
 from support.made_runs import made_run
+from support.waiting import HANGS
 
 BAD = "</script><script>alert(1)</script>"
 
@@ -32,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[LiveServer]:
 
 def ask(server: LiveServer, path: str, method: str = "GET", **headers: str) -> tuple[int, str, Any]:
     """Status, content and headers of an answer; headers by name, `_` for `-`."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=HANGS)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)

@@ -19,8 +19,7 @@ from fedroam.deploy.site.founding import found_site
 from fedroam.experiment import Experiment
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load
-
-WAIT = 300.0  # seconds after which a test that waits for an event has failed
+from support.waiting import HANGS
 
 
 @dataclass
@@ -86,7 +85,7 @@ class LocalSite:
         for node in self.nodes.values():
             node.stop()
         for thread in self.threads.values():
-            thread.join(WAIT)
+            thread.join(HANGS)
 
     def run(
         self,
@@ -109,7 +108,7 @@ class LocalSite:
         try:
             return serve(
                 self.folder, out, address="127.0.0.1:0", tell=self.lines.append, listening=listening,
-                **{"patience": WAIT, **options},
+                **{"patience": HANGS, **options},
             )  # fmt: skip
         finally:
             self.end()

@@ -163,8 +163,7 @@ def read_agreement(folder: Path, digest: str) -> Agreement:
     if not path.exists():
         raise InputError(f"{path}: missing; fedroam emulate --check writes it")
     facts = read_json(path)
-    checked_facts(facts, _Agreement, path)
-    found = _Agreement.model_validate(facts)
+    found = checked_facts(facts, _Agreement, path)
     if found.digest != digest:
         raise InputError(f"{path}: is of another run")
     rows = [

@@ -100,7 +100,7 @@ class Way:
             asked = np.flatnonzero(reach == one)
             parts.append(self._within(pairs, asked, float(one), heard))
         transfer = np.concatenate([which for which, _ in parts]) if parts else np.zeros(0, np.int64)
-        contacts = _joined([found for _, found in parts])
+        contacts = Intervals.joined([found for _, found in parts])
         stays = contacts.close == 1.0
         if meet:
             apart = np.ones(len(pairs), dtype=bool)
@@ -108,7 +108,7 @@ class Way:
             never = np.flatnonzero(apart)
             ends = np.ones(len(never))
             transfer = np.append(transfer, never)
-            contacts = _joined([contacts, Intervals(pairs[never, 0], pairs[never, 1], ends, ends)])
+            contacts = Intervals.joined([contacts, Intervals(pairs[never, 0], pairs[never, 1], ends, ends)])
             stays = np.append(stays, np.zeros(len(never), dtype=bool))
         order = np.lexsort((contacts.open, transfer))
         transfer, contacts, stays = transfer[order], contacts.some(order), stays[order]
@@ -154,11 +154,3 @@ class Way:
 def _counted(count: np.ndarray) -> np.ndarray:
     """0 .. count[k] - 1 for each k, one after the other."""
     return np.asarray(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count))
-
-
-def _joined(parts: list[Intervals]) -> Intervals:
-    if not parts:
-        return Intervals(*(np.zeros(0, np.int64) for _ in range(2)), *(np.zeros(0) for _ in range(2)))
-    return Intervals(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("i", "j", "open", "close"))
-    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -32,7 +33,18 @@ class Intervals:
 
     def some(self, which: np.ndarray) -> Intervals:
         """Those of an index or mask, in its order."""
-        return Intervals(*(getattr(self, column.name)[which] for column in fields(self)))
+        return Intervals(self.i[which], self.j[which], self.open[which], self.close[which])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Intervals]) -> Intervals:
+        """Those of all parts, one after the other."""
+        nobody, never = np.zeros(0, np.int64), np.zeros(0)
+        return cls(
+            np.concatenate([nobody, *(part.i for part in parts)]),
+            np.concatenate([nobody, *(part.j for part in parts)]),
+            np.concatenate([never, *(part.open for part in parts)]),
+            np.concatenate([never, *(part.close for part in parts)]),
+        )
 
 
 def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = None) -> Intervals:
@@ -59,9 +71,7 @@ def _found(paths: Paths, radius: float, pairs: np.ndarray) -> Intervals:
             _intervals(legs, i[part], j[part], radius)
             for part in chunks(legs.count[i] + legs.count[j], LIMIT)
         ]
-        found = Intervals(
-            *(np.concatenate([getattr(part, column.name) for part in parts]) for column in fields(Intervals))
-        )
+        found = Intervals.joined(parts)
     key = found.i * paths.clients + found.j
     rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (found.open[1:] >= found.open[:-1]))
     return found if rises.all() else found.some(np.lexsort((found.open, found.j, found.i)))

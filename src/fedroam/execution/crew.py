@@ -179,10 +179,9 @@ class Crew:
         slots[~there] = targets[place.reshape(-1)]
         return slots, Loan(self, distinct[:, 1], targets)
 
-    def fetch(self, models: Models, rows: np.ndarray, to: Models, targets: np.ndarray) -> None:
+    def fetch(self, models: SpreadModels, rows: np.ndarray, to: Models, targets: np.ndarray) -> None:
         """Copy rows of models into rows `targets` of models that are here."""
-        assert isinstance(models, SpreadModels)
-        matrices = [to.parameters, to.buffers, *([] if to.momentum is None else [to.momentum])]
+        matrices = _matrices(to, to.momentum is not None)
         ends = np.cumsum([matrix.shape[1] for matrix in matrices])
         holder = models.holder[rows]
         for w, own in by_worker(holder):
@@ -232,10 +231,10 @@ class Crew:
         """Copy rows of models (int64) to rows `targets` of workers `to`, which mean nothing yet."""
         if not len(rows):
             return
-        spread = isinstance(models, SpreadModels)
-        holder = models.holder[rows] if isinstance(models, SpreadModels) else np.full(len(rows), HERE)
-        slot = models.slot[rows] if isinstance(models, SpreadModels) else rows
-        here = models.here if isinstance(models, SpreadModels) else models
+        holder, slot = np.full(len(rows), HERE), rows
+        here: Models | None = models
+        if isinstance(models, SpreadModels):
+            holder, slot, here = models.holder[rows], models.slot[rows], models.here
         width = models.layout.size * (1 + momentum) + models.layout.buffer_size
         brought: dict[int, list[tuple[np.ndarray, np.ndarray]]] = defaultdict(list)
         values: dict[int, list[Any]] = defaultdict(list)
@@ -261,7 +260,7 @@ class Crew:
                     values[w].append(value)
         nothing = np.zeros(0, np.int64)
         for w, own in by_worker(to):
-            copied = own[holder[own] == w] if spread else nothing
+            copied = own[holder[own] == w]
             self.tell(w, "take", slot[copied], targets[copied], nothing, brought[w], *values[w])
 
     # --- what is found of all ---------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from fedroam.federation import (
     Model,
     Transfers,
 )
-from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores
+from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores, clients_of
 from fedroam.learning.engine import Indices, Rows
 from fedroam.learning.exchange import changes
 from fedroam.mixing import Facts
@@ -73,7 +73,7 @@ class SpreadLearner(Evaluates, Learner):
             return losses
         self.crew.start()
         rows = np.array([job.row for job in jobs], dtype=np.int64)
-        workers = self.crew.place[np.array([job.client for job in jobs], dtype=np.int64)]
+        workers = self.crew.place[clients_of(jobs)]
         if isinstance(models, SpreadModels):
             self.crew.bring(models, rows, workers)
             self._train(jobs, models.slot[rows], workers, losses)
@@ -95,8 +95,7 @@ class SpreadLearner(Evaluates, Learner):
             losses[own] = self.crew.get(promise)[0]
 
     def _work(self, jobs: Sequence[Job], slots: np.ndarray) -> Work:
-        client, round = (np.array([getattr(job, name) for job in jobs]) for name in ("client", "round"))
-        work = Work(client, slots, round)
+        work = Work(clients_of(jobs), slots, np.array([job.round for job in jobs], dtype=np.int64))
         known: dict[int, int] = {}  # of tensors, by identity
 
         def place(tensor: torch.Tensor | None) -> int:

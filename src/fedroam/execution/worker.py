@@ -108,10 +108,6 @@ class Worker:
         self._outfit = outfit
         self._test = to_tensors(*outfit.test, torch.device("cpu"))
 
-    def forget(self) -> None:
-        """Give up all models."""
-        self._models = None
-
     def end(self) -> None:
         """Give up everything."""
         if self._learner is not None:

@@ -98,10 +98,13 @@ class Traffic:
     @classmethod
     def joined(cls, parts: Sequence[Traffic]) -> Traffic:
         """All transfers of several traffics, in order."""
-        if not parts:
-            return cls.nothing()
-        names = ("sender", "receiver", "bytes", "distance")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        parts = [cls.nothing(), *parts]
+        return cls(
+            np.concatenate([part.sender for part in parts]),
+            np.concatenate([part.receiver for part in parts]),
+            np.concatenate([part.bytes for part in parts]),
+            np.concatenate([part.distance for part in parts]),
+        )
 
     def less(self, already: np.ndarray) -> Traffic:
         """Without what clients have already sent (int64 [clients], bytes) of what they send to a server or access

@@ -213,8 +213,7 @@ _FILES = {
 
 
 def _row(glance: Glance) -> dict[str, Any]:
-    names = ("id", "place", "name", "seed", "state", "round", "rounds", "accuracy", "written", "reason")
-    return {name: getattr(glance, name) for name in names}
+    return {name: value for name, value in vars(glance).items() if name != "folder"}
 
 
 def _json(value: Any) -> bytes:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from fedroam.errors import InputError
-from fedroam.facts import JsonObject, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_lines
 
 TOOK = "network.jsonl"
 
@@ -33,20 +33,8 @@ def note_round(folder: Path, round: int, seconds: float, work: Mapping[str, floa
 
 
 def read_times(path: Path) -> dict[int, RoundTime]:
-    """How long each round took, by its number. Raises InputError where the file is damaged; a last line that a kill cut
-    off is left out."""
+    """How long each round took, by its number. Raises InputError where the file is damaged or missing."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        return {each.round: each for each in checked_lines(path, RoundTime)}
+    except FileNotFoundError as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
-    found = {}
-    for number, line in enumerate(lines[:-1], 1):
-        where = Path(f"{path}, line {number}")
-        try:
-            facts = json_object(line)
-        except ValueError as error:
-            raise InputError(f"{where}: damaged: {error}") from None
-        checked_facts(facts, RoundTime, where)
-        one = RoundTime.model_validate(facts)
-        found[one.round] = one
-    return found

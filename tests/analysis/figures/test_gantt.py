@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from fedroam.analysis import variants
 from fedroam.analysis.figures.catalogue import all_figures
-from fedroam.analysis.figures.gantt import FILLS, WAITING, gantt_figure, plot_gantt
+from fedroam.analysis.figures.clock import FILLS, WAITING, gantt_figure, plot_gantt
 from fedroam.analysis.report import gantt
 from fedroam.analysis.report.gantt import gantt_chart
 from fedroam.errors import InputError

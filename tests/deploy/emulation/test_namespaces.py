@@ -26,6 +26,7 @@ from fedroam.errors import InputError
 from fedroam.federation import SERVER, access_point
 from support.commands import TINY, Commands
 from support.tiny import tiny
+from support.waiting import HANGS
 
 
 def _why_not() -> str:
@@ -135,7 +136,7 @@ def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> No
     receive = (
         "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
         "s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20); s.bind(('', 5005)); print('ready', flush=True)\n"
-        "s.settimeout(60)\n"
+        f"s.settimeout({HANGS})\n"
         "for _ in range(100): s.recv(2000)\n"
         "print(time.monotonic())"
     )
@@ -148,8 +149,8 @@ def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> No
     listening = within(receiver, receive)
     assert listening.stdout is not None
     assert listening.stdout.readline() == "ready\n"
-    began = float(within(sender, send).communicate(timeout=60)[0])
-    ended = float(listening.communicate(timeout=60)[0])
+    began = float(within(sender, send).communicate(timeout=HANGS)[0])
+    ended = float(listening.communicate(timeout=HANGS)[0])
     assert ended - began >= (100 * 1200 - 1600) / rate  # less the burst
 
 

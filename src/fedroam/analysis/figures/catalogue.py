@@ -11,9 +11,14 @@ from matplotlib.figure import Figure
 from fedroam.analysis.evaluated_model import describe_models, evaluated_models, shared_model
 from fedroam.analysis.figures.affinity import affinity_figure
 from fedroam.analysis.figures.client_accuracy import client_accuracy_figure, client_energy_figure
-from fedroam.analysis.figures.clock import client_time_figure, transfers_figure
+from fedroam.analysis.figures.clock import (
+    client_time_figure,
+    first_clients,
+    gantt_figure,
+    shown_rounds,
+    transfers_figure,
+)
 from fedroam.analysis.figures.costs import cost_figure, energy_per_round_figure
-from fedroam.analysis.figures.gantt import first_clients, gantt_figure, shown_rounds
 from fedroam.analysis.figures.holdings import holdings_figure
 from fedroam.analysis.figures.lines import column_figure
 from fedroam.analysis.figures.places import places_figure

@@ -1,16 +1,23 @@
-"""What clients do with their time, and what gets through: figures of runs under a clock of seconds."""
+"""What clients do with their time, and what gets through: shares and Gantt charts of runs under a clock of seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from fedroam.analysis.figures.drawing import COLOURS, empty_figure, short, style
+from fedroam.analysis.figures.drawing import COLOURS, GRID, INK, MUTED, PAPER, empty_figure, short, style
 from fedroam.analysis.figures.lines import Line, lines_figure
+from fedroam.analysis.figures.publishing import look_of, size_of
+from fedroam.analysis.formatting import SECONDS, largest
 from fedroam.analysis.variants import Variant, by_round
+from fedroam.errors import InputError
+from fedroam.recording import Run
 
 TIMES = {
     "time_training": "training",
@@ -20,6 +27,17 @@ TIMES = {
 }
 _BARS = 40  # clients a panel; of more, every so many-th in their order, the ends among them
 _PANELS = 4
+# What clients are at, in the order in which it is told; where it is nothing of this, they wait.
+FILLS: Mapping[str, str] = {
+    "training": COLOURS[0],
+    "sending": COLOURS[1],
+    "charging": COLOURS[4],
+    "dead": MUTED,
+    "away": PAPER,
+}
+WAITING = GRID
+ROUNDS = 12  # that a picture shows; more would be a barcode
+_LANE, _AROUND = 0.2, 1.1  # inches: of a client, and of axis and legend
 
 
 def shares_of_time(variant: Variant) -> pd.DataFrame:
@@ -90,3 +108,115 @@ def transfers_figure(compared: Sequence[Variant]) -> Figure | None:
     if not any(line.seeds for _, lines in panels for line in lines):
         return None
     return lines_figure(panels, "Share of the transfers wanted (%)")
+
+
+def round_ends(run: Run) -> pd.Series:
+    """When each round ended, s since the start, by round; of rounds that were not evaluated as far as the timetable
+    tells, empty where the run has none."""
+    found = run.schedule.groupby("round")["end"].max()
+    if "time" in run.rounds:
+        known = run.rounds.set_index("round")["time"]
+        found = pd.concat([known[known.index > 0], found]).groupby(level=0).max()
+    return found.sort_index()
+
+
+def names_of(run: Run) -> dict[int, str]:
+    """What clients are called: by their numbers, and by the names of their devices where they have any."""
+    clients = run.clients.drop_duplicates("client").set_index("client")
+    devices = clients["device"] if "device" in clients else pd.Series("", clients.index)
+    return {
+        int(i): f"Client {i} ({name})" if name else f"Client {i}"
+        for i, name in zip(devices.index.tolist(), devices.tolist(), strict=True)
+    }
+
+
+def first_clients(run: Run) -> int:
+    """Of how many clients the timetable was kept: 0 where none was."""
+    if run.schedule.empty:
+        return 0
+    kept = int(run.settings.get("record_schedule", 0))
+    return min(kept, int(run.settings["clients"])) if kept else int(run.schedule["client"].max()) + 1
+
+
+def gantt_figure(run: Run, rounds: tuple[int, int] | None = None) -> Figure | None:
+    """The chart of rounds `rounds` (first and last; default: the first ones); None where no timetable was kept."""
+    lanes = first_clients(run)
+    if not lanes:
+        return None
+    with style():
+        figure = empty_figure((8.6, _AROUND + _LANE * lanes))
+        _draw(figure.add_subplot(), run, shown_rounds(run, rounds))
+    return figure
+
+
+def plot_gantt(
+    run: Run,
+    rounds: tuple[int, int] | None = None,
+    *,
+    look: str = "screen",
+    width: str | float | None = None,
+    height: float | None = None,
+    publisher: str = "ieee",
+) -> Axes:
+    """The chart for a paper or the screen (sizes as of `fedroam.plot`), its axes. Raises InputError where the run kept
+    no timetable, or has no such rounds."""
+    lanes = first_clients(run)
+    if not lanes:
+        raise InputError(
+            f"{run.folder}: keeps no timetable of clients: that takes a run under clock.kind = 'seconds', with "
+            "record_schedule above 0"
+        )
+    shown = shown_rounds(run, rounds)
+    with matplotlib.rc_context(look_of(look)):
+        across, up = size_of(width, height, publisher, look)
+        if height is None:
+            up = _AROUND + _LANE * lanes
+        figure = empty_figure((across, up))
+        axes = figure.add_subplot()
+        _draw(axes, run, shown)
+    return axes
+
+
+def shown_rounds(run: Run, rounds: tuple[int, int] | None) -> tuple[int, int]:
+    """The rounds asked for, by default the first ones. Raises InputError where the run has not got them."""
+    last = int(run.schedule["round"].max())
+    if rounds is None:
+        return 1, min(ROUNDS, last)
+    if not 1 <= rounds[0] <= rounds[1] <= last:
+        raise InputError(f"rounds {rounds[0]}:{rounds[1]}: allowed is FIRST:LAST from 1 to {last}")
+    return rounds
+
+
+def _draw(ax: Axes, run: Run, rounds: tuple[int, int]) -> None:
+    schedule, ends, lanes = run.schedule, round_ends(run), first_clients(run)
+    before = ends[ends.index < rounds[0]]
+    begin, end = float(before.max()) if len(before) else 0.0, float(ends[ends.index <= rounds[1]].max())
+    unit, factor = largest(end / 2, SECONDS)
+    rows = schedule[schedule["round"].between(*rounds)]
+    ax.barh(range(lanes), (end - begin) / factor, left=begin / factor, height=0.76, color=WAITING)
+    for state, fill in FILLS.items():
+        own = rows[rows["state"] == state]
+        lasts = (own["end"] - own["begin"]).to_numpy(np.float64) / factor
+        ax.barh(
+            own["client"], lasts, left=own["begin"].to_numpy(np.float64) / factor, height=0.76, color=fill
+        )
+    for boundary in ends[(ends > begin) & (ends < end)]:
+        ax.axvline(boundary / factor, color=INK, linewidth=0.4, linestyle=(0, (2, 2)))
+    ax.set_xlim(begin / factor, end / factor)
+    ax.set_ylim(lanes - 0.5, -0.5)
+    names = names_of(run)
+    ax.set_yticks(
+        range(lanes), [short(names.get(i, str(i)).removeprefix("Client "), 14) for i in range(lanes)]
+    )
+    ax.set_ylabel("Client")
+    ax.tick_params(axis="y", length=0)
+    ax.grid(visible=False)
+    ax.set_xlabel(f"Simulated time since the start ({unit})")
+    there = [state for state in FILLS if (rows["state"] == state).any()]
+    keys = [Patch(color=FILLS[state], label=state) for state in there if state != "away"]
+    keys.append(Patch(color=WAITING, label="waiting"))
+    if "away" in there:
+        keys.append(Patch(facecolor=PAPER, edgecolor=MUTED, label="away"))
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)

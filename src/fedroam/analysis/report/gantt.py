@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fedroam.analysis.figures.clock import FILLS, first_clients, names_of, round_ends
 from fedroam.analysis.figures.drawing import short
-from fedroam.analysis.figures.gantt import FILLS, first_clients, names_of, round_ends
 from fedroam.recording import Run
 
 SPANS = 20_000  # that a page carries; of more, those of the first rounds

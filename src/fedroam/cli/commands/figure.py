@@ -85,7 +85,7 @@ def figure(
 
     Fonts are embedded as TrueType (Type 42). Lines differ in dashes and markers, not in colour alone.
     """
-    from fedroam.analysis.figures.gantt import plot_gantt
+    from fedroam.analysis.figures.clock import plot_gantt
     from fedroam.analysis.figures.plotting import averaged_over, plot
     from fedroam.analysis.figures.publishing import FORMATS, save_figure
     from fedroam.analysis.variants import variants

@@ -17,7 +17,7 @@ from fedroam.cost import Account, Tariff
 from fedroam.deploy.metering.readings import FOLDER, WORK, WORK_ENDS, read_readings, read_work
 from fedroam.devices.meters import Series
 from fedroam.errors import InputError
-from fedroam.facts import JsonObject, checked_facts, json_object
+from fedroam.facts import JsonObject, checked_lines
 from fedroam.federation import Traffic
 from fedroam.learning import Job
 from fedroam.recording import Run
@@ -206,23 +206,10 @@ def _rest(folder: Path, names: Sequence[str]) -> float:
 
 
 def _updates(path: Path) -> dict[int, _Updates]:
-    """What became of updates, by round. Raises InputError where the file is missing or damaged; a last line that a kill
-    cut off is left out."""
+    """What became of updates, by round. Raises InputError where the file is missing or damaged."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        return {each.round: each for each in checked_lines(path, _Updates)}
     except FileNotFoundError:
         raise InputError(
             f"{path}: missing; fedroam deploy writes it where nodes of its site have meters"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: cannot be read ({error})") from None
-    found = {}
-    for number, line in enumerate(lines[:-1], 1):
-        try:
-            facts = json_object(line)
-        except ValueError as error:
-            raise InputError(f"{path}, line {number}: damaged: {error}") from None
-        checked_facts(facts, _Updates, path)
-        one = _Updates.model_validate(facts)
-        found[one.round] = one
-    return found

@@ -322,8 +322,9 @@ class Hub:
         node = await self._known(context)
         hello = await self._read(request, Hello, node, context)
         wanted = self.hellos[node.number]
+        told, ours = hello.model_dump(), wanted.model_dump()
         for what in ("protocol", "digest", "layout", "samples"):
-            if getattr(hello, what) != getattr(wanted, what):
+            if told[what] != ours[what]:
                 said = _DIFFERS[what].format(theirs=hello.protocol, ours=wanted.protocol)
                 self._told.once(f"{node.name}: refused: {said}")
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)

@@ -15,7 +15,7 @@ from fedroam.papers.prototype.measures import (
     seconds_by_round,
     training_all,
 )
-from fedroam.papers.prototype.runs import DATA, METHODS, played
+from fedroam.papers.prototype.runs import DATA, METHODS, PLACES, played
 from fedroam.study.items import Curves, Table, table
 from fedroam.study.measures import final
 from fedroam.study.values import Measure, Quotient, Value
@@ -96,8 +96,8 @@ LEARNT = table(
     "accuracy",
     "Final accuracy of the cloud's model (%)",
     NODES,
-    {"network": "network", "simulation": "simulation"},
-    lambda place, where: final.of(played(*place, where)),  # type: ignore[arg-type]
+    {str(where): where for where in PLACES},
+    lambda place, where: final.of(played(*place, where)),
     source="not in the paper",
 )
 TABLES: tuple[Table, ...] = (ENERGY, AGREES, SAME, TIME, LEARNT)
