@@ -132,6 +132,24 @@ def test_a_piece_altered_with_as_many_rows(half: Path, tmp_path: Path) -> None:
         run(small(), folder)
 
 
+def test_sums_of_a_version_with_fewer_tables(half: Path, whole: Path, tmp_path: Path) -> None:
+    """They vouch for the tables of then: the run goes on, but not where another table has a piece."""
+    folder = copy(half, tmp_path / "run")
+    newest = folder / "unfinished" / "sums-00000003.json"
+    sums = json.loads(newest.read_text())
+    assert sums["chains"].pop("schedule") == ""
+    newest.write_text(json.dumps(sums))
+    pd.testing.assert_frame_equal(run(small(), folder).clients, open_run(whole).clients, check_exact=True)
+
+    folder = copy(half, tmp_path / "missing")
+    newest = folder / "unfinished" / "sums-00000003.json"
+    sums = json.loads(newest.read_text())
+    del sums["chains"]["clients"]
+    newest.write_text(json.dumps(sums))
+    with pytest.raises(InputError, match=r"not those that sums-00000003\.json vouches for"):
+        run(small(), folder)
+
+
 @pytest.mark.parametrize("how", ["all", "one", "altered"])
 def test_pieces_that_go_while_the_run_computes(how: str, tmp_path: Path) -> None:
     def meddle(round: int, *_: object) -> None:
