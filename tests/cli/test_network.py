@@ -114,6 +114,10 @@ def test_revoked_and_renewed(site: Path, call: Commands) -> None:
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--name", "A b"], "name = 'A b'"),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--days", "0"], "--days 0"),
         (["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--set", "device=cuda"], "allowed"),
+        (
+            ["site", "init", "new", "--experiment", "net.toml", "--address", "h:1", "--set", "mobility.mobile=99"],
+            "mobility.mobile = 99: only 2 clients",
+        ),
         (["site", "revoke", "lab", "client-1"], "did you mean 'client-01'"),
         (["site", "renew", "nowhere", "client-1"], "no such file"),
         (["node", "--site", "lab/site.toml", "--name", "client-77"], "has no node 'client-77'"),

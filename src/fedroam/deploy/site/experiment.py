@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Site
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.mobility import World, check_limits
 from fedroam.parts import Parts
 from fedroam.planning import plan
 
@@ -51,6 +54,20 @@ def check_fits(experiment: Experiment, *, paced: bool = False) -> None:
             f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "
             "samples; allowed with evaluate_on = 'own' is 1"
         )
+
+
+def check_begins(experiment: Experiment) -> None:
+    """Refuse what could not begin, as far as it can be told where the site is made: its data may lie elsewhere.
+
+    Raises InputError.
+    """
+    parts = Parts.of(experiment)
+    any_classes = np.ones((experiment.clients, 2), dtype=np.int64)
+    world = World(
+        experiment.seed, experiment.clients, any_classes, parts.contacts.reach(), experiment.rounds
+    )
+    check_limits(parts.activity, world)
+    parts.mobility.start(world)
 
 
 def _check_clock(experiment: Experiment) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedroam.deploy.site.experiment import check_fits
+from fedroam.deploy.site.experiment import check_begins, check_fits
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Limits, Site, SiteNode, checked_site, read_site
 from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.errors import InputError, unknown
@@ -41,6 +41,7 @@ def found_site(
     Raises InputError where the folder is not empty, or the experiment cannot be run on a network.
     """
     check_fits(experiment, paced=paced)
+    check_begins(experiment)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: is not empty; allowed is a new folder")
     wide = max(2, len(str(experiment.clients - 1)))
