@@ -150,6 +150,17 @@ def test_sums_of_a_version_with_fewer_tables(half: Path, whole: Path, tmp_path: 
         run(small(), folder)
 
 
+def test_settings_told_otherwise_break_no_promise_where_it_cannot_go_on(half: Path, tmp_path: Path) -> None:
+    """Names may differ from those of the run that was left: then experiment.toml is written anew, before the rest."""
+    folder = copy(half, tmp_path / "run")
+    piece = folder / "unfinished" / "rounds-00000002.parquet"
+    files.write_table(piece, pd.read_parquet(piece).assign(accuracy=0.99))
+    with pytest.raises(InputError, match="vouches for"):
+        run(small().replace(name="otherwise"), folder)
+    assert not open_run(folder).done
+    assert all("vouches for" in line for line in damage(folder))  # of the pieces alone
+
+
 @pytest.mark.parametrize("how", ["all", "one", "altered"])
 def test_pieces_that_go_while_the_run_computes(how: str, tmp_path: Path) -> None:
     def meddle(round: int, *_: object) -> None:

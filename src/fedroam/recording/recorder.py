@@ -64,12 +64,9 @@ class Recorder:
         path = self.folder / "experiment.toml"
         facts = FileFacts.of(settings_toml.encode("utf-8"))
         if not path.exists() or FileFacts.on_disk(path) != facts:  # names and threads may differ
-            if (
-                self.finished and "files" in self.status
-            ):  # first the promise, or a kill would leave a broken one
-                self.note(
-                    files={name: was for name, was in self.status["files"].items() if name != path.name}
-                )
+            listed = self.status.get("files", {})
+            if path.name in listed:  # first the promise, or a kill would leave a broken one
+                self.note(files={name: was for name, was in listed.items() if name != path.name})
             write_text(path, settings_toml)
         if not self.finished:
             self._list(path.name, facts)
