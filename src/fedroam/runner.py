@@ -110,6 +110,7 @@ def run(
             scene = _prepared(experiment, stage, held)
         if there is not None and scene is not None:
             unchanged_data(there, scene.dataset.fingerprint)
+            _unchanged_movement(there, scene)
         tracking = _Tracking()
         held.callback(tracking.close)
         if scene is not None:
@@ -141,6 +142,17 @@ def _prepared(
     held.callback(scene.learner.close)
     scene.learner.open()
     return scene
+
+
+def _unchanged_movement(there: Run, scene: Scene) -> None:
+    """Refuse to go on with a run where devices found out where they were without them, or the other way round."""
+    begun = there.world.get("movement", "") if (there.folder / "world.json").exists() else None
+    now = "" if scene.sight is None else scene.sight.by
+    if begun is not None and begun != now:
+        told = [
+            f"movement by {each!r}" if each else "the movement of its experiment" for each in (begun, now)
+        ]
+        raise InputError(f"{there.folder}: was begun with {told[0]}, and would go on with {told[1]}")
 
 
 class _Recording(RunEvents):

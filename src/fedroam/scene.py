@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,24 @@ from fedroam.recording.models import NetworkInput
 from fedroam.traces import Matching, NamesDevices, NamesHolders, match
 
 
+class Sight(Protocol):
+    """Finds out where everybody is and who meets whom, in the place of mobility and contact rule: on a network, where
+    devices tell what answers them."""
+
+    @property
+    def by(self) -> str:
+        """How, in a word."""
+
+    def start(self) -> dict[str, np.ndarray]:
+        """The state before anybody has looked; it holds at least `position` and `present`, as that of a mobility."""
+
+    def look(
+        self, state: Mapping[str, np.ndarray], round: int
+    ) -> tuple[dict[str, np.ndarray], sparse.csr_array | None]:
+        """The state when everybody has learnt in a round, and who meets whom then: a graph as `Meeting` has it, or None
+        where the contact rule tells it from places."""
+
+
 @dataclass(frozen=True)
 class Scene:
     """Everything of a run that does not change from round to round.
@@ -56,7 +74,7 @@ class Scene:
     test_x, test_y: the samples that models are tested on, as networks see them. groups: each client's, str [clients].
     attackers: who attacks, int64. matching: how clients were matched with devices. timing: what takes how long; None
     where nothing takes time. aggregator: aggregates, for those who hold models. spread: who computes it elsewhere; None
-    where it is this process that does.
+    where it is this process that does. sight: finds out where everybody is; None where the mobility says it.
     """
 
     experiment: Experiment
@@ -77,6 +95,12 @@ class Scene:
     timing: Timing | None
     aggregator: Aggregator = field(default_factory=AtHand)
     spread: SpreadComputation | None = None
+    sight: Sight | None = None
+
+    def start_mobility(self) -> dict[str, np.ndarray]:
+        """The state of movement before round 1."""
+        start = self.parts.mobility.start(self.world) if self.sight is None else self.sight.start()
+        return checked(start, self.world)
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -461,6 +485,7 @@ def describe(scene: Scene) -> dict[str, Any]:
         "uses": list(used_by(scene.parts.federation)),
         "bytes_per_model": 4 * (scene.task.layout.size + scene.task.layout.buffer_size),
         **({"attackers": scene.attackers.tolist()} if len(scene.attackers) else {}),
+        **({} if scene.sight is None else {"movement": scene.sight.by}),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 
 from fedroam.attacks import Trial
 from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
@@ -14,19 +15,21 @@ from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
-from fedroam.scene import Scene
+from fedroam.scene import Scene, Sight
 from fedroam.state import State
 
 
 def begin(scene: Scene) -> State:
     """The state before round 1: start models, start places, and who is in contact there."""
     parts, clients = scene.parts, scene.experiment.clients
-    mobility = checked(parts.mobility.start(scene.world), scene.world)
+    mobility = scene.start_mobility()
     present = mobility.get("present")
     activity = parts.activity.start(scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
     battery = parts.battery.start(scene.experiment.seed, clients)
     meeting = _meeting(scene, paths, activity, battery)
+    if scene.sight is not None:
+        mobility, meeting = _seen(scene, scene.sight, mobility, activity, battery, 0)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
     clock = {} if scene.timing is None else first_state(clients, scene.timing.link, parts.federation)
     return State(
@@ -35,13 +38,44 @@ def begin(scene: Scene) -> State:
 
 
 def _meeting(
-    scene: Scene, paths: Paths, activity: Mapping[str, np.ndarray], battery: Mapping[str, np.ndarray]
+    scene: Scene,
+    paths: Paths,
+    activity: Mapping[str, np.ndarray],
+    battery: Mapping[str, np.ndarray],
+    graph: sparse.csr_array | None = None,
 ) -> Meeting:
-    """Who meets whom of those who are there and active, have energy, and are within reach of who asks them to learn."""
+    """Who meets whom of those who are there and active, have energy, and are within reach of who asks them to learn.
+
+    graph: who would, if that is known; otherwise the contact rule tells.
+    """
     here = paths.present & activity["active"].astype(bool)
     here[scene.learner.unreachable()] = False
     paths = replace(paths, present=here & ~battery["gone"] if battery else here)
+    if graph is not None:
+        return Meeting(paths, graph).without(np.flatnonzero(~paths.present))
     return Meeting(paths, scene.parts.contacts.meet(paths))
+
+
+def _seen(
+    scene: Scene,
+    sight: Sight,
+    mobility: Mapping[str, np.ndarray],
+    activity: Mapping[str, np.ndarray],
+    battery: Mapping[str, np.ndarray],
+    round: int,
+) -> tuple[dict[str, np.ndarray], Meeting]:
+    """Where everybody is by now, and who meets whom, as they find out."""
+    found, graph = sight.look(mobility, round)
+    state = checked(found, scene.world)
+    paths = Paths.still(state["position"], state["present"])
+    return state, _meeting(scene, paths, activity, battery, graph)
+
+
+def _moved(scene: Scene, state: State) -> tuple[dict[str, np.ndarray], Paths]:
+    """The next state of movement, and the way everybody takes: none where they are only where they find themselves."""
+    if scene.sight is None:
+        return scene.parts.mobility.step(state.mobility, scene.world, state.round + 1)
+    return state.mobility, Paths.still(state.mobility["position"], state.mobility["present"])
 
 
 def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
@@ -58,7 +92,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     )
     scene.learner.begin_round(t)
     # move
-    mobility, paths = parts.mobility.step(state.mobility, scene.world, t)
+    mobility, paths = _moved(scene, state)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
     after = _meeting(scene, paths, activity, state.battery)
@@ -69,6 +103,8 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
+    if scene.sight is not None:  # who has learnt looks whom to turn to
+        mobility, after = _seen(scene, scene.sight, mobility, activity, state.battery, t)
     # exchange
     handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
     done = parts.federation.exchange(*_in_time(handed, after, time))

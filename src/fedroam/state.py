@@ -93,7 +93,7 @@ class State:
         for name, array in clock.items():  # what is empty before round 1 may grow
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
-            "mobility": scene.parts.mobility.start(scene.world),
+            "mobility": scene.start_mobility(),
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
             "battery": scene.parts.battery.start(scene.experiment.seed, clients),
         }

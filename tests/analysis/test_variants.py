@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fedroam.analysis import variants
 from fedroam.analysis.variants import mean_and_error, over_seeds
+from fedroam.recording import open_run, write_json
 from support.made_runs import made_run
 
 
@@ -24,6 +25,26 @@ def test_equal_names_with_other_settings_stay_apart(tmp_path: Path) -> None:
         "random (mobility.mobile=1)",
         "random (mobility.mobile=5)",
     ]
+
+
+def test_a_network_and_a_simulation_of_one_experiment_stay_apart(tmp_path: Path) -> None:
+    """Also those of before networks said so by themselves, and by more than one seed."""
+    runs = []
+    for name, facts in (
+        ("simulated", {"computed": ["engine: cpu"]}),
+        ("network", {"where": "network", "computed": ["clients: nodes of a network", "engine: cpu"]}),
+        ("older", {"computed": ["clients: nodes of a network", "engine: cpu"]}),
+    ):
+        for seed in (0, 1):
+            made = made_run(tmp_path / name / str(seed), "", seed, [0.1 + seed])
+            write_json(made.folder / "environment.json", {**made.environment, **facts})
+            runs.append(open_run(made.folder))
+    found = variants(runs)
+    assert [(group.label, len(group.runs)) for group in found] == [("simulation", 2), ("network", 2)]
+    named = [made_run(tmp_path / f"named {k}", "dam", 0, [0.1]) for k in range(2)]
+    write_json(named[1].folder / "environment.json", {"where": "network"})
+    labels = [group.label for group in variants([open_run(each.folder) for each in named])]
+    assert labels == ["dam (simulation)", "dam (network)"]
 
 
 def test_runs_without_a_name_are_told_by_what_varies(tmp_path: Path) -> None:

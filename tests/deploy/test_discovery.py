@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,14 +18,15 @@ import zeroconf
 
 from fedroam.cli import main
 from fedroam.deploy import discovery
-from fedroam.deploy.discovery import KIND, MOST, announced, found, instance
+from fedroam.deploy.discovery import KIND, MOST, announced, found, heard, instance
 from fedroam.deploy.node.process import Node
-from fedroam.deploy.site.file import FILE, Site, read_site
+from fedroam.deploy.site.file import FILE, Site, SiteNode, checked_movement, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.errors import InputError
+from fedroam.recording import Run
 from fedroam.runner import run
 from support.losing import same_runs
-from support.sites import LocalSite, free_port
+from support.sites import LocalSite, free_port, states
 from support.tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -172,3 +173,109 @@ def test_the_commands_announce_and_look(tmp_path: Path, monkeypatch: pytest.Monk
     site.model_copy(update={"limits": site.limits.model_copy(update={"retry": 0.5})}).write(local.folder)
     assert main(["node", "--site", path, "--name", "client-00", "--discover", "--quiet"]) == 1
     assert "looked for" in told
+
+
+# --- peers ----------------------------------------------------------------------------------------------------------
+
+PEERS = tiny(
+    contacts={"kind": "radius", "radius": float("inf")},
+    clients=3,
+    rounds=2,
+    evaluate_every=1,
+    mobility="static",
+)
+
+
+def peers(folder: Path) -> LocalSite:
+    local = LocalSite.new(folder, PEERS)
+    found = read_site(local.folder / FILE)
+    found.model_copy(update={"movement": checked_movement({"by": "discovery"}, "test")}).write(local.folder)
+    return local
+
+
+def here(node: Node) -> None:
+    node.on_the_network(HERE)
+
+
+def met(network: Run) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {t: [] for t in range(PEERS.rounds + 1)}
+    for t, i, j in network.contacts[["round", "i", "j"]].itertuples(index=False):
+        found[t].append((i, j))
+    return found
+
+
+def test_peers_that_are_found_are_in_contact(tmp_path: Path) -> None:
+    local = peers(tmp_path / "site")
+    network = local.run(tmp_path / "network", dict.fromkeys(range(3), here))
+    assert local.lines == local.heard == []
+    everybody = [(0, 1), (0, 2), (1, 2)]
+    assert met(network) == dict.fromkeys(range(3), everybody)
+    site = read_site(local.folder / FILE)
+    where = {local.nodes[0].neighbours.found[k] for k in (1, 2)}  # type: ignore[union-attr]
+    assert where == {f"127.0.0.1:{local.nodes[k].hello.port}" for k in (1, 2)}
+    # That is what a simulation has in which all meet; where they stand differs.
+    simulated = run(PEERS, tmp_path / "simulated")
+    for (_, one), (_, other) in zip(states(network), states(simulated), strict=True):
+        for name in ("models.parameters", "bytes_sent"):
+            assert (one[name] == other[name]).all()
+    assert found_again(site) == [[], [], []], "who is gone is not found"
+
+
+def found_again(site: Site) -> list[list[str]]:
+    return heard(site, [*site.clients.values()], HERE, 0.5)
+
+
+def test_a_stranger_who_takes_a_name_keeps_its_peer_alone_and_no_more(
+    tmp_path: Path, liar: zeroconf.Zeroconf
+) -> None:
+    local = peers(tmp_path / "site")
+    site = read_site(local.folder / FILE)
+    name = instance(site, site.clients[2])
+    liar.register_service(
+        zeroconf.ServiceInfo(
+            KIND, name, port=free_port(), parsed_addresses=["127.0.0.1"], server="liar.local."
+        )
+    )
+    network = local.run(tmp_path / "network", dict.fromkeys(range(3), here))
+    assert local.heard == ["peer-02: peer-02: another process of this node is announced on the network"]
+    assert all(pairs == [(0, 1)] for pairs in met(network).values())
+
+
+def test_who_is_not_found_or_is_another_is_no_contact(tmp_path: Path, liar: zeroconf.Zeroconf) -> None:
+    """Peer 2 does not tell where it is; a liar does, and leads to peer 1's door, which is not peer 2."""
+    local = peers(tmp_path / "site")
+    site = read_site(local.folder / FILE)
+    told = threading.Event()
+
+    def silent(node: Node) -> None:
+        node.on_the_network(HERE)
+        node.announce = lambda address, port: contextlib.nullcontext()
+
+    def misled(node: Node) -> None:
+        node.on_the_network(HERE)
+        honest = node.search
+
+        def search(nodes: Sequence[SiteNode]) -> Mapping[int, Sequence[str]]:
+            if not told.is_set():
+                told.set()
+                port = local.nodes[1].hello.port
+                liar.register_service(
+                    zeroconf.ServiceInfo(
+                        KIND,
+                        instance(site, site.clients[2]),
+                        port=port,
+                        parsed_addresses=["127.0.0.1"],
+                        server="liar.local.",
+                    )
+                )
+            found = honest(nodes)
+            trapped.append(2 in found and bool(found[2]))
+            return found
+
+        node.search = search
+
+    trapped: list[bool] = []
+    network = local.run(tmp_path / "network", {0: misled, 1: here, 2: silent})
+    assert any(trapped), "peer 0 was told of a door that is said to be peer 2's"
+    assert all(pairs == [(0, 1)] for pairs in met(network).values())
+    assert network.rounds["active"].tolist() == [0, 3, 3]

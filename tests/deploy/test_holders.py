@@ -13,7 +13,8 @@ import pytest
 
 from fedroam.components import Part
 from fedroam.deploy.connections import HOLDER_SERVICE, dialled
-from fedroam.deploy.messages import Gift, Order, Taken, Wish, decode, encode, named
+from fedroam.deploy.messages import Gift, Header, Order, Ping, Taken, Wish, decode, encode, named
+from fedroam.deploy.node import neighbours
 from fedroam.deploy.node.holding import Holding, fact_arrays, facts_of, packed_sums
 from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import Node
@@ -287,6 +288,9 @@ class Door:
             encode(Wish(**{"round": 1, "model": self.name, "offset": 0, **changes})),
         )
 
+    def ping(self, name: str) -> bytes:
+        return self.call(self.shown(name), "ping", encode(Ping()))
+
     def put(self, name: str, body: bytes, **changes: Any) -> Taken:
         gift = Gift(**{"round": 1, "model": self.name, "offset": 0, **changes})
         return decode(self.call(self.shown(name), "put", encode(gift, body)), Taken)[0]
@@ -374,6 +378,44 @@ def test_a_device_that_is_revoked_gives_and_gets_nothing(station: Door) -> None:
     assert any("is revoked" in line for line in station.lines)
 
 
+def test_a_question_is_answered_to_whom_it_may_and_says_nothing(
+    peer: Door, station: Door, tmp_path: Path
+) -> None:
+    """No more than that it is there; and not even that to a stranger, a wrong role, or who is revoked."""
+    assert station.ping("client-00") == encode(Header())
+    assert peer.ping("peer-03") == encode(Header())
+    for door, name in ((station, "access-point-01"), (station, "server"), (peer, "server")):
+        assert refused(lambda d=door, n=name: d.ping(n)) in (  # type: ignore[misc]
+            grpc.StatusCode.PERMISSION_DENIED,
+            grpc.StatusCode.UNAVAILABLE,
+        )
+    stranger = peer.shown("peer-01")
+    mixed = Credentials(stranger.key, stranger.certificate, station.shown("client-01").authority)
+    nobody = Credentials(b"", b"", station.shown("client-01").authority)
+    for own in (stranger, mixed, nobody):
+        assert refused(lambda o=own: station.call(o, "ping", encode(Ping()))) == (  # type: ignore[misc]
+            grpc.StatusCode.UNAVAILABLE
+        )
+    revoke(station.folder, "client-00")
+    assert refused(lambda: station.ping("client-00")) == grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_who_asks_without_end_is_not_answered_for_a_while_and_others_are(
+    station: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(neighbours, "PINGS", 3)
+    monkeypatch.setattr(neighbours, "REFILL", 1e-9)
+    for _ in range(3):
+        station.ping("client-01")
+    for _ in range(5):
+        assert refused(lambda: station.ping("client-01")) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    station.ping("client-02")
+    assert [line for line in station.lines if "client-01" in line] == station.lines
+    assert len(station.lines) == 1, "told once"
+    monkeypatch.setattr(neighbours, "REFILL", 1e9)
+    station.ping("client-01")
+
+
 def test_an_access_point_takes_what_it_waits_for_and_nothing_else(station: Door) -> None:
     pieces = [(at, station.body[at : at + 1024]) for at in range(0, len(station.body), 1024)]
     for at, piece in pieces:
@@ -410,7 +452,7 @@ def test_frames_that_are_none_are_refused(peer: Door) -> None:
     own = peer.shown("peer-01")
     good = encode(Wish(round=1, model=peer.name, offset=0))
     for frame in (b"", b"\0", good[:-1], b"\xff\xff\xff\xff", b"\0\0\0\2[]"):
-        for method in ("fetch", "put"):
+        for method in ("fetch", "put", "ping"):
             code = refused(lambda m=method, f=frame: peer.call(own, m, f))  # type: ignore[misc]
             assert code == grpc.StatusCode.INVALID_ARGUMENT, (method, frame)
     assert refused(lambda: peer.call(own, "attend", good)) == grpc.StatusCode.UNIMPLEMENTED

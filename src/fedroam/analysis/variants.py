@@ -22,6 +22,8 @@ FREE = (
     "data.root", "engine.workers", "radio.scale",
 )  # fmt: skip
 
+WHERE = "where"  # what made a run: no setting, but it tells runs apart
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -188,17 +190,17 @@ def plain_text(value: Any) -> str:
 def variants(runs: Sequence[Run]) -> list[Variant]:
     """Group runs into variants, in the order in which each first appears.
 
-    Runs belong together when name, variant and every setting that can change results agree, but for the seed. A
-    run that is given twice (the same digest) counts once, the finished copy if there is one. Labels are the
-    variant's name, else the experiment's; where two groups would share one, the settings that tell them apart
-    are added. Raises InputError where there are no runs.
+    Runs belong together when name, variant, what made them (a simulation or a network) and every setting that can
+    change results agree, but for the seed. A run that is given twice (the same digest) counts once, the finished copy
+    if there is one. Labels are the variant's name, else the experiment's; where two groups would share one, the
+    settings that tell them apart are added. Raises InputError where there are no runs.
     """
     if not runs:
         raise InputError("no runs to analyse: give at least one run folder")
     groups: dict[str, dict[str, Run]] = {}
     for run in runs:
         matters = {k: v for k, v in flat(run.settings).items() if k not in FREE}
-        key = json.dumps([run.name, matters], sort_keys=True, default=str)
+        key = json.dumps([run.name, run.where, matters], sort_keys=True, default=str)
         group, digest = groups.setdefault(key, {}), str(run.status["digest"])
         if digest not in group or (run.done and not group[digest].done):
             group[digest] = run
@@ -227,7 +229,10 @@ def _labels(firsts: Sequence[Run]) -> list[str]:
         apart = _telling_apart([firsts[k] for k in twins])
         for place, k in enumerate(twins):
             if named[k]:
-                told = ", ".join(f"{name}={plain_text(values[place])}" for name, values in apart.items())
+                told = ", ".join(
+                    str(values[place]) if name == WHERE else f"{name}={plain_text(values[place])}"
+                    for name, values in apart.items()
+                )
                 labels[k] = f"{label} ({told})"
             else:  # nothing but values sets them apart: they are the whole name
                 labels[k] = settings_text({name: values[place] for name, values in apart.items()})
@@ -249,11 +254,13 @@ def _without_sections(names: Sequence[str]) -> list[str]:
 
 
 def _telling_apart(runs: Sequence[Run]) -> dict[str, list[Any]]:
-    """As few of the settings in which runs differ as tell all of them apart, as `differing` gives them.
+    """As few of the settings in which runs differ as tell all of them apart, as `differing` gives them, and what made
+    them, where that differs.
 
     Settings that all of them have come first: those of one kind alone follow from the kind.
     """
     found = {name: values for name, values in differing(runs).items() if name not in FREE}
+    found[WHERE] = [run.where for run in runs]
     chosen: dict[str, list[Any]] = {}
     groups = 1
     for name, values in sorted(found.items(), key=lambda item: None in item[1]):
@@ -273,7 +280,7 @@ def settings_text(values: Mapping[str, Any]) -> str:
     texts = []
     for name, value in values.items():
         end = name.rpartition(".")[2]
-        if end in ("kind", "variant") and isinstance(value, str):
+        if end in ("kind", "variant", WHERE) and isinstance(value, str):
             texts.append(value)
         else:
             texts.append(f"{end if ends.count(end) == 1 else name}={plain_text(value)}")

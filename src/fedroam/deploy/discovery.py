@@ -1,16 +1,18 @@
-"""The server's address, told and found on the local network by multicast DNS (RFC 6762, RFC 6763).
+"""Addresses of the server, peers and access points, told and found on the local network by multicast DNS (RFC 6762,
+RFC 6763).
 
 What is found is an address and no more: anybody on the network can say anything. Whoever is dialled there must show the
-very certificate that `site.toml` lists for the server, and a node shows its own.
+very certificate that `site.toml` lists for it, and a node shows its own.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
-from fedroam.deploy.site.file import Site
+from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.errors import InputError, MissingExtraError
 
 try:
@@ -24,46 +26,51 @@ try:
         Zeroconf,
     )
 except ImportError:
-    raise MissingExtraError("finding the server on the local network", "deploy") from None
+    raise MissingExtraError("finding others on the local network", "deploy") from None
 
 KIND = "_fedroam._tcp.local."
 LABEL = 60  # characters of a name in DNS, with some to spare
 MOST = 8  # addresses that are looked at: nobody makes a node busy with a list of them
 PATIENCE = 3.0  # seconds for an answer
+AT_ONCE = 32  # that are asked for
 Interfaces = Sequence[str] | None  # addresses of this machine, None for all of them
 
 
-def instance(site: Site) -> str:
-    """What the server of a site is called: by its certificate, which sites of one name do not share."""
-    return f"{site.name}-{site.server.serial}"[:LABEL].rstrip("-") + f".{KIND}"
+def instance(site: Site, node: SiteNode | None = None) -> str:
+    """What a node (default: the server) is called: by its certificate, which sites of one name do not share."""
+    return f"{site.name}-{(node or site.server).serial}"[:LABEL].rstrip("-") + f".{KIND}"
 
 
 @contextlib.contextmanager
-def announced(site: Site, address: str, port: int, interfaces: Interfaces = None) -> Iterator[None]:
-    """Within it, the local network is told where a site's server listens.
+def announced(
+    site: Site, address: str, port: int, interfaces: Interfaces = None, node: SiteNode | None = None
+) -> Iterator[None]:
+    """Within it, the local network is told where a node (default: the server) of a site listens.
 
     address: host:port that it was told to listen at; where that is everywhere, all addresses of this machine are told
     but those of loopback. Raises InputError where it cannot be told.
     """
     host = address.rpartition(":")[0].strip("[]")
+    owner, name = "--announce" if node is None else node.name, instance(site, node)
     everywhere = host in ("", "0.0.0.0", "::", "*")
     try:
         own = [host] if not everywhere else _outward()
         info = ServiceInfo(
             KIND,
-            instance(site),
+            name,
             port=port,
             parsed_addresses=own,
-            server=f"{instance(site).split('.')[0]}.local.",
+            server=f"{name.split('.')[0]}.local.",
         )
         speaking = Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
     except (OSError, ValueError, ZeroconfError) as error:
-        raise InputError(f"--announce: the local network cannot be told of {address!r} ({error})") from None
+        raise InputError(f"{owner}: the local network cannot be told of {address!r} ({error})") from None
     try:
         speaking.register_service(info)
         yield
     except NonUniqueNameException:
-        raise InputError("--announce: another server of this site is announced on the network") from None
+        other = "server of this site" if node is None else "process of this node"
+        raise InputError(f"{owner}: another {other} is announced on the network") from None
     finally:
         speaking.close()
 
@@ -77,20 +84,35 @@ def _outward() -> list[str]:
 
 def found(site: Site, interfaces: Interfaces = None, patience: float = PATIENCE) -> list[str]:
     """Where a site's server is said to listen, host:port, the same ones in the same order; none where nobody says."""
+    return heard(site, [site.server], interfaces, patience)[0]
+
+
+def heard(
+    site: Site, nodes: Sequence[SiteNode], interfaces: Interfaces = None, patience: float = PATIENCE
+) -> list[list[str]]:
+    """The same of several nodes: who is not there now is not found, whatever was told before."""
     try:
-        with contextlib.closing(
-            Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
-        ) as asking:
-            info = asking.get_service_info(KIND, instance(site), int(1000 * patience))
-            if info is None or not info.port:
-                return []
-            hosts = [
-                each
-                for version in (IPVersion.V4Only, IPVersion.V6Only)
-                for each in info.parsed_scoped_addresses(version)
-            ]
+        with (
+            contextlib.closing(
+                Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
+            ) as asking,
+            ThreadPoolExecutor(min(AT_ONCE, len(nodes) or 1)) as asked,
+        ):
+            return list(asked.map(lambda node: _told(asking, instance(site, node), patience), nodes))
     except (OSError, ZeroconfError):  # no network now; there may be one at the next look
+        return [[] for _ in nodes]
+
+
+def _told(asking: Zeroconf, name: str, patience: float) -> list[str]:
+    """Where one of this name is said to listen."""
+    info = asking.get_service_info(KIND, name, int(1000 * patience))
+    if info is None or not info.port:
         return []
+    hosts = [
+        each
+        for version in (IPVersion.V4Only, IPVersion.V6Only)
+        for each in info.parsed_scoped_addresses(version)
+    ]
     return [
         f"[{host}]:{info.port}" if ":" in host else f"{host}:{info.port}" for host in sorted(hosts)[:MOST]
     ]

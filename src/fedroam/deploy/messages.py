@@ -21,13 +21,15 @@ from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 2
+PROTOCOL = 3
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 Arrays = Mapping[str, np.ndarray]
 # What an array must be: numpy's name of its type, and its shape.
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
-Work = Literal["train", "judge", "represent", "class_means", "mean_features", "open", "carry", "aggregate"]
+Work = Literal[
+    "train", "judge", "represent", "class_means", "mean_features", "open", "carry", "aggregate", "look"
+]
 NO_ORDER = f"{'0' * 16}-0"  # of one that has not been given yet
 SHA256 = r"^[0-9a-f]{64}$"
 Sum = Annotated[str, Field(pattern=SHA256)]
@@ -93,8 +95,9 @@ class Order(Header):
     the server gives, too, if the node lacks them. hosts: of `carry`. facts: of `aggregate`, arrays of what the rule may
     know; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the rates of whoever
     sends (bytes/s) are among its arrays; shaped: whether links are so slow by themselves; rate: of `train`, that of its
-    answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast this one is. size,
-    sha256: of the transfer.
+    answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast this one is. pings,
+    patience: of `look`, how often each of those that listen is asked, and how long (s) it has to answer; search:
+    whether they are looked for on the local network. size, sha256: of the transfer.
     """
 
     order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
@@ -114,6 +117,9 @@ class Order(Header):
     shaped: bool = False
     rate: float | None = Field(None, gt=0, allow_inf_nan=False)
     lasts: float = Field(0.0, ge=0, le=86_400)
+    pings: int = Field(1, ge=1, le=20)
+    patience: float = Field(1.0, gt=0, le=60)
+    search: bool = False
     size: int = Field(0, ge=0)
     sha256: str = Field("", pattern=r"^$|^[0-9a-f]{64}$")
 
@@ -157,6 +163,10 @@ class Gift(Header):
     round: int = Field(ge=0)
     model: Sum
     offset: int = Field(ge=0)
+
+
+class Ping(Header):
+    """The question of a node whether another one answers it."""
 
 
 class Put(Header):

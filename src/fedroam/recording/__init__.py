@@ -24,6 +24,7 @@ from fedroam.recording.recorder import Existing as Existing
 from fedroam.recording.recorder import Recorder as Recorder
 from fedroam.recording.recorder import check as check
 from fedroam.recording.run import MATRIX_COLUMNS as MATRIX_COLUMNS
+from fedroam.recording.run import NETWORK as NETWORK
 from fedroam.recording.run import NOT_REPEATABLE as NOT_REPEATABLE
 from fedroam.recording.run import Run as Run
 from fedroam.recording.run import flat as flat

@@ -35,6 +35,7 @@ TABLES = ("rounds", "clients", "positions", "contacts", "matrices", "schedule")
 MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "value": "float64"}
 SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
+SIMULATION, NETWORK = "simulation", "network"  # what makes a run
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
 
@@ -84,6 +85,18 @@ class Run:
     def environment(self) -> dict[str, Any]:
         """`environment.json`: versions, machine, data fingerprint."""
         return self._facts("environment.json", Environment)
+
+    @property
+    def where(self) -> str:
+        """What made the run: `simulation` or `network`, with what its devices found out of where they were, if they
+        did."""
+        if not (self.folder / "environment.json").exists():
+            return SIMULATION
+        told = self.environment
+        # Networks did not say so by themselves at first.
+        network = told.get("where") == NETWORK or "clients: nodes of a network" in told.get("computed", ())
+        movement = self.world.get("movement", "") if network else ""
+        return f"{NETWORK}, movement by {movement}" if movement else NETWORK if network else SIMULATION
 
     @cached_property
     def world(self) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class WorldFile(JsonObject):
     attackers: list[int] = []
     names: dict[str, list[str]] = {}
     matching: list[str] = []
+    movement: str = ""
 
 
 class _Source(JsonObject):
@@ -80,6 +81,7 @@ class Environment(JsonObject):
     data: dict[str, Any] = {}
     files: dict[str, dict[str, Any]] = {}
     code: dict[str, _Source] = {}
+    where: str = ""
 
 
 class Settings(JsonObject):

@@ -26,10 +26,11 @@ from fedroam.traces.trace import Trace, read_trace
 class Replay(Part):
     """Clients are devices of a trace: present where it says so, away otherwise.
 
-    Client i is the device with the i-th most fixes in the selection; devices may also be drawn, or be the first that
-    arrive. The devices with the most fixes are often those that never leave; among drawn ones, arrivals and departures
-    are as frequent as in the trace. Where data or an availability log name devices, too, clients are matched by name
-    (setting `match`). Round t covers interval t of the trace, and the state before round 1 interval 0.
+    Client i is the device with the i-th most fixes in the selection; devices may also be drawn, be the first that
+    arrive, or be ordered by name. The devices with the most fixes are often those that never leave; among drawn ones,
+    arrivals and departures are as frequent as in the trace. Where data or an availability log name devices, too,
+    clients are matched by name (setting `match`). Round t covers interval t of the trace, and the state before round 1
+    interval 0.
 
     With `mode = "first_fix"` a device is present in an interval in which it has a fix, at the first of them; with
     `dwell` also in those that begin less than `dwell` after its last fix, at that fix. A device that was present in the
@@ -70,9 +71,10 @@ class Replay(Part):
     reported: Literal["without_fix", "all"] = field(
         "without_fix", "which present intervals report_share holds for: those without a fix, or all"
     )
-    devices: Literal["most_fixes", "drawn", "arrival"] = field(
+    devices: Literal["most_fixes", "drawn", "arrival", "names"] = field(
         "most_fixes",
-        "which devices: those with the most fixes, drawn with the seed from all that have one, or the first to arrive",
+        "which devices: those with the most fixes, drawn with the seed from all that have one, the first to arrive, or "
+        "the first by name",
         later=True,
     )
     _named: tuple[str, ...] | None = PrivateAttr(default=None)
@@ -277,6 +279,8 @@ def _picked(
         order = stream(seed, "devices of a trace").permutation(chosen.devices)
     elif rule == "arrival":
         order = np.argsort(chosen.time[chosen.first[:-1]], kind="stable")
+    elif rule == "names":
+        order = np.array(sorted(range(chosen.devices), key=chosen.names.__getitem__), np.int64)
     elif clients in (None, chosen.devices):
         return chosen
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
@@ -187,6 +188,21 @@ def deploy(
             use=use or (),
         )
     _conclude(found)
+    _tell_replay(home, found, experiment.rounds, use)
+
+
+def _tell_replay(home: Path, found: Run, rounds: int, use: list[str] | None) -> None:
+    """How to simulate what devices found out of where they were, where that was kept."""
+    from fedroam.deploy.server.sight import replay
+    from fedroam.deploy.site.file import EXPERIMENT
+
+    sets = [
+        f"{family}={{{', '.join(f'{name} = {json.dumps(value)}' for name, value in part.items())}}}"
+        for family, part in replay(found.folder, rounds).items()
+    ]
+    if sets:
+        again: dict[str, Given] = {"--set": sets, "--use": use}
+        say(f"the same movement, simulated: {command('run', str(home / EXPERIMENT), options=again)}")
 
 
 def _cleaned(given: bool) -> None:

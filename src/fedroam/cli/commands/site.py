@@ -55,6 +55,16 @@ def site_init(
             help="Keys of nodes are made where they stay: site push, or enrol, request and sign.",
         ),
     ] = False,
+    movement: Annotated[
+        str,
+        typer.Option(
+            "--movement",
+            metavar="BY",
+            help="Where devices are: experiment (as it says), answers (at the access point that answers quickest; in "
+            "contact with peers that answer), signal (at the one whose Wi-Fi they have joined), discovery (as answers, "
+            "of those found on the local network).",
+        ),
+    ] = "experiment",
     assignments: options.Assignments = None,
     use: options.Use = None,
     debug: options.Debug = False,
@@ -68,8 +78,10 @@ def site_init(
     Each node needs site.toml, experiment.toml, authority.pem and its own folder below nodes/. The key of the authority,
     authority.key, stays where it is: whoever has it can make nodes.
     """
+    from fedroam.deploy.site.file import checked_movement
     from fedroam.deploy.site.founding import found_site
 
+    how = checked_movement({"by": movement}, "--movement")
     where = Path(folder)
     with writing(where):
         site = found_site(
@@ -80,6 +92,7 @@ def site_init(
             days=_days(days),
             relayed=relayed,
             keys_at_nodes=keys_at_nodes,
+            movement=how,
         )
     counts = Counter(node.role.replace("_", " ") for node in site.nodes if node.role != "server")
     others = " and ".join(f"{number} {role}{'s' * (number > 1)}" for role, number in sorted(counts.items()))

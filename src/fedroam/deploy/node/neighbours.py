@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
-from fedroam.deploy.messages import Gift, Header, Order, Refused, Taken, Wish, decode, encode, sum_of
+from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
@@ -29,6 +29,7 @@ EVERYWHERE = "[::]:0"
 THREADS = 64  # that serve others at most, as many as are needed: one is taken up by each slow link
 CALL = 30.0  # seconds that a single message may take
 PAUSE = 0.1  # seconds between two tries to reach others
+PINGS, REFILL = 200, 100  # that a node may send at once, and in a second
 TRIFLES = 10  # answers by which a transfer gets no further, after which it is given up
 # A holder that says so says it for good.
 FINAL = (
@@ -49,6 +50,10 @@ class Listener:
         self._own, self._callers, self._holding, self._told = own, callers, holding, Told(tell)
         self._server: Any = None
         self._closing = threading.Event()
+        self._pinged: dict[
+            int, tuple[float, float]
+        ] = {}  # by node: how many it may send, and when that was so
+        self._lock = threading.Lock()
 
     def start(self, address: str) -> int:
         """Listen at host:port (port 0: a free one; nothing: everywhere); the port. Raises InputError where that cannot
@@ -62,6 +67,7 @@ class Listener:
         methods = {
             "fetch": grpc.unary_unary_rpc_method_handler(self._fetch),
             "put": grpc.unary_unary_rpc_method_handler(self._put),
+            "ping": grpc.unary_unary_rpc_method_handler(self._ping),
         }
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(HOLDER_SERVICE, methods),)
@@ -97,6 +103,21 @@ class Listener:
             self._refuse(node, f"brings model {gift.model[:12]}, for which nobody waits", context)
             raise AssertionError
         return encode(Taken(received=taken[0], over=taken[1]))
+
+    def _ping(self, request: bytes, context: Any) -> bytes:
+        node, _, _ = self._read(request, Ping, context)
+        if not self._may_ping(node.number, time.monotonic()):
+            self._told.once(f"refused: {node.name} asks more than {REFILL} times a second")
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
+            raise AssertionError
+        return encode(Header())
+
+    def _may_ping(self, number: int, now: float) -> bool:
+        with self._lock:
+            left, since = self._pinged.get(number, (float(PINGS), now))
+            left = min(float(PINGS), left + REFILL * (now - since))
+            self._pinged[number] = (left - 1 if left >= 1 else left), now
+            return left >= 1
 
     def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[SiteNode, Any, memoryview]:
         problem = self._callers.problem(context)
@@ -140,13 +161,14 @@ class Errand:
 
 @dataclass
 class Neighbours:
-    """A node's calls to others that listen."""
+    """A node's calls to others that listen. found: where they were found by the node itself, host:port."""
 
     own: Credentials
     callers: Callers
     holding: Holding
     tell: Callable[[str], None]
     stopping: threading.Event
+    found: dict[int, str] = field(default_factory=dict)
     _channels: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     def carry(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -159,7 +181,7 @@ class Neighbours:
         columns = (arrays[name].tolist() for name in ("end", "host", "port", "puts"))
         rates = arrays["rate"].tolist() if order.paced else [math.inf] * order.rows
         errands = [
-            Errand(end, f"{order.hosts[host]}:{port}", model, puts, rate)
+            Errand(end, self.found.get(end, f"{order.hosts[host]}:{port}"), model, puts, rate)
             for end, host, port, puts, model, rate in zip(*columns, sums(arrays["model"]), rates, strict=True)
         ]
         limits = self.callers.site_now().limits
@@ -239,19 +261,21 @@ class Neighbours:
     def _call(
         self, errand: Errand, method: str, header: Header, body: bytes | memoryview, kind: type[Any]
     ) -> tuple[Any, memoryview]:
+        call = self.channel(errand.end, errand.address).unary_unary(f"/{HOLDER_SERVICE}/{method}")
+        return decode(call(encode(header, body), timeout=CALL), kind)
+
+    def channel(self, end: int, address: str) -> Any:
+        """The connection to a node that listens there. Raises `Refused` where the site has none, or no longer."""
         site = self.callers.site
-        node = site.holders.get(errand.end)
+        node = site.holders.get(end)
         if node is None or node.revoked:
             raise Refused("is no node of the site, or no longer")
         if not node.serial:
             raise Refused(f"has no certificate in the {FILE} that is here")
-        key = errand.address, node.host(site.name)
+        key = address, node.host(site.name)
         if key not in self._channels:
-            self._channels[key] = dialled(site, self.own, node, errand.address)
-        reply = self._channels[key].unary_unary(f"/{HOLDER_SERVICE}/{method}")(
-            encode(header, body), timeout=CALL
-        )
-        return decode(reply, kind)
+            self._channels[key] = dialled(site, self.own, node, address)
+        return self._channels[key]
 
     def _failed(self, errand: Errand, round: int, why: object) -> None:
         node = self.callers.site.holders.get(errand.end)

@@ -36,12 +36,13 @@ from fedroam.deploy.messages import (
     unpacked,
 )
 from fedroam.deploy.node.holding import Holding
+from fedroam.deploy.node.looking import Search, look
 from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.node.neighbours import CALL, EVERYWHERE, Listener, Neighbours
 from fedroam.deploy.node.share import NO_SAMPLES, Share, hello_of
 from fedroam.deploy.site.experiment import experiment_of
-from fedroam.deploy.site.file import FILE, NODES, Site, read_site
+from fedroam.deploy.site.file import FILE, NODES, Site, SiteNode, read_site
 from fedroam.deploy.site.identity import Callers, Credentials, credentials
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
@@ -74,6 +75,8 @@ class Node:
     line each, what happens. during: logs what it does in a round, while it does it. stopping: set from outside, it ends
     the node. answer: that of the last order, by what was asked, kept until the server has it; arriving: what has come
     of the arrays of an order, or of one of its models. find: where the server may be, beside what the site says.
+    search: where others may be, for a site that looks for them; announce: tells the local network of a door, while it
+    is open.
     """
 
     site: Site
@@ -90,6 +93,10 @@ class Node:
     arriving: tuple[tuple[str, str], bytearray] = field(default_factory=lambda: (("", ""), bytearray()))
     neighbours: Neighbours | None = None
     find: Callable[[], Sequence[str]] = tuple
+    search: Search = lambda nodes: {}
+    announce: Callable[[str, int], AbstractContextManager[None]] = lambda address, port: (
+        contextlib.nullcontext()
+    )
     _channel: Any = None
     _done: bool = False
     _tries: int = 0
@@ -101,13 +108,38 @@ class Node:
         assert node is not None  # whose credentials these are
         door = Listener(self.own, self.callers, self.holding, self.tell)
         self.neighbours = Neighbours(self.own, self.callers, self.holding, self.tell, self.stopping)
-        try:
+        with contextlib.ExitStack() as open_door:
+            open_door.callback(self.neighbours.close)
+            open_door.callback(door.stop)
             if node.listens:
-                self.hello = self.hello.model_copy(update={"port": self._listen(door, node.address)})
+                port = self._listen(door, node.address)
+                self.hello = self.hello.model_copy(update={"port": port})
+                open_door.enter_context(self.announce(node.address or EVERYWHERE, port))
             self._live()
-        finally:
-            door.stop()
-            self.neighbours.close()
+
+    def on_the_network(self, interfaces: Sequence[str] | None = None) -> None:
+        """From now on look for others on the local network, by these addresses of this machine (default: all), and tell
+        it of the node's own door."""
+        from fedroam.deploy.discovery import announced, heard
+
+        def search(nodes: Sequence[SiteNode]) -> dict[int, Sequence[str]]:
+            found = heard(self.callers.site_now(), nodes, interfaces)
+            return {node.number: some for node, some in zip(nodes, found, strict=True)}
+
+        @contextlib.contextmanager
+        def announce(address: str, port: int) -> Iterator[None]:
+            with contextlib.ExitStack() as telling:
+                try:
+                    telling.enter_context(
+                        announced(self.site, address, port, interfaces, self.site.node(self.name))
+                    )
+                except (
+                    InputError
+                ) as error:  # as when somebody else has taken the name: whom nobody finds goes on
+                    self.tell(str(error))
+                yield
+
+        self.search, self.announce = search, announce
 
     def _listen(self, door: Listener, address: str) -> int:
         """Open the door: where an earlier process did, so that others find the node again; the port."""
@@ -227,8 +259,10 @@ class Node:
             return self.holding.open(order, arrays)
         if order.work == "aggregate":
             return self.holding.aggregate(order, arrays)
-        if order.work == "carry":
+        if order.work in ("carry", "look"):
             assert self.neighbours is not None
+            if order.work == "look":
+                return look(self.neighbours, order, arrays, self.search)
             return self.neighbours.carry(order, arrays)
         if self.share is None:
             raise Refused(f"{order.work} at {self.name}, which holds no samples")
@@ -246,7 +280,7 @@ class Node:
         """The arrays of an order, and those of its models that the node lacks."""
         self.holding.begin(order)
         self.holding.pace.begin(order.round, time.monotonic())
-        if order.work in ("open", "carry", "aggregate"):
+        if order.work in ("open", "carry", "aggregate", "look"):
             expected = self.holding.expected(order)
         elif self.share is None:
             raise Refused(f"{order.work} at {self.name}, which holds no samples")
@@ -336,7 +370,10 @@ def node_in(scene: Scene, folder: Path, name: str, tell: Callable[[str], None]) 
         if holding.grants:
             tell(f"round {holding.round}: goes on where an earlier process of it was broken off")
     hello = hello_of(scene.experiment, holding.layout, NO_SAMPLES) if share is None else share.hello
-    return Node(site, name, own, Callers(folder, node.role, tell), share, holding, hello, tell)
+    found = Node(site, name, own, Callers(folder, node.role, tell), share, holding, hello, tell)
+    if site.movement.by == "discovery":
+        found.on_the_network()
+    return found
 
 
 def _known(folder: Path, name: str) -> tuple[Site, Credentials]:

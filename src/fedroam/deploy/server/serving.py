@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedroam.cost import DistanceDistribution
 from fedroam.deploy.metering.measured import Note, NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
 from fedroam.deploy.pacing import Rates, Shape
@@ -17,13 +18,14 @@ from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
 from fedroam.deploy.server.remote_aggregator import RemoteAggregator
-from fedroam.deploy.site.experiment import check_fits, experiment_of
+from fedroam.deploy.server.sight import RemoteSight
+from fedroam.deploy.site.experiment import check_fits, check_movement, experiment_of
 from fedroam.deploy.site.file import FILE, Site, read_site
 from fedroam.deploy.site.identity import credentials
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
-from fedroam.recording import Existing, Run
+from fedroam.recording import NETWORK, Existing, Run
 from fedroam.recording.round_times import note_round
 from fedroam.runner import Observer, default_folder, run
 from fedroam.scene import Scene, prepare
@@ -44,6 +46,7 @@ class _Stage:
     paced: bool
     shape: Shape | None
     hub: Hub | None = None
+    sight: RemoteSight | None = None
 
     def __call__(self, experiment: Experiment) -> Scene:
         """The scene without any training sample: what was dealt is at the nodes."""
@@ -53,6 +56,7 @@ class _Stage:
         scene = prepare(experiment)
         scene.learner.close()
         _check_places(site, scene)
+        check_movement(experiment, site)
         hellos = {
             i: hello_of(
                 experiment,
@@ -76,6 +80,11 @@ class _Stage:
         learner = RemoteLearner(
             nothing, scene.dataset.classes, here, self.hub, direct=site.direct, rates=rates
         )
+        if site.movement.by != "experiment":
+            self.sight = RemoteSight(self.hub, learner, site, context.access_points, self.out)
+            if not self.sight.peers:  # as far from its access point as they all are: at its place
+                known = scene.parts.radio.spread() or DistanceDistribution.of([np.zeros(1)])
+                scene = replace(scene, tariff=replace(scene.tariff, distances=known))
         noting: list[Note] = []
         if any(node.meter for node in site.clients.values()):
             noting.append(lambda *settled: note_updates(self.out, learner.round, *settled))
@@ -95,6 +104,7 @@ class _Stage:
             context=context,
             learner=learner,
             aggregator=aggregator,
+            sight=self.sight,
             test_x=test[0],
             test_y=test[1],
         )
@@ -146,8 +156,11 @@ def serve(
             observer=observer,
             on_interrupt=on_interrupt,
             stage=stage,
+            facts={"where": NETWORK},
         )
         done = True
+        if stage.sight is not None:
+            stage.sight.keep()
     finally:
         if stage.hub is not None:
             stage.hub.stop(done=done)

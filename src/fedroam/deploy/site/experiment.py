@@ -10,6 +10,7 @@ import numpy as np
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Site
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.federation.hierarchical import Hierarchical
 from fedroam.mobility import World, check_limits
 from fedroam.parts import Parts
 from fedroam.planning import plan
@@ -54,6 +55,26 @@ def check_fits(experiment: Experiment, *, paced: bool = False) -> None:
             f"evaluate_share = {experiment.evaluate_share:g}: on a network clients are judged on all of their own "
             "samples; allowed with evaluate_on = 'own' is 1"
         )
+
+
+def check_movement(experiment: Experiment, site: Site) -> None:
+    """Refuse a site whose devices are to find out where they are where that says nothing. Raises InputError."""
+    by = site.movement.by
+    if by == "experiment":
+        return
+    rule, owner = Parts.of(experiment).federation, f"movement.by = {by!r}"
+    if not site.direct:
+        raise InputError(
+            f"{owner}: all models of this site go through the server; allowed is 'experiment', or a federation with "
+            "access points or peers, not relayed"
+        )
+    if experiment.clock.kind != "rounds":
+        raise InputError(f"{owner}: under clock kind {experiment.clock.kind!r}, allowed is 'experiment'")
+    peers = any(node.role == "peer" for node in site.nodes)
+    if peers and by == "signal":
+        raise InputError(f"{owner}: peers have no access points; allowed are 'answers', 'discovery'")
+    if isinstance(rule, Hierarchical) and rule.access != "nearest":
+        raise InputError(f"{owner}: federation.access = {rule.access!r}; allowed with it is 'nearest'")
 
 
 def check_begins(experiment: Experiment) -> None:

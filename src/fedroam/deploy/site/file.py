@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -44,6 +44,24 @@ class Limits(_Checked):
     answer: float = Field(600.0, gt=0, le=86_400)
     away: float = Field(15.0, ge=0, le=86_400)
     retry: float = Field(600.0, ge=0, le=30 * 86_400)
+
+
+class Movement(_Checked):
+    """Where devices are, and who meets whom.
+
+    by: `experiment`, as the experiment's mobility and contact rule say; or what they find out themselves: `answers`,
+    which access point answers quickest, or which peers answer; `signal`, the access point whose Wi-Fi they have joined,
+    else as `answers`; `discovery`, as `answers`, of those that are found on the local network. pings: how often each is
+    asked in a round, by whose median it is judged. patience: seconds that it has for each answer. quicker: by which
+    share another access point must answer quicker, and times: so many rounds in succession, before a device turns to
+    it.
+    """
+
+    by: Literal["experiment", "answers", "signal", "discovery"] = "experiment"
+    pings: int = Field(5, ge=1, le=20)
+    patience: float = Field(1.0, gt=0, le=60)
+    quicker: float = Field(0.3, ge=0, lt=1)
+    times: int = Field(2, ge=1, le=1000)
 
 
 class SiteNode(_Checked):
@@ -93,6 +111,7 @@ class Site(_Checked):
     digest: str = Field(pattern="^[0-9a-f]{64}$")
     address: str = Field(pattern=ADDRESS)
     limits: Limits = Limits()
+    movement: Movement = Movement()
     nodes: tuple[SiteNode, ...] = Field(strict=False)
 
     @model_validator(mode="after")
@@ -167,8 +186,20 @@ def read_site(path: Path) -> Site:
 
 def checked_site(found: Mapping[str, Any], source: str) -> Site:
     """The site that settings describe. Raises InputError, which names source and key, where they describe none."""
+    return _valid(Site, found, source)
+
+
+def checked_movement(found: Mapping[str, Any], source: str) -> Movement:
+    """The movement that settings describe. Raises InputError likewise."""
+    return _valid(Movement, found, source)
+
+
+C = TypeVar("C", bound=_Checked)
+
+
+def _valid(kind: type[C], found: Mapping[str, Any], source: str) -> C:
     try:
-        return Site.model_validate(found)
+        return kind.model_validate(found)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"])) or "the site"

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fedroam.deploy.site.experiment import check_begins, check_fits
-from fedroam.deploy.site.file import EXPERIMENT, FILE, Limits, Site, SiteNode, checked_site, read_site
+from fedroam.deploy.site.experiment import check_begins, check_fits, check_movement
+from fedroam.deploy.site.file import (
+    EXPERIMENT,
+    FILE,
+    Limits,
+    Movement,
+    Site,
+    SiteNode,
+    checked_site,
+    read_site,
+)
 from fedroam.deploy.site.identity import enrol, make_authority
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
@@ -28,6 +37,7 @@ def found_site(
     keys_at_nodes: bool = False,
     listening: str = "",
     paced: bool = False,
+    movement: Movement | None = None,
 ) -> Site:
     """Make a site for an experiment in an empty folder: a server, and a node for each client and access point.
 
@@ -36,7 +46,7 @@ def found_site(
 
     Where clients or access points aggregate, models go between them; relayed: through the server instead, which stands
     for them. listening: where peers and access points listen (host:port, by default everywhere at any port). paced:
-    nodes will take the time that a clock of seconds says.
+    nodes will take the time that a clock of seconds says. movement: how devices find out where they are, if they do.
 
     Raises InputError where the folder is not empty, or the experiment cannot be run on a network.
     """
@@ -70,10 +80,12 @@ def found_site(
             "digest": experiment.digest,
             "address": address,
             "limits": limits or Limits(),
+            "movement": movement or Movement(),
             "nodes": drafts,
         },
         "site init",
     )
+    check_movement(experiment, site)
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     text = experiment.toml()

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from fedroam.learning.cpu.sequential import sequential_model
-from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, worker_model
+from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
 from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -86,7 +86,7 @@ class Evaluator:
 
     def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> tuple[np.ndarray, float]:
         """What `tally` counts in a block, and the sum of its losses."""
-        row = models.parameters[block.row]
+        row = aligned(models.parameters[block.row])
         attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
         if self.sequential is not None:
@@ -106,7 +106,7 @@ class Evaluator:
 
     def features(self, models: Models, row: int, samples: Samples, part: np.ndarray) -> torch.Tensor:
         """What a row's extractor makes of samples `part`, float32 [samples, features]."""
-        attach(self.module, self.layout, models.parameters[row])
+        attach(self.module, self.layout, aligned(models.parameters[row]))
         read_buffers(self.module, self.layout, models.buffers[row])
         extractor, _ = split(self.module)
         with torch.no_grad():

@@ -147,8 +147,12 @@ class PerceptronTrainer:
             size = len(batches[0])
             x = x.flatten(1).view(len(jobs), size, -1)
             targets = self.targets.index_select(0, y).view(len(jobs), size, -1)
+            # The bits of a product with a vector depend on where in memory its matrix lies (`aligned`), those of a
+            # product of matrices do not: a sample alone is taken twice, which has the same mean.
+            times = 2 if size == 1 else 1
+            x, targets = x.repeat(1, times, 1), targets.repeat(1, times, 1)
             velocities = weights[-1] if momentum is not None else None
-            total += self._step(x, targets, weights[0], velocities, lr, decay)
+            total += self._step(x, targets, weights[0], velocities, lr, decay) / times
             seen += size
             if momentum is None and steady is not None:
                 rows.sub_(steady, alpha=lr)

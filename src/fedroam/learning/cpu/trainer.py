@@ -8,7 +8,14 @@ import numpy as np
 import torch
 
 from fedroam.learning.cpu.sequential import PIECE, sequential_model
-from fedroam.learning.cpu.worker_model import Nature, attach, read_buffers, worker_model, write_buffers
+from fedroam.learning.cpu.worker_model import (
+    Nature,
+    aligned,
+    attach,
+    read_buffers,
+    worker_model,
+    write_buffers,
+)
 from fedroam.learning.engine import Anchor, Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.samples import Samples
@@ -38,9 +45,10 @@ class Trainer:
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 
     def train(self, models: Models, job: Job) -> float:
-        """Train the job's row in place; mean training loss."""
+        """Train the job's row; mean training loss."""
         task, layout = self.task, self.task.layout
-        row = models.parameters[job.row].data
+        own = models.parameters[job.row].data
+        row = aligned(own)
         if self.sequential is not None:
             self.sequential.attach(row)
         else:
@@ -56,6 +64,8 @@ class Trainer:
             else:
                 loss = self._steps(job, row, momentum)
         write_buffers(self.module, layout, models.buffers[job.row])
+        if row is not own:
+            own.copy_(row)
         return loss
 
     def _steps(self, job: Job, row: torch.Tensor, momentum: torch.Tensor | None) -> float:

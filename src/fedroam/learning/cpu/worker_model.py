@@ -15,6 +15,8 @@ from fedroam.learning.samples import Samples, standard
 from fedroam.models import draws, noise
 from fedroam.randomness import torch_default_stream, torch_stream
 
+ALIGNED = 64  # bytes: what torch allocates begins at a multiple
+
 
 @dataclass(frozen=True)
 class Nature:
@@ -44,6 +46,14 @@ def worker_model(task: Task, nature: Nature) -> nn.Module:
         ):  # weights in rows are channels-last, and a convolution's result follows
             layer.register_forward_hook(lambda _layer, _inputs, output: standard(output))
     return module
+
+
+def aligned(row: torch.Tensor) -> torch.Tensor:
+    """The row, or a copy of it where it does not begin as what torch allocates does.
+
+    The bits of a product with a vector, such as a batch of one sample, depend on where in memory its matrix lies.
+    """
+    return row.clone() if row.data_ptr() % ALIGNED else row
 
 
 def attach(module: nn.Module, layout: Layout, row: torch.Tensor) -> None:

@@ -1,0 +1,416 @@
+"""Devices are where they are answered: at the access point that answers quickest, in contact with peers that answer."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("grpc")
+pytest.importorskip("cryptography")
+
+from fedroam.cli import main
+from fedroam.deploy.messages import Refused
+from fedroam.deploy.node import looking
+from fedroam.deploy.node.looking import plain_host, signals
+from fedroam.deploy.node.neighbours import Listener, Neighbours
+from fedroam.deploy.server import sight
+from fedroam.deploy.server.sight import Turning, replay
+from fedroam.deploy.site.file import FILE, Movement, checked_movement, read_site
+from fedroam.errors import FedroamError, InputError
+from fedroam.experiment import Experiment
+from fedroam.recording import Run, open_run
+from fedroam.recording.looks import LOOKS, note_looks, read_looks
+from fedroam.runner import run
+from fedroam.traces import read_trace
+from support.losing import same_runs
+from support.sites import LocalSite, states
+from support.tiny import same_tables, tiny
+
+pytestmark = pytest.mark.usefixtures("quick_disk")
+EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 3, "rounds": 5, "mobility": "static"}
+TWO = {"kind": "grid", "columns": 2, "rows": 1}
+MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2}, access_points=TWO)
+PEERS = tiny(**EVERY, contacts={"kind": "radius", "radius": float("inf")})
+FIRST, SECOND = -2, -3  # the two access points, as holders
+Slow = Callable[[int, int, int], float | None]
+
+
+def site_of(folder: Path, experiment: Experiment, by: str = "answers", **how: Any) -> LocalSite:
+    site = LocalSite.new(folder, experiment, away=0.5)
+    told = checked_movement({"by": by, "pings": 1, "patience": 60.0, **how}, "test")
+    found = read_site(site.folder / FILE)
+    found.model_copy(update={"movement": told}).write(site.folder)
+    return site
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Slow], None]:
+    """Sets how long who takes to answer whom in which round, s, whatever this machine takes; None for no answer. Who
+    does not answer at all is never made to."""
+
+    def apply(seconds: Slow) -> None:
+        honest = looking._asked
+
+        def asked(
+            own: Neighbours, addresses: Any, *rest: Any
+        ) -> tuple[dict[int, str], dict[int, list[float]]]:
+            at, took = honest(own, addresses, *rest)
+            told = {end: seconds(own.holding.number, end, own.holding.round) for end in took}
+            kept = {end: [value] for end, value in told.items() if value is not None}
+            return {end: at[end] for end in kept}, kept
+
+        monkeypatch.setattr(looking, "_asked", asked)
+
+    return apply
+
+
+def belongs(network: Run) -> list[list[int]]:
+    """By round, the access point of each device, -1 for none."""
+    names = [f"client-{i:02d}" for i in range(3)]
+    numbers = {"": -1, "access-point-00": 0, "access-point-01": 1}
+    found = read_looks(network.folder / LOOKS)
+    return [[numbers[each.belongs.get(name, "")] for name in names] for each in found.values()]
+
+
+# --- the rule ---------------------------------------------------------------------------------------------------
+
+
+def turned(rows: list[list[float]], rule: Movement, signal: list[list[float]] | None = None) -> list[int]:
+    """The access point of one device after each look, -1 while it is away."""
+    now, found = Turning.nowhere(1), []
+    for k, row in enumerate(rows):
+        level = np.array([signal[k]]) if signal else np.full((1, len(row)), np.nan)
+        now = now.after(np.array([row]), level, rule)
+        found.append(int(now.near[0]) if now.present[0] else -1)
+    return found
+
+
+N = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ([[2, 1], [2, 1]], [1, 1]),
+        # 30 % quicker is 0.7 of 1: once is noise, twice in succession is not.
+        ([[1, 2], [1, 0.7], [1, 0.7]], [0, 0, 1]),
+        ([[1, 2], [1, 0.71], [1, 0.71], [1, 0.71]], [0, 0, 0, 0]),
+        ([[1, 2], [1, 0.5], [1, 0.9], [1, 0.5], [1, 0.5]], [0, 0, 0, 0, 1]),
+        # Two that take turns in being quicker are not one that is quicker twice.
+        ([[1, 2, 2], [1, 0.5, 0.6], [1, 0.6, 0.5], [1, 0.6, 0.5]], [0, 0, 0, 2]),
+        # Its own one does not answer: at once, and it is not kept in mind.
+        ([[1, 2], [N, 2], [1, 2], [1, 2]], [0, 1, 1, 0]),
+        # Away, and back: it begins where it was, and counts anew.
+        ([[1, 2], [1, 0.5], [N, N], [1, 0.5], [1, 0.5]], [0, 0, -1, 0, 1]),
+        ([[N, N], [N, N]], [-1, -1]),
+    ],
+)
+def test_a_device_turns_to_what_is_quicker_for_long(rows: list[list[float]], found: list[int]) -> None:
+    assert turned(rows, Movement(by="answers")) == found
+
+
+def test_how_much_quicker_and_for_how_long_are_options() -> None:
+    rows = [[1.0, 2.0], [1.0, 0.85], [1.0, 0.85], [1.0, 0.85]]
+    assert turned(rows, Movement(by="answers", quicker=0.1, times=3)) == [0, 0, 0, 1]
+    assert turned(rows, Movement(by="answers", quicker=0.1, times=1)) == [0, 1, 1, 1]
+    with pytest.raises(InputError, match=re.escape("site.toml: quicker = 1.5")):
+        checked_movement({"by": "answers", "quicker": 1.5}, "site.toml")
+
+
+def test_by_signal_a_device_is_at_the_one_that_it_has_joined_if_that_answers() -> None:
+    rule = Movement(by="signal")
+    level = [[N, -60.0], [N, -80.0], [-50.0, N], [N, N], [N, N]]
+    rows = [[1.0, 9.0], [1.0, N], [9.0, 1.0], [9.0, 1.0], [9.0, 1.0]]
+    assert turned(rows, rule, level) == [1, 0, 0, 0, 1]
+    assert turned(rows, Movement(by="answers"), level)[0] == 0, "only where the site says so"
+
+
+def test_no_device_wanders_by_noise() -> None:
+    """Answers of equal access points, a third of them delayed by anything, move nobody in a thousand rounds but a few
+    times: two independent outliers of one kind in succession are rare, and medians of five rarer."""
+    draws = np.random.default_rng(7)
+    single = 0.001 * (1 + 0.1 * draws.random((1000, 20, 2, 5))) + 0.01 * (
+        draws.random((1000, 20, 2, 5)) < 0.1
+    )
+    now, moves = Turning.nowhere(20), 0
+    nothing = np.full((20, 2), np.nan)
+    for row in np.median(single, axis=3):
+        after = now.after(row, nothing, Movement(by="answers"))
+        moves += int((after.near != now.near).sum())
+        now = after
+    assert moves <= 20 + 20, (
+        "each chooses once; P(median of 5 delayed) = 0.0086, twice: 7e-5 a round and device"
+    )
+
+
+# --- on a network -------------------------------------------------------------------------------------------------
+
+
+def wandering(client: int, door: int, round: int) -> float:
+    """The first access point is the quicker one for clients 0 and 1; from round 2 on it is slow for client 0."""
+    near = SECOND if client == 2 or (client == 0 and round >= 2) else FIRST
+    return 0.001 if door == near else 0.1
+
+
+def test_a_device_wanders_when_its_access_point_slows_and_a_simulation_replays_it(
+    tmp_path: Path, slow: Callable[[Slow], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow(wandering)
+    site = site_of(tmp_path / "site", MOHAWK)
+    network = site.run(tmp_path / "network")
+    assert site.lines == site.heard == []
+    assert belongs(network) == [[0, 0, 1], [0, 0, 1], [0, 0, 1], [1, 0, 1], [1, 0, 1], [1, 0, 1]]
+    assert network.world["movement"] == "answers"
+    assert network.where == "network, movement by answers"
+    trace = read_trace(network.folder / "movement" / sight.TRACE)
+    assert trace.names == ("client-00", "client-01", "client-02")
+    assert trace.venues == ("access-point-00", "access-point-01")
+    words = ["--site", str(site.folder / FILE), "--out", str(network.folder), "--resume"]
+    assert main(["deploy", *words]) == 0, "it is done, and says how it is simulated"
+    (told,) = re.findall(r"the same movement, simulated: (.*)", capsys.readouterr().out.replace("\n", ""))
+    assert main([*shlex.split(told)[1:], "--out", str(tmp_path / "simulated"), "--quiet", "--no-report"]) == 0
+    again = open_run(tmp_path / "simulated" / "seed-0")
+    assert again.where == "simulation"
+    named = ["device", "group"]  # as the trace has it
+    same_tables(
+        *(
+            {
+                name: each.table(name).drop(columns=named, errors="ignore")
+                for name in ("rounds", "clients", "positions")
+            }
+            for each in (network, again)
+        )
+    )
+    for (_, one), (_, other) in zip(states(network), states(again), strict=True):
+        for name in one:
+            if not name.startswith(("mobility.near", "mobility.other", "mobility.times")):
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def test_doors_that_hold_back_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measured in earnest: one door answers after half a second, for whoever asks it."""
+    honest = Listener._ping
+
+    def ping(own: Listener, request: bytes, context: Any) -> bytes:
+        found = honest(own, request, context)
+        own._closing.wait(0.5 if own._holding.number == FIRST else 0.0)
+        return found
+
+    monkeypatch.setattr(Listener, "_ping", ping)
+    site = site_of(tmp_path / "site", MOHAWK.replace(rounds=1), pings=3)
+    network = site.run(tmp_path / "network")
+    assert belongs(network) == [[1, 1, 1], [1, 1, 1]]
+    (looked, _) = read_looks(network.folder / LOOKS).values()
+    assert all(row["access-point-00"] >= 0.5 for row in looked.seconds.values())
+
+
+def test_whom_no_access_point_answers_is_away(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
+    """In rounds 2 and 3 client 0 hears nobody: it gets no model then, and its update waits until it is back."""
+    slow(lambda client, door, round: None if client == 0 and round in (2, 3) else wandering(1, door, round))
+    site = site_of(tmp_path / "site", MOHAWK)
+    network = site.run(tmp_path / "network")
+    assert belongs(network) == [[0, 0, 0], [0, 0, 0], [-1, 0, 0], [-1, 0, 0], [0, 0, 0], [0, 0, 0]]
+    present = network.positions.pivot(index="round", columns="client", values="present")[0]
+    assert present.tolist() == [True, True, False, False, True, True]
+    assert network.rounds["active"].tolist() == [0, 3, 3, 2, 2, 3]
+    same_tables(
+        *(
+            {"rounds": each.rounds}
+            for each in (
+                network,
+                run(MOHAWK.replace(**replay(network.folder, MOHAWK.rounds)), tmp_path / "again"),
+            )
+        )
+    )
+
+
+def test_where_all_doors_are_dead_everybody_is_away_and_the_run_goes_on(tmp_path: Path) -> None:
+    site = site_of(tmp_path / "site", MOHAWK.replace(rounds=2), patience=0.5)
+    network = site.run(tmp_path / "network", clients=[0, 1, 2], patience=1.0)
+    assert network.done
+    assert network.rounds["active"].tolist() == [0, 0, 0]
+    assert belongs(network) == [[-1, -1, -1]] * 3
+    assert "3 devices were never with an access point: no trace of where all were is kept" in site.lines
+    assert not (network.folder / "movement" / sight.TRACE).exists()
+
+
+def test_an_access_point_that_dies_is_left_at_once(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
+    slow(wandering)
+    site = site_of(tmp_path / "site", MOHAWK, patience=2.0)
+
+    def ending(round: int, rounds: int, measured: object) -> None:
+        if round == 2:
+            site.nodes[SECOND].stop()
+            site.threads[SECOND].join()
+
+    network = site.run(tmp_path / "network", observer=ending)
+    assert network.done
+    found = belongs(network)
+    assert found[2] == [0, 0, 1]
+    assert found[3:] == [[0, 0, 0]] * 3, "client 0 would have gone there, and client 2 was there"
+
+
+def test_a_server_that_is_begun_anew_goes_on_with_what_was_found(
+    tmp_path: Path, slow: Callable[[Slow], None]
+) -> None:
+    """Also within the two rounds in which a device makes up its mind; what had been found is not asked for again."""
+    slow(wandering)
+    experiment = MOHAWK.replace(checkpoint_every=2)
+    whole = site_of(tmp_path / "whole", experiment).run(tmp_path / "uninterrupted")
+    site = site_of(tmp_path / "site", experiment)
+
+    def broken(round: int, rounds: int, measured: object) -> None:
+        if round == 3:  # the newest checkpoint is that of round 2
+            raise FedroamError("broken off")
+
+    with pytest.raises(FedroamError, match="broken off"):
+        site.run(tmp_path / "network", observer=broken)
+    slow(lambda client, door, round: wandering(client, door, round) if round > 3 else 9.0)
+    with pytest.raises(
+        InputError, match="was begun with movement by 'answers', and would go on with the movement of"
+    ):
+        run(experiment, tmp_path / "network", existing="resume")
+    network = site.run(tmp_path / "network", existing="resume")
+    same_runs(network, whole)
+    assert belongs(network) == belongs(whole)
+
+
+def test_a_node_that_tells_what_cannot_be_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = looking.look
+
+    def lying(own: Neighbours, order: Any, arrays: Any, search: Any) -> dict[str, np.ndarray]:
+        found = honest(own, order, arrays, search)
+        return {**found, "seconds": found["seconds"] * 0 - 1.0} if own.holding.number == 1 else found
+
+    monkeypatch.setattr("fedroam.deploy.node.process.look", lying)
+    site = site_of(tmp_path / "site", MOHAWK.replace(rounds=1))
+    network = site.run(tmp_path / "network")
+    assert [row[1] for row in belongs(network)] == [-1, -1]
+    assert any("client-01 sent seconds that cannot be" in line for line in site.lines)
+    for bad in ({"seconds": [np.inf]}, {"signal": [3.0]}):
+        with pytest.raises(Refused, match="cannot be"):
+            sight._plausible(
+                {
+                    "seconds": np.zeros(1),
+                    "signal": np.full(1, -50.0),
+                    **{k: np.array(v) for k, v in bad.items()},
+                }
+            )
+
+
+def test_peers_meet_whom_they_answer_both_ways(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
+    slow(lambda own, other, round: None if (own, other) == (0, 2) or round == 3 else 0.001)
+    site = site_of(tmp_path / "site", PEERS)
+    network = site.run(tmp_path / "network")
+    assert site.lines == []
+    met = network.contacts.groupby("round").apply(lambda rows: [*zip(rows["i"], rows["j"], strict=True)])
+    assert met.to_dict() == {t: [(0, 1), (1, 2)] for t in (0, 1, 2, 4, 5)}
+    assert network.rounds["active"].tolist() == [0, 3, 3, 3, 3, 3], "who meets nobody learns by itself"
+    assert network.rounds.set_index("round")["degree_mean"][3] == 0.0
+
+
+# --- what a board knows of its Wi-Fi --------------------------------------------------------------------------------
+
+WIRELESS = """Inter-| sta-|   Quality        |   Discarded packets               | Missed | WE
+ face | tus | link level noise |  nwid  crypt   frag  retry   misc | beacon | 22
+ wlan0: 0000   54.  -56.  -256        0      0      0      0      0        0
+"""
+ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+wlan0\t00000000\t0104A8C0\t0003\t0\t0\t600\t00000000\t0\t0\t0
+eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0
+wlan0\t0004A8C0\t00000000\t0001\t0\t0\t600\t00FFFFFF\t0\t0\t0
+"""
+
+
+def test_the_signal_of_the_wifi_that_is_joined_is_that_of_its_gateway(tmp_path: Path) -> None:
+    assert signals(tmp_path) == {}
+    (tmp_path / "wireless").write_text(WIRELESS)
+    assert signals(tmp_path) == {}
+    (tmp_path / "route").write_text(ROUTES)
+    assert signals(tmp_path) == {"192.168.4.1": -56.0}
+    for damaged in ("\n\nwlan0:\n", "\n\nwlan0: 0 0 x\n", "\n\n\n"):
+        (tmp_path / "wireless").write_text(damaged)
+        assert signals(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("192.168.4.1:1", "192.168.4.1"),
+        ("[::ffff:10.0.0.1]:5", "10.0.0.1"),
+        ("[::1]:5", "::1"),
+        ("hut:5", "hut"),
+    ],
+)
+def test_an_address_is_compared_without_its_port(address: str, host: str) -> None:
+    assert plain_host(address) == host
+
+
+def test_what_a_board_hears_reaches_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have joined the Wi-Fi of 127.0.0.1, where both access points are: the first is taken."""
+    monkeypatch.setattr(looking, "signals", lambda: {"127.0.0.1": -61.0})
+    site = site_of(tmp_path / "site", MOHAWK.replace(rounds=1), by="signal")
+    network = site.run(tmp_path / "network")
+    assert belongs(network) == [[0, 0, 0]] * 2
+    (looked, _) = read_looks(network.folder / LOOKS).values()
+    assert looked.signal["client-02"] == {"access-point-00": -61.0, "access-point-01": -61.0}
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("by", "changes", "told"),
+    [
+        ("answers", {"federation": "fedavg"}, "all models of this site go through the server"),
+        ("answers", {"federation": {"kind": "macfl", "access": "ring"}}, "federation.access = 'ring'; allowed"),
+        ("signal", {"federation": "decentralized"}, "peers have no access points; allowed are 'answers', 'discovery'"),
+        ("telepathy", {}, "--movement: by = 'telepathy': Input should be 'experiment', 'answers'"),
+    ],
+)  # fmt: skip
+def test_movement_that_says_nothing_is_refused(
+    by: str, changes: dict[str, Any], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "it.toml"
+    file.write_text(MOHAWK.replace(**changes).toml())
+    words = ["site", "init", str(tmp_path / "lab"), "--experiment", str(file), "--address", "127.0.0.1:1"]
+    assert main([*words, "--movement", by]) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "lab").exists()
+
+
+def test_a_site_says_how_devices_find_out_where_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "it.toml"
+    file.write_text(MOHAWK.toml())
+    words = ["site", "init", str(tmp_path / "lab"), "--experiment", str(file), "--address", "127.0.0.1:1"]
+    assert main([*words, "--movement", "answers"]) == 0
+    assert read_site(tmp_path / "lab" / FILE).movement == Movement(by="answers")
+
+
+def test_access_points_at_one_place_are_refused(tmp_path: Path) -> None:
+    places = tmp_path / "places.csv"
+    places.write_text("x,y\n1,1\n1,1\n")
+    experiment = MOHAWK.replace(access_points={"kind": "file", "path": str(places)})
+    with pytest.raises(InputError, match="two access points stand at one place"):
+        site_of(tmp_path / "site", experiment).run(tmp_path / "network")
+
+
+def test_a_line_that_a_kill_cut_off_is_replaced(tmp_path: Path) -> None:
+    note_looks(tmp_path, 0, {"a": {"b": 0.5}}, {}, {"a": "b"})
+    with (tmp_path / LOOKS).open("a") as file:
+        file.write('{"round": 1, "sec')
+    assert [*read_looks(tmp_path / LOOKS)] == [0]
+    note_looks(tmp_path, 1, {}, {}, {})
+    note_looks(tmp_path, 0, {}, {}, {"a": "c"})
+    found = read_looks(tmp_path / LOOKS)
+    assert [*found] == [0, 1]
+    assert found[0].belongs == {"a": "c"}
+    (tmp_path / LOOKS).write_text('{"round": -1}\n')
+    with pytest.raises(InputError, match=re.escape(f"{LOOKS}, line 1")):
+        read_looks(tmp_path / LOOKS)
