@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fedroam.attacks import Trial
 from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
+from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
 from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
@@ -124,7 +125,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
         stepped[k] = next(jobs[k].positions(scene.task), None) is not None
     told = ~np.isin(clients, np.append(scene.attackers, lost))
     facts = done.facts if time is None else {**done.facts, **time.facts}
-    learners = np.setdiff1d(clients, lost)
+    learners = distinct(clients[~np.isin(clients, lost)])
     spans = None if time is None else time.spans
     return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts, spans)
 

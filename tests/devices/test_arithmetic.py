@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from fedroam.components import build, kinds
-from fedroam.devices.arithmetic import training_flops
+from fedroam.devices.arithmetic import _small, training_flops
 from fedroam.models import ModelBuilder
 
 SHAPES = {"cnn1d": (20,), "resnet18": (3, 16, 16), "resnet50": (3, 16, 16)}
@@ -121,3 +122,18 @@ def test_the_published_count_of_resnet18() -> None:
     """ResNet-18 in its CIFAR form: 0.56 G multiply-adds forward on 32 x 32; training is close to three times that."""
     network = build("model", "resnet18").build((3, 32, 32), 10)  # type: ignore[attr-defined]
     assert training_flops(network, (3, 32, 32)) == pytest.approx(3 * 2 * 0.556e9, rel=0.02)
+
+
+@pytest.mark.parametrize("kind", sorted(set(kinds("model")) - {"torch_module"}))
+def test_products_are_those_that_torch_counts(kind: str) -> None:
+    """By its own counter, of shapes alone."""
+    shape = SHAPES.get(kind, (3, 32, 32))
+    network = build("model", kind).build(shape, 4)  # type: ignore[attr-defined]
+    with FlopCounterMode(display=False) as counter:
+        network.to("meta").eval()(torch.zeros((1, *shape), device="meta")).sum().backward()
+    products = counter.get_total_flops()
+    network = build("model", kind).build(shape, 4)  # type: ignore[attr-defined]
+    with _small(network.eval()) as small:
+        network(torch.zeros((1, *shape)))
+    assert products > 0
+    assert training_flops(network, shape) == products + 3 * sum(small)

@@ -33,19 +33,18 @@ def cells(
     each other at any time of the round, by way of others, too. What happens in a group concerns no other.
     """
     ends = np.stack([plan.sender, plan.receiver], axis=1)
-    ends[np.isin(ends, list(wired))] = NONE
-    k = np.arange(len(plan))
+    for node in wired:
+        ends[ends == node] = NONE
     radios = int(max(ends.max(initial=0), hearing.i.max(initial=0), hearing.j.max(initial=0))) + 1
-    follows = np.flatnonzero(plan.after != FIRST)
-    links = [
-        (k[ends[:, side] != NONE], radio[radio != NONE] + len(plan)) for side, radio in enumerate(ends.T)
-    ]
-    links += [(follows, plan.after[follows]), (hearing.i + len(plan), hearing.j + len(plan))]
-    one, other = (np.concatenate(side) for side in zip(*links, strict=True))
-    edges = sparse.coo_array((np.ones(len(one), dtype=bool), (one, other)), shape=(len(plan) + radios,) * 2)
-    _, label = csgraph.connected_components(edges.tocsr(), directed=False)
-    groups, of = np.unique(label[: len(plan)], return_inverse=True)
-    group_first, group = _rows(of, len(groups))
+    place, of, groups = _groups(ends, plan.after, hearing, radios)
+    group_first, group = _rows(of, groups)
+    # Transfers stand group by group from here on, so that what a group needs lies together.
+    ends, windows, after = ends[group], windows.some(group), np.full(len(plan), FIRST)
+    stands = np.empty(len(plan), dtype=np.int64)
+    stands[group] = np.arange(len(plan))
+    waits = np.flatnonzero(plan.after != FIRST)
+    after[stands[waits]] = stands[plan.after[waits]]
+    follows = np.flatnonzero(after != FIRST)
 
     pair_key = np.minimum(hearing.i, hearing.j) * radios + np.maximum(hearing.i, hearing.j)
     hears = np.argsort(pair_key, kind="stable")
@@ -55,28 +54,26 @@ def cells(
     time = np.concatenate([hearing.open, hearing.close])
     change = np.repeat([1, -1], len(hearing))
     told = np.concatenate([pair, pair])
-    place = np.minimum(np.searchsorted(groups, label[np.tile(hearing.i, 2) + len(plan)]), len(groups) - 1)
-    known = (
-        np.flatnonzero(groups[place] == label[np.tile(hearing.i, 2) + len(plan)]) if len(groups) else k[:0]
-    )
+    place = np.tile(place[hearing.i], 2)
+    known = np.flatnonzero(place != NONE)
     # What begins stands before what ceases, pair by pair: so it stays in a group where times are equal.
     known = known[np.argsort(time[known], kind="stable")]
-    order = known[stable_order(place[known], len(groups))]
+    order = known[stable_order(place[known], groups)]
     pair_ends = np.stack(np.divmod(keys, radios), axis=1)
 
     both = np.concatenate([ends[:, 0], ends[:, 1]])
     has = np.flatnonzero(both != NONE)
     own_first, own = _rows(both[has], radios)
     near_first, near = _rows(pair_ends.T.reshape(-1), radios)
-    after_first, after = _rows(plan.after[follows], len(plan))
+    after_first, waiting = _rows(after[follows], len(plan))
     step_first, step_time, step_rate = _steps(windows, length)
     return Cells(
         ends=ends,
-        size=plan.size.astype(np.float64),
-        since=np.where(plan.after == FIRST, plan.ready, np.nan),
+        size=plan.size[group].astype(np.float64),
+        since=np.where(after == FIRST, plan.ready[group], np.nan),
         after_first=after_first,
-        after=follows[after],
-        waits=plan.ready,
+        after=follows[waiting],
+        waits=plan.ready[group],
         window_first=np.searchsorted(windows.transfer, np.arange(len(plan) + 1)),
         opens=windows.open,
         closes=np.where(windows.stays, until, np.minimum(windows.close, until)),
@@ -85,7 +82,7 @@ def cells(
         step_rate=step_rate,
         group_first=group_first,
         group=group,
-        hear_first=np.searchsorted(place[order], np.arange(len(groups) + 1)),
+        hear_first=np.append(0, np.cumsum(np.bincount(place[order], minlength=groups))),
         hear_time=time[order],
         hear_change=change[order],
         hear_pair=told[order],
@@ -101,6 +98,31 @@ def cells(
         resumed=link.broken != "lost",
         until=until,
     )
+
+
+def _groups(
+    ends: np.ndarray, after: np.ndarray, hearing: Intervals, radios: int
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The groups of radios (-1 for none) and of transfers, both int64, in the order of their first transfers; and how
+    many there are."""
+    of = ends.max(axis=1)  # a radio of each
+    alone = np.flatnonzero(of == NONE)
+    of[alone] = radios + np.arange(len(alone))
+    pairs = np.flatnonzero(ends.min(axis=1) != NONE)
+    waits = np.flatnonzero(after != FIRST)
+    one = np.concatenate([ends[pairs, 0], of[waits], hearing.i])
+    other = np.concatenate([ends[pairs, 1], of[after[waits]], hearing.j])
+    nodes = radios + len(alone)
+    order = stable_order(one, nodes)
+    first = np.append(0, np.cumsum(np.bincount(one, minlength=nodes)))
+    edges = sparse.csr_array((np.ones(len(one)), other[order], first), shape=(nodes, nodes))
+    found, label = csgraph.connected_components(edges, directed=False)
+    first_of = np.full(found, len(of))
+    first_of[label[of[::-1]]] = np.arange(len(of))[::-1]
+    groups = int((first_of < len(of)).sum())
+    place = np.full(found, NONE)
+    place[np.argsort(first_of)[:groups]] = np.arange(groups)
+    return place[label[:radios]], place[label[of]], groups
 
 
 def _rows(row: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from fedroam.clock.spans import Spans
 from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
+from fedroam.contacts.ragged import stable_order
 from fedroam.federation import Distributed, Meeting, Round, Traffic
 from fedroam.learning import clients_of, some_of
 
@@ -143,9 +144,10 @@ def tries(timing: Timing, sent: Sent, sender: np.ndarray, receiver: np.ndarray, 
 
 def _transfers(sends: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Senders, receivers and bytes, int64: by pair all that go up from the lower client, then all that go down."""
-    found = sends.tocoo()
+    found = (sends if sends.has_sorted_indices else sends.sorted_indices()).tocoo()
     sender, receiver = found.col.astype(np.int64), found.row.astype(np.int64)
-    order = np.lexsort((np.maximum(sender, receiver), np.minimum(sender, receiver), sender > receiver))
+    up, down = np.flatnonzero(sender < receiver), np.flatnonzero(sender > receiver)
+    order = np.concatenate([up[stable_order(sender[up], sends.shape[0])], down])
     return sender[order], receiver[order], found.data[order].astype(np.int64)
 
 

@@ -76,7 +76,7 @@ def free(before: Meeting, federation: Federation, state: Mapping[str, np.ndarray
     Where neighbours exchange once in a round, work that is carried over is begun again, in name: it is computed in the
     round in which it ends.
     """
-    if not isinstance(federation, SendsToServers | AveragesInPairs) or not state[BUSY].any():
+    if not state[BUSY].any() or not isinstance(federation, SendsToServers | AveragesInPairs):
         return before
     return replace(before, paths=replace(before.paths, present=before.paths.present & ~state[BUSY]))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
-from fedroam.contacts.ragged import distinct
+from fedroam.contacts.ragged import distinct, expand
 from fedroam.links import ConstantRate, Link
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
@@ -51,6 +51,18 @@ class Windows:
             steps,
             self.rate,
         )
+
+    def some(self, transfers: np.ndarray) -> Windows:
+        """Those of all transfers, which stand in another order (int64 [transfers]): the k-th is `transfers[k]`."""
+        first = np.searchsorted(self.transfer, np.arange(len(transfers) + 1))
+        which, w = expand(first[transfers], np.diff(first)[transfers])
+        _, step = expand(self.steps.first[w], np.diff(self.steps.first)[w])
+        steps = Steps(
+            np.append(0, np.cumsum(np.diff(self.steps.first)[w])),
+            self.steps.time[step],
+            self.steps.rate[step],
+        )
+        return Windows(which, self.open[w], self.close[w], self.stays[w], steps, self.rate[w])
 
 
 @dataclass(frozen=True)
@@ -137,11 +149,15 @@ class Way:
         key = pairs[asked, 0] * nodes + pairs[asked, 1]
         if (key[1:] > key[:-1]).all():  # each pair once, and in order
             if heard and (pairs[asked, 0] < pairs[asked, 1]).all() and self.paths.present[pairs[asked]].all():
-                every = contact_intervals(self.paths, reach)
-                found = every.some(np.isin(every.i * nodes + every.j, key))
+                found = contact_intervals(self.paths, reach)
             else:
                 found = contact_intervals(self.paths, reach, pairs[asked])
-            return asked[np.searchsorted(key, found.i * nodes + found.j)], found
+            wanted = found.i * nodes + found.j
+            place = np.searchsorted(key, wanted)
+            known = np.append(key, -1)[place] == wanted
+            if not known.all():
+                place, found = place[known], found.some(known)
+            return asked[place], found
         unique, place = np.unique(key, return_inverse=True)
         found = contact_intervals(self.paths, reach, np.stack(np.divmod(unique, nodes), axis=1))
         count = np.bincount(np.searchsorted(unique, found.i * nodes + found.j), minlength=len(unique))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedroam.contacts.candidates import candidates
 from fedroam.contacts.ragged import chunks, expand
 from fedroam.mobility import Paths, within_reach
 
@@ -21,11 +22,41 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
     """
     if np.isinf(radius):
         return np.ones(len(i), dtype=bool)
-    legs = Legs.of(paths)
     met = np.zeros(len(i), dtype=bool)
-    for part in chunks(legs.count[i] + legs.count[j], LIMIT):
-        met[part] = legs.come_within(i[part], j[part], radius)
+    met[legs_within(paths, i, j, radius)[0]] = True
     return met
+
+
+def legs_within(
+    paths: Paths, i: np.ndarray, j: np.ndarray, radius: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All legs of clients i[k] and j[k] that come within `radius` (m) while both last: which k (ascending), and the two
+    legs; int64 [legs] each."""
+    nothing = np.zeros(0, dtype=np.int64)
+    if not len(i):
+        return nothing, nothing, nothing
+    legs, found = Legs.of(paths), []
+    for part in chunks(legs.count[i] + legs.count[j], LIMIT):
+        which, a, b = legs.overlapping(i[part], j[part])
+        near = np.flatnonzero(legs.near(a, b, radius))
+        found.append((which[near] + part.start, a[near], b[near]))
+    which, a, b = (np.concatenate(side) for side in zip(*found, strict=True))
+    if (which[1:] >= which[:-1]).all():
+        return which, a, b
+    order = np.argsort(which, kind="stable")
+    return which[order], a[order], b[order]
+
+
+def legs_in_contact(
+    paths: Paths, radius: float
+) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The `candidates` of a finite radius, and their `legs_within` it, found once."""
+
+    def find() -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        pairs = candidates(paths, radius)
+        return pairs, legs_within(paths, pairs[:, 0], pairs[:, 1], radius)
+
+    return paths.derived(("legs in contact", radius), find)
 
 
 class Legs:
@@ -47,13 +78,6 @@ class Legs:
         # leg at a moment.
         owner = np.repeat(np.arange(paths.clients), self.count)
         self.begin_key, self.end_key = owner + self.begin / 2, owner + self.end / 2
-
-    def come_within(self, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
-        """Whether clients i[k] and j[k] are at most `radius` (m) apart at any moment; bool [pairs]."""
-        met = np.zeros(len(i), dtype=bool)
-        which, a, b = self.overlapping(i, j)
-        met[which[self.near(a, b, radius)]] = True
-        return met
 
     def overlapping(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All legs of i[k] and j[k] that share a moment, and some that nearly do: which k, and the two legs."""

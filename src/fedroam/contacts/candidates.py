@@ -1,6 +1,6 @@
 """Pairs of clients that may come close in a round, found by a spatial index: cost grows with contacts, not pairs.
 
-The round is halved again and again: a client that travels about 2^k reaches is looked at in 2^k slices of time,
+The round is halved again and again: a client that travels about 2^(k+1) reaches is looked at in 2^k slices of time,
 each with the box that its path stays in. So nobody's box is much larger than the radius, a walker has few of them
 and a fast vehicle many. Two clients are compared in the slices of the faster one. Boxes are sorted into horizontal
 strips and along x within a strip; a look-up is a binary search in the own strip and the two beside it.
@@ -19,6 +19,9 @@ from fedroam.mobility import Paths
 FEW = 96  # clients: so few are compared pair by pair, which is faster than any index
 LIMIT = 1 << 18  # boxes compared in one go: bounds the memory, changes no result
 DEEPEST = 10  # halvings of the round
+WIDE = (
+    2  # sides of a box, in radii or distances between neighbours: measured from a town's walkers to its cars
+)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def _candidates(paths: Paths, radius: float, few: int) -> np.ndarray:
         near = _near(boxes, boxes, i, j, reach)
         return np.asarray(present[np.stack([i[near], j[near]], axis=1)])
     levels = _levels(paths, radius)
-    table = {int(k): _boxes(paths, np.flatnonzero(levels == k), int(k)) for k in np.unique(levels)}
+    table = {int(k): _boxes(paths, np.flatnonzero(levels == k), int(k)) for k in distinct(levels)}
     found = [
         np.minimum(i, j) * len(present) + np.maximum(i, j)
         for slow, boxes in table.items()
@@ -71,7 +74,7 @@ def _levels(paths: Paths, radius: float) -> np.ndarray:
     extent = paths.point.max(axis=0) - paths.point.min(axis=0)
     # Boxes smaller than the typical distance between neighbours would only make work.
     spacing = max(float(np.sqrt(extent.prod() / paths.clients)), float(extent.max()) / paths.clients)
-    scale = max(radius, spacing)
+    scale = WIDE * max(radius, spacing)
     if scale == 0:  # everybody stands at one point
         return np.zeros(paths.clients, dtype=np.int64)
     return np.clip(np.ceil(np.log2(np.maximum(paths.length / scale, 1))), 0, DEEPEST).astype(np.int64)
@@ -120,7 +123,7 @@ def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.
     Joined with itself, a set gives each pair of boxes once.
     """
     same = a is b
-    wide, tall = reach + a.half.max(axis=0) + b.half.max(axis=0)
+    tall = reach + a.half[:, 1].max() + b.half[:, 1].max()
     x, bottom = a.middle[:, 0], a.middle[:, 1].min()
     strip_height = max(tall, float(np.ptp(a.middle[:, 1])) / len(x))
     strip_height = strip_height if strip_height > 0 else 1.0
@@ -134,14 +137,16 @@ def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.
     order = np.argsort(key)
     key, sorted_x = key[order], x[by_x]
     seek = order if same else np.lexsort((b.middle[:, 0], b.slot))  # in order, for the sake of the cache
-    at, slot = b.middle[seek], b.slot[seek] >> halvings
-    if same:  # asked in order, which is many times as fast
-        left = np.searchsorted(sorted_x, sorted_x - wide, side="left")[rank[seek]]
-        right = np.searchsorted(sorted_x, sorted_x + wide, side="right")[rank[seek]]
-    else:
-        left = np.searchsorted(sorted_x, at[:, 0] - wide, side="left")
-        right = np.searchsorted(sorted_x, at[:, 0] + wide, side="right")
-    here = np.floor(np.clip((at[:, 1] - bottom) / strip_height, -2, strips + 1)).astype(np.int64)
+    y, slot = b.middle[seek, 1], b.slot[seek] >> halvings
+    asked = by_x if same else np.argsort(b.middle[:, 0])  # in order, which is many times as fast
+    wide = reach + b.half[asked, 0] + a.half[:, 0].max()
+    left, right = np.empty(len(asked), dtype=np.int64), np.empty(len(asked), dtype=np.int64)
+    left[asked] = np.searchsorted(sorted_x, b.middle[asked, 0] - wide, side="left")
+    right[asked] = np.searchsorted(sorted_x, b.middle[asked, 0] + wide, side="right")
+    left, right = left[seek], right[seek]
+    sorted_y, half = a.middle[order, 1], a.half[order, 1]
+    reach_y = reach + b.half[seek, 1]
+    here = np.floor(np.clip((y - bottom) / strip_height, -2, strips + 1)).astype(np.int64)
     for step in (0, 1) if same else (-1, 0, 1):
         base = (slot * strips + here + step) * len(x)
         begin = np.arange(1, len(x) + 1) if same and step == 0 else np.searchsorted(key, base + left)
@@ -149,6 +154,8 @@ def _join(a: Boxes, b: Boxes, halvings: int, reach: float) -> Iterator[tuple[np.
         count[(here + step < 0) | (here + step >= strips)] = 0
         for part in chunks(count, LIMIT):
             which, entry = expand(begin[part], count[part])
-            i, j = order[entry], seek[part][which]
+            apart = np.abs(sorted_y.take(entry) - y[part].take(which))
+            beside = np.flatnonzero(apart - half.take(entry) <= reach_y[part].take(which))
+            i, j = order[entry[beside]], seek[part][which[beside]]
             near = _near(a, b, i, j, reach)
             yield a.client[i[near]], b.client[j[near]]

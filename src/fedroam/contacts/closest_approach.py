@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.components import Part, field, register
-from fedroam.contacts.approach import come_within
+from fedroam.contacts.approach import legs_in_contact
 from fedroam.contacts.candidates import candidates
 from fedroam.contacts.graph import graph_of
+from fedroam.contacts.ragged import distinct
 from fedroam.mobility import Paths, within_reach
 
 
@@ -25,9 +26,10 @@ class ClosestApproach(Part):
 
     def meet(self, paths: Paths) -> sparse.csr_array:
         """By the closed form. Cost grows with contacts, not with pairs."""
-        pairs = candidates(paths, self.radius)
-        met = come_within(paths, pairs[:, 0], pairs[:, 1], self.radius)
-        return graph_of(pairs[met], paths.clients)
+        if np.isinf(self.radius):
+            return graph_of(candidates(paths, self.radius), paths.clients)
+        pairs, (which, _, _) = legs_in_contact(paths, self.radius)
+        return graph_of(pairs[distinct(which)], paths.clients)
 
     def reach(self) -> float:
         """The radius."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedroam.contacts.approach import LIMIT, Legs
+from fedroam.contacts.approach import Legs, legs_in_contact, legs_within
 from fedroam.contacts.candidates import candidates
-from fedroam.contacts.ragged import chunks
 from fedroam.mobility import Paths, within_reach
 
 
@@ -56,22 +55,20 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
     where `closest_approach` says that it meets. Memory and time grow with contacts, not with pairs.
     """
     if pairs is None:
-        return paths.derived(("intervals", radius), lambda: _found(paths, radius, candidates(paths, radius)))
+        return paths.derived(("intervals", radius), lambda: _found(paths, radius))
     return _found(paths, radius, pairs)
 
 
-def _found(paths: Paths, radius: float, pairs: np.ndarray) -> Intervals:
-    """The intervals of these pairs."""
-    i, j = pairs.T.astype(np.int64)
-    if np.isinf(radius) or not len(i):
+def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Intervals:
+    """The intervals of the pairs asked, or of all."""
+    pairs = candidates(paths, radius) if asked is None else asked
+    if np.isinf(radius) or not len(pairs):
+        i, j = pairs.T.astype(np.int64)
         found = Intervals(i, j, np.zeros(len(i)), np.ones(len(i)))
     else:
-        legs = Legs.of(paths)
-        parts = [
-            _intervals(legs, i[part], j[part], radius)
-            for part in chunks(legs.count[i] + legs.count[j], LIMIT)
-        ]
-        found = Intervals.joined(parts)
+        i, j = pairs.T.astype(np.int64)
+        near = legs_in_contact(paths, radius)[1] if asked is None else legs_within(paths, i, j, radius)
+        found = _intervals(Legs.of(paths), i, j, radius, near)
     key = found.i * paths.clients + found.j
     rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (found.open[1:] >= found.open[:-1]))
     return found if rises.all() else found.some(np.lexsort((found.open, found.j, found.i)))
@@ -97,15 +94,15 @@ def distance_at(legs: Legs, i: np.ndarray, j: np.ndarray, time: np.ndarray) -> n
     return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
 
-def _intervals(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> Intervals:
-    """The contacts of pairs, in their order."""
-    which, a, b = legs.overlapping(i, j)
+def _intervals(
+    legs: Legs, i: np.ndarray, j: np.ndarray, radius: float, near: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> Intervals:
+    """The contacts of pairs, in their order, from their `legs_within` the radius."""
+    which, a, b = near
     begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
-    near = legs.near(a, b, radius)
-    order = np.flatnonzero(near)
     if (which[1:] <= which[:-1]).any():
-        order = order[np.lexsort((end[order], begin[order], which[order]))]
-    which, a, b, begin, end = which[order], a[order], b[order], begin[order], end[order]
+        order = np.lexsort((end, begin, which))
+        which, a, b, begin, end = which[order], a[order], b[order], begin[order], end[order]
     gap, last = legs.at(a, begin) - legs.at(b, begin), legs.at(a, end) - legs.at(b, end)
     # The ends of pieces are decided as `closest_approach` decides, not by rounded roots: so no contact is torn there.
     at_begin = within_reach(gap[:, 0], gap[:, 1], radius)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules import batchnorm, instancenorm, pooling
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+from typing_extensions import override
 
 from fedroam.models.dropout import Dropout
 
@@ -19,6 +21,7 @@ NORM = 7  # for each value: mean 1, variance 2, normalise 2, scale and shift 2
 _NORMS = (batchnorm._BatchNorm, instancenorm._InstanceNorm, nn.GroupNorm, nn.LayerNorm)
 _POOLS = (pooling._MaxPoolNd, pooling._AvgPoolNd)
 _ADAPTIVE = (pooling._AdaptiveMaxPoolNd, pooling._AdaptiveAvgPoolNd)
+_FUSED = (nn.RNNBase, nn.RNNCellBase, nn.MultiheadAttention, nn.Transformer)
 _POINTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, Dropout)
 
 
@@ -32,12 +35,24 @@ def training_flops(network: nn.Module, input_shape: tuple[int, ...]) -> float:
     class: norms cost 7 for each value, pooling one for each value looked at, activations one for each value; backward
     twice that. The update by the optimiser is not counted: it is one of a batch, not of a sample.
 
-    Nothing is computed but shapes, where the network allows it; a copy is looked at, and the network stays as it was.
+    A copy is looked at, and the network stays as it was. Nothing is computed but shapes, where the network allows it,
+    and it is not one of plain layers: for shapes torch imports its compiler, which takes as long as many samples.
     """
+    if _plain(network):
+        return _counted(copy.deepcopy(network), input_shape)
     try:
         return _counted(copy.deepcopy(network).to("meta"), input_shape)
     except Exception:  # a network that looks at values, which shapes do not have
         return _counted(copy.deepcopy(network), input_shape)
+
+
+def _plain(network: nn.Module) -> bool:
+    """Whether torch computes a network product by product, which the table of operations knows, on a processor, too."""
+    known = ("torch.nn.modules.", "fedroam.models.")
+    return not any(
+        isinstance(module, _FUSED) or not type(module).__module__.startswith(known)
+        for module in network.modules()
+    )
 
 
 def _counted(network: nn.Module, input_shape: tuple[int, ...]) -> float:
@@ -45,11 +60,45 @@ def _counted(network: nn.Module, input_shape: tuple[int, ...]) -> float:
     network.eval()  # one sample is no batch to normalise by, and dropout must not draw
     like = next(network.parameters(), torch.zeros(0))
     sample = torch.zeros((1, *input_shape), dtype=like.dtype, device=like.device)
-    with _small(network) as small, FlopCounterMode(display=False) as counter, torch.enable_grad():
+    with _small(network) as small, _Products() as products, torch.enable_grad():
         outputs = network(sample)
         if outputs.requires_grad:
             outputs.sum().backward()
-    return float(counter.get_total_flops() + 3 * sum(small))
+    return float(products.flops + 3 * sum(small))
+
+
+class _Products(TorchDispatchMode):
+    """Counts the operations of products within by torch's table. `FlopCounterMode` counts the same, by module, and
+    imports torch's compiler to be left out of it, which takes seconds before every run."""
+
+    @override
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+
+    @override
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        count = flop_registry.get(func._overloadpacket)
+        if count is None and func is not torch.ops.prim.device.default:
+            with self:  # what is made of others is counted by them
+                parts = func.decompose(*args, **named)
+            if parts is not NotImplemented:
+                return parts
+        output = func(*args, **named)
+        if count is not None:
+            self.flops += count(*args, **named, out_val=output)
+        return output
 
 
 @contextlib.contextmanager

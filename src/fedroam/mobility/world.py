@@ -114,6 +114,9 @@ class Paths:
     @property
     def length(self) -> np.ndarray:
         """Way travelled by each client in the round, float64 [clients], metres."""
+        return self.derived("length", self._length)
+
+    def _length(self) -> np.ndarray:
         steps = np.hypot(*np.diff(self.point, axis=0).T)
         steps[self.first[1:-1] - 1] = 0.0  # from one client's last point to the next one's first: no way
         return np.add.reduceat(np.append(steps, 0.0), self.first[:-1])
