@@ -3,6 +3,9 @@
 A stream is derived from (seed, purpose, round, client) alone: never from a global state, never from who drew
 before whom. Results therefore do not depend on the number of threads or processes, nor on a kill and resume,
 and two experiments with the same seed get the same split, places and start model whatever else differs.
+
+torch is imported by the first draw that torch makes: whoever only reads what a run left, or moves and meets without
+learning, does not wait for it.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ import hashlib
 import struct
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from scipy.special import ndtri
+
+if TYPE_CHECKING:
+    import torch
 
 _lent = threading.RLock()  # held by the thread that torch's default generator is lent to
 
@@ -42,6 +47,8 @@ def pair_normals(seed: int, purpose: str, a: np.ndarray, b: np.ndarray) -> np.nd
     the block of Philox4x64-10 (Salmon et al., SC 2011) with the counter (a, b, 0, 0), as a uniform number through the
     normal quantile.
     """
+    from scipy.special import ndtri
+
     words = (1 << 64) - 1
     whole = key(seed, purpose)
     low, high = whole & words, whole >> 64
@@ -75,6 +82,8 @@ def torch_stream(
     seed: int, purpose: str, round: int = 0, client: int = 0, device: torch.device | str = "cpu"
 ) -> torch.Generator:
     """The same for draws made by torch on `device`."""
+    import torch
+
     generator = torch.Generator(device=device)
     generator.manual_seed(key(seed, purpose, round, client) & 0x7FFF_FFFF_FFFF_FFFF)
     return generator
@@ -88,6 +97,8 @@ def torch_default_stream(seed: int, purpose: str, round: int = 0, client: int = 
     on leaving, so that nothing outside can notice. One thread at a time: there is only one such generator, and a
     thread that meets another one inside waits for it.
     """
+    import torch
+
     with _lent, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key(seed, purpose, round, client) & 0x7FFF_FFFF_FFFF_FFFF)
         yield

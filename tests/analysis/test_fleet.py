@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from fedroam.analysis import variants
-from fedroam.analysis.fleet import first_empty_words, of_energy, of_run, remarks, shown, told
+from fedroam.analysis.fleet import TIME, first_empty_words, of_energy, of_run, remarks, shown, told
 from fedroam.analysis.report.devices import fleet_table
+from fedroam.clock import TOTALS
 from fedroam.recording import Run, open_run
 from support.made_runs import made_run
 
@@ -27,6 +28,10 @@ CLIENTS = pd.DataFrame(
         "battery_died": [math.nan, 7200.0, 3600.0, math.nan],
     }
 )
+
+
+def test_the_times_that_are_told_are_those_that_the_clock_counts() -> None:
+    assert TIME == TOTALS
 
 
 def test_energy_and_lifetimes_by_hand() -> None:

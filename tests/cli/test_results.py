@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +13,16 @@ import pytest
 from fedroam import open_run, open_runs, plan
 from fedroam.scene import deal
 from support.commands import TINY, Commands
+
+ONLY_RUNS = (
+    "torch",
+    "sklearn",
+    "llvmlite",
+    "scipy.spatial",
+    "scipy.cluster",
+    "scipy.optimize",
+    "fedroam.learning",
+)
 
 
 @pytest.fixture
@@ -35,6 +47,15 @@ def test_compare_prints_the_table_and_writes_it(fr: Commands) -> None:
     assert row["last_k"] == pytest.approx(sum(one[-2:].mean() for one in accuracy) / 3)
     assert row["rounds_to"] == pytest.approx(sum(int((one >= 0.05).argmax()) for one in accuracy) / 3)
     assert f"{100 * finals.mean():.1f}" in answer.out
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "figure"])
+def test_what_a_run_left_is_read_and_drawn_without_what_only_runs_need(fr: Commands, command: str) -> None:
+    assert fr.run("--out", "out", "--no-report").code == 0
+    code = f"import sys; from fedroam.cli import main; code = main([{command!r}, 'out'])\n"
+    code += f"print(code, [m for m in {ONLY_RUNS} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0 []"
 
 
 def test_a_run_named_twice_counts_once(fr: Commands) -> None:

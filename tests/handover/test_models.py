@@ -15,8 +15,9 @@ from safetensors.numpy import load_file
 
 from fedroam import Experiment, InputError, Interrupted
 from fedroam.components import kinds
-from fedroam.data import Dataset, as_batch
+from fedroam.data import Dataset
 from fedroam.handover import final_model
+from fedroam.models import as_batch
 from fedroam.recording import Run, damage, open_run
 from fedroam.runner import run
 from support.run_folders import of_before_there_was_a_manifest

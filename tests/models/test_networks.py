@@ -10,9 +10,8 @@ from torch import nn
 import fedroam.models
 from fedroam import components
 from fedroam.components import Part, field, register
-from fedroam.data.dataset import as_batch
 from fedroam.errors import InputError
-from fedroam.models import Network, noise, split
+from fedroam.models import Network, as_batch, noise, split
 from fedroam.randomness import torch_default_stream, torch_stream
 
 MNIST, CIFAR, FLOWS = (1, 28, 28), (3, 32, 32), (196,)

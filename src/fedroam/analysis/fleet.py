@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from fedroam.analysis.formatting import NONE, duration, energy, percent
-from fedroam.clock import TOTALS
 from fedroam.recording import Run
 
 Facts = Mapping[str, float]
@@ -39,12 +38,15 @@ HEADS: Mapping[str, tuple[str, Quantity]] = {
     "per_kilojoule": ("Points per kJ", "number"),
 }
 ENERGY = tuple(HEADS)[list(HEADS).index("energy") :]  # of them, those of energy
+TIME = tuple(
+    name for name in HEADS if name.startswith("time_")
+)  # those of time: columns of clients under a clock
 _FIRST = 5  # devices that are named
 
 
 def of_time(clients: pd.DataFrame, seconds: float) -> dict[str, float]:
     """Shares of `seconds` (s, more than 0) that clients spent, mean over clients, from their totals."""
-    return {name: float(clients[name].mean()) / seconds for name in TOTALS if name in clients}
+    return {name: float(clients[name].mean()) / seconds for name in TIME if name in clients}
 
 
 def of_energy(clients: pd.DataFrame) -> dict[str, float]:

@@ -323,5 +323,10 @@ def over_seeds(variant: Variant, column: str) -> pd.DataFrame:
 
     Runs of an older format that lack the column give NaN.
     """
-    tables = [by_round(run) for run in variant.included]
-    return mean_by_round([table.get(column, pd.Series(np.nan, table.index)) for table in tables])
+    return mean_by_round([_column(run.rounds, column) for run in variant.included])
+
+
+def _column(rounds: pd.DataFrame, name: str) -> pd.Series:
+    """A column by round, as in `by_round`, which would copy every other column, too; NaN where there is none."""
+    found = pd.Series(rounds[name].to_numpy() if name in rounds else np.nan, index=rounds["round"].to_numpy())
+    return found if found.index.is_unique else found[~found.index.duplicated(keep="last")]

@@ -12,7 +12,6 @@ from fedroam.data.cache import offer as offer
 from fedroam.data.dataset import Dataset as Dataset
 from fedroam.data.dataset import DataSource as DataSource
 from fedroam.data.dataset import Split as Split
-from fedroam.data.dataset import as_batch as as_batch
 from fedroam.data.dataset import cut as cut
 from fedroam.data.partition import Partition as Partition
 from fedroam.data.preprocessing import ArrayPreprocessing as ArrayPreprocessing

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 
 from fedroam.data.preprocessing import Preprocessing
 from fedroam.errors import InputError
@@ -87,14 +86,6 @@ class DataSource(Protocol):
 
     def load(self) -> Dataset:
         """The data set. Raises InputError where it is missing or damaged."""
-
-
-def as_batch(x: torch.Tensor) -> torch.Tensor:
-    """Rows of a data set as a network sees them: images become [n, channels, height, width], channels-last.
-
-    A view: the memory stays [n, height, width, channels], which is what fast convolutions read.
-    """
-    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     `images` are uint8 [n, h, w, c]. Computed from counts of the 256 values, so exact but for rounding.
     """
     values = np.arange(256) / 255.0
-    counts = np.stack(
-        [np.bincount(images[..., c].reshape(-1), minlength=256) for c in range(images.shape[-1])]
-    )
+    counts = np.zeros((images.shape[-1], 256), dtype=np.int64)
+    for first in range(0, len(images), AT_ONCE):  # `bincount` writes its input out as 64-bit numbers
+        for c, found in enumerate(counts):
+            found += np.bincount(images[first : first + AT_ONCE, ..., c].reshape(-1), minlength=256)
     mean = counts @ values / counts.sum(axis=1)
     variance = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / counts.sum(axis=1)
     return mean, np.sqrt(variance)

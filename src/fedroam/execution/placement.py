@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 REMEMBERED = 5  # exchanges by which is judged who meets whom
@@ -110,6 +109,8 @@ def _cut(
 
 def renamed(old: np.ndarray, new: np.ndarray, parts: int, weight: np.ndarray) -> np.ndarray:
     """The new parts under the names by which most of the weight stays where it is."""
+    from scipy.optimize import linear_sum_assignment
+
     common = np.zeros((parts, parts))
     np.add.at(common, (new, old), weight)
     rows, names = linear_sum_assignment(common, maximize=True)

@@ -12,12 +12,11 @@ import torch
 from torch import nn
 from typing_extensions import override
 
-from fedroam.data import as_batch
 from fedroam.learning.held import ClassMeans, Held, class_means
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import DecaysLearningRate, Training
-from fedroam.models import own_dropout
+from fedroam.models import as_batch, own_dropout
 from fedroam.randomness import stream, torch_default_stream
 
 

@@ -32,6 +32,7 @@ from fedroam.models.dropout import noise as noise
 from fedroam.models.dropout import own_dropout as own_dropout
 from fedroam.models.network import ModelBuilder as ModelBuilder
 from fedroam.models.network import Network as Network
+from fedroam.models.network import as_batch as as_batch
 from fedroam.models.network import split as split
 from fedroam.models.resnet import ResNet18 as ResNet18
 from fedroam.models.resnet import ResNet50 as ResNet50

@@ -107,3 +107,11 @@ def initialise(network: Network, init: Init) -> Network:
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
     return network
+
+
+def as_batch(x: torch.Tensor) -> torch.Tensor:
+    """Rows of a data set as a network sees them: images become [n, channels, height, width], channels-last.
+
+    A view: the memory stays [n, height, width, channels], which is what fast convolutions read.
+    """
+    return x.permute(0, 3, 1, 2) if x.dim() == 4 else x

@@ -17,9 +17,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from fedroam.data import as_batch, forget, load_dataset
+from fedroam.data import forget, load_dataset
 from fedroam.experiment import Experiment
 from fedroam.learning import Layout, make_network
+from fedroam.models import as_batch
 from fedroam.planning import SweepRun
 from fedroam.randomness import stream
 from fedroam.sweep.local import WorkerPool, warm_up

@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from scipy.optimize import nnls
 
 from fedroam import runner
 from fedroam.experiment import Experiment
@@ -72,6 +71,8 @@ def _timed(experiment: Experiment, below: Path) -> list[float]:
 
 def fit(moments: list[float], experiment: Experiment) -> UnitCosts:
     """Unit costs by non-negative least squares over the rounds; `moments` as `_timed` gives them."""
+    from scipy.optimize import nnls
+
     steps, rounds = np.diff(moments), len(moments) - 3
     t = np.arange(1, rounds + 1)
     evaluated = (t % experiment.evaluate_every == 0) | (t == rounds)

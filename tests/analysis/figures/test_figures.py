@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from fedroam.analysis import variants
+from fedroam.analysis.figures import drawing
 from fedroam.analysis.figures.catalogue import all_figures, class_counts, draw_figure
 from fedroam.analysis.figures.client_accuracy import final_values
 from fedroam.analysis.figures.costs import energy_per_round_figure, per_round
@@ -266,3 +267,24 @@ def test_every_panel_has_its_tick_labels(panels: int, shape: tuple[int, int]) ->
     assert (grid.nrows, grid.ncols) == shape
     assert len(axes) == panels
     assert all(ax.xaxis.get_tick_params()["labelbottom"] for ax in axes)
+
+
+def test_files_of_a_figure_are_those_that_matplotlib_saves_laid_out_once(tmp_path: Path) -> None:
+    def drawn() -> Figure:
+        with drawing.style():
+            figure, ax = drawing.new_figure()
+            ax.plot([0, 1], [0, 1], label="one")
+            ax.set_ylabel("a label that needs room")
+            drawing.legend(figure, ax)
+        return figure
+
+    ours, theirs = drawn(), drawn()
+    engine, dpi, canvas = ours.get_layout_engine(), ours.dpi, ours.canvas
+    png, svg = save(ours, tmp_path, "drawn")
+    place = ours.axes[0].get_position().bounds
+    with drawing.saving("drawn"):
+        theirs.savefig(tmp_path / "own.png", dpi=drawing.DOTS, metadata={"Software": None})
+    assert png.read_bytes() == (tmp_path / "own.png").read_bytes()
+    assert place == theirs.axes[0].get_position().bounds
+    assert (ours.get_layout_engine(), ours.dpi, ours.canvas) == (engine, dpi, canvas)
+    assert "a label that needs room" in svg.read_text(encoding="utf-8")

@@ -7,8 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.cluster.hierarchy import leaves_list, linkage
-from scipy.spatial.distance import squareform
 
 from fedroam.analysis.figures.drawing import GRID, bare_field, colour_bar, empty_figure, style
 
@@ -119,6 +117,9 @@ def _order(similarity: np.ndarray) -> np.ndarray:
     """Clients (int64) such that neighbours have similar class mixes: leaves of an average-linkage tree."""
     if len(similarity) < 3:
         return np.arange(len(similarity))
+    from scipy.cluster.hierarchy import leaves_list, linkage
+    from scipy.spatial.distance import squareform
+
     distance = 1.0 - np.nan_to_num(similarity, nan=0.0)
     distance = np.maximum((distance + distance.T) / 2, 0.0)
     np.fill_diagonal(distance, 0.0)

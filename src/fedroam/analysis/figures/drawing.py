@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.cm import ScalarMappable
 from matplotlib.colorbar import Colorbar
 from matplotlib.figure import Figure
@@ -31,6 +32,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 1.5, 1.5, 1.5)))
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, MUTED, GRID, PAPER = "#1f2328", "#59636e", "#d9dee3", "#ffffff"
+DOTS, _POINTS = 160, 72  # per inch: of a PNG; of an SVG, by its format
 SIZE = (5.8, 3.6)  # inches; in a report two stand side by side on a laptop
 FEW = 30  # points of a line; up to here each is marked
 _NO_FACTS = {"Date": None, "Creator": None, "Format": None, "Type": None}
@@ -199,9 +201,10 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     points = io.BytesIO()
-    with saving(name):
-        figure.savefig(points, format="png", dpi=160, metadata={"Software": None})
-    text = svg_text(figure, name)
+    with saving(name), _at(figure, DOTS):
+        FigureCanvasAgg(figure).print_png(points, metadata={"Software": None})
+    with _laid_out(figure):
+        text = svg_text(figure, name)
     write_aside(png, lambda aside: aside.write_bytes(points.getvalue()))
     write_text(svg, text)
     return png, svg
@@ -210,9 +213,24 @@ def save(figure: Figure, folder: Path, name: str) -> tuple[Path, Path]:
 def svg_text(figure: Figure, name: str) -> str:
     """A figure as SVG; equal figures of one name give equal texts."""
     lines = io.StringIO()
-    with saving(name):
-        figure.savefig(lines, format="svg", metadata=_NO_FACTS)
+    with saving(name), _at(figure, _POINTS):
+        FigureCanvasSVG(figure).print_svg(lines, metadata=_NO_FACTS)
     return _NOT_IN_XML.sub("\ufffd", lines.getvalue())
+
+
+@contextmanager
+def _at(figure: Figure, dots: float) -> Iterator[None]:
+    """While a canvas prints a figure at so many dots an inch.
+
+    `Figure.savefig` would draw all of it twice, once for the places of things alone; a canvas finds them as it draws.
+    """
+    before, canvas = figure.dpi, figure.canvas
+    figure.dpi = dots
+    try:
+        yield
+    finally:
+        figure.dpi = before
+        figure.set_canvas(canvas)
 
 
 @contextmanager
@@ -240,6 +258,17 @@ def inline(svg: str, label: str) -> str:
     for colour, name in names.items():
         svg = re.sub(rf"{colour}\b", f"var(--{name})", svg, flags=re.I)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1).strip()
+
+
+@contextmanager
+def _laid_out(figure: Figure) -> Iterator[None]:
+    """While everything in a figure that has been drawn stays where it is: finding places takes as long as drawing."""
+    engine = figure.get_layout_engine()
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
 
 
 def colour_of(k: int) -> str:

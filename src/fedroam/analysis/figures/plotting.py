@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.special import stdtrit
 
 from fedroam.analysis.figures.drawing import FEW, legend, log_ticks, new_figure, round_ticks, short
 from fedroam.analysis.figures.error_bars import is_number, key_text
@@ -193,6 +192,8 @@ def _half(error: np.ndarray, n: np.ndarray | int, band: str) -> np.ndarray:
         return np.full(np.shape(error), np.nan)
     if band == "error":
         return error
+    from scipy.special import stdtrit
+
     count = np.broadcast_to(n, np.shape(error))
     factor = stdtrit(np.maximum(count - 1, 1), 0.5 + _LEVEL / 2)
     return np.asarray(np.where(count > 1, error * factor, np.nan))

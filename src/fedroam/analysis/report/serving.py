@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedroam.access_points import choose_nearest, distances
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -46,6 +45,8 @@ def serving_points(places: np.ndarray, points: AccessPointsOfRun) -> np.ndarray:
     That is the nearest of those in whose range it is (Farcas et al., Eq. 4). Of several equally near ones it is the
     first, where a run may have drawn another. places: float64 [frames, clients, 2], metres, NaN for who is away.
     """
+    from fedroam.access_points import choose_nearest, distances  # few runs have any
+
     serving = np.full(places.shape[:2], -1, dtype=np.int64)
     there = np.isfinite(places[:, :, 0])
     flat = places[there]

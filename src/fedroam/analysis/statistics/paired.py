@@ -26,7 +26,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from fedroam.analysis.variants import mean_and_error
 from fedroam.errors import InputError
@@ -104,6 +103,8 @@ def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
     """95 % confidence interval of a mean of n values with standard error `error`, as `interval` gives it."""
     if n < 2 or not math.isfinite(error):
         return math.nan, math.nan
+    from scipy.special import stdtrit
+
     half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
     return mean - half, mean + half
 
@@ -242,6 +243,8 @@ class _Side:
             why = "all seeds agree exactly" if finite else "some values are infinite"
             self.note = f"{why}: sign test, {above_it} of {n} seeds above"
             return
+        from scipy.special import stdtr, stdtrit
+
         self.df, self.spread = df, math.sqrt(variance)
         error = self.spread / math.sqrt(n)
         self.statistic = (self.estimate - bound) / error
