@@ -28,8 +28,8 @@ class Cpu(Part):
     """One single-threaded worker a core; each trains whole clients, the largest first, rows in place.
 
     Large batches are computed in pieces where a probe finds that the network treats samples one by one.
-    Multilayer perceptrons train a few clients side by side. A network that draws from torch's global generator
-    is trained one client at a time. Results do not depend on the number of workers.
+    Multilayer perceptrons train by one kernel, or a few clients side by side. A network that draws from torch's global
+    generator is trained one client at a time. Results do not depend on the number of workers.
     """
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0, le=MOST_WORKERS)
@@ -57,7 +57,12 @@ class _Worker:
             return [self._alone(models, job) for job in jobs]
         if self._perceptrons is None:
             self._perceptrons = PerceptronTrainer(
-                learner.task, learner.samples, learner.layers, learner.workers.check, self._alone
+                learner.task,
+                learner.samples,
+                learner.layers,
+                learner.workers.check,
+                self._alone,
+                learner.nature.native,
             )
         return self._perceptrons.train(models, jobs)
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.sequential import sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
 from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
@@ -82,6 +83,7 @@ class Evaluator:
         if nature.native and not nature.plain:
             usual = replace(task, objective=CrossEntropy())  # the outputs are the same for any other
             found = sequential_model(self.module, usual, torch.empty(task.layout.size))
+            self.module = fuse(self.module)  # for features, and where the sequence is not known
         self.sequential = found if found is not None and found.native else None
 
     def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> tuple[np.ndarray, float]:

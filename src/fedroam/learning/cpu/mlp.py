@@ -1,9 +1,9 @@
 """Local training of multilayer perceptrons and softmax regression with the backward pass written out.
 
 A step of such a network is so little arithmetic that autograd, and Python between two operations, would cost more
-than the step. So clients whose batches have the same lengths are trained side by side, a few at a time, as batched
-matrix products on their rows; and where there is no momentum, the product that computes a weight's gradient adds
-it to the weight at once.
+than the step. So a kernel of ours computes all steps of a client. Where there is none, clients whose batches have the
+same lengths are trained side by side, a few at a time, as batched matrix products on their rows; and where there is no
+momentum, the product that computes a weight's gradient adds it to the weight at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron
+from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.matrix import Entry, Models
@@ -101,13 +103,20 @@ class PerceptronTrainer:
         layers: tuple[LinearEntries, ...],
         check: Callable[[], None],
         alone: Callable[[Models, Job], float],
+        native: bool = True,
     ) -> None:
-        """`alone(models, job)` trains a client whose batches are too large to gain anything here."""
+        """`alone(models, job)` trains a client whose batches are too large to gain anything here. native: by a kernel
+        of ours, where there is one."""
         self.task, self.samples, self.layers, self.check, self.alone = task, samples, layers, check, alone
         classes = layers[-1].weight.shape[0]
         assert isinstance(task.objective, CrossEntropy)  # as `recognise` asks
         smoothing = task.objective.label_smoothing
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
+        self.compiled: CompiledPerceptron | None = None
+        here = target() if native and task.x.dtype == torch.float32 else None
+        if here is not None:
+            entries = [(layer.weight, layer.bias) for layer in layers]
+            self.compiled = CompiledPerceptron(task, samples, entries, smoothing, here, check)
 
     @torch.no_grad()
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
@@ -115,12 +124,28 @@ class PerceptronTrainer:
         schedules = [list(job.batches(self.task)) for job in jobs]
         lengths = [[len(batch) for batch in schedule] for schedule in schedules]
         pulls = {_pull(job) for job in jobs}
-        if max(max(some, default=0) for some in lengths) > BATCH or len(pulls) > 1:
+        longest = max(max(some, default=0) for some in lengths)
+        if self.compiled is not None and longest <= self.compiled.most:
+            lr = rate(self.task.training, jobs[0].round)
+            return [self._one(models, job, schedules[k], lr) for k, job in enumerate(jobs)]
+        if longest > BATCH or len(pulls) > 1:
             with torch.enable_grad():
                 return [self.alone(models, job) for job in jobs]
         if any(some != lengths[0] for some in lengths):
             return [self._side_by_side(models, [job], [schedules[k]])[0] for k, job in enumerate(jobs)]
         return self._side_by_side(models, jobs, schedules)
+
+    def _one(self, models: Models, job: Job, batches: list[np.ndarray], lr: float) -> float:
+        assert self.compiled is not None
+        row, momentum = models.parameters[job.row].data, None
+        if models.momentum is not None:
+            momentum = models.momentum[job.row].data
+        elif self.task.training.momentum:
+            momentum = torch.zeros(row.shape)
+        pull, steady = _anchors([job], row[None])
+        settings = lr, self.task.training.weight_decay + pull
+        total = self.compiled.train(row, momentum, None if steady is None else steady[0], batches, settings)
+        return total / sum(map(len, batches)) if batches else float("nan")
 
     def _side_by_side(
         self, models: Models, jobs: Sequence[Job], schedules: Sequence[list[np.ndarray]]

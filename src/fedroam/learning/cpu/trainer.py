@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.sequential import PIECE, sequential_model
 from fedroam.learning.cpu.worker_model import (
     Nature,
@@ -41,6 +42,8 @@ class Trainer:
         self.sequential = (
             None if nature.plain else sequential_model(self.module, task, self.gradient, nature.native)
         )
+        if self.sequential is None and nature.native and not nature.plain:
+            self.module = fuse(self.module)
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
 

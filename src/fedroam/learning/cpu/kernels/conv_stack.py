@@ -91,6 +91,10 @@ class ConvStack(Layer):
         """Compute with a row's parameters from now on."""
         self.values = [_addresses(stage, row) for stage in self.stages]
 
+    def add_to(self, gradient: View) -> None:
+        """Add the parameters' gradients to these from now on."""
+        self.gradients = [_addresses(stage, gradient) for stage in self.stages]
+
     def _memory(self, samples: int) -> list[_StageMemory]:
         padded = -(-samples // self.unit) * self.unit
         found = self.memories.get(padded)

@@ -17,6 +17,10 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
+ENOUGH = (
+    12  # sums at a time: none waits for its last addition (two a cycle, four cycles each), and some to spare
+)
+
 
 @dataclass(frozen=True)
 class Images:
@@ -78,7 +82,6 @@ class ConvolutionKernel(KernelSpec):
         k, x, y = KernelBuilder(module, target.lanes, 4, 1), self.x, self.y
         at_x, at_w, at_bias, at_y, samples = k.arguments
         length = k.times(y.width, samples)
-        right = [k.times(column, samples) for column in range(self.weights.width)]
         per_out, per_in, per_row, per_column = self.weights.strides
 
         def channels(first: int, size: int) -> Any:
@@ -96,21 +99,29 @@ class ConvolutionKernel(KernelSpec):
                     def block(vectors: int) -> Any:
                         def of_block(p: Value, _: list[Value]) -> None:
                             sums = [start[j] for j in range(size) for _ in range(vectors)]
+                            left, stop = self._columns(k, p, vectors * k.lanes, samples)
 
                             def of_input(i: Value, sums: list[Value]) -> list[Value]:
                                 def of_weights(ky: Value, sums: list[Value]) -> list[Value]:
                                     line = k.sum(k.times(i, x.height), row, ky, -self.above)
                                     begin = k.at(at_x, k.times(k.times(line, x.row), samples), p)
                                     w = k.at(weights, k.times(i, per_in), k.times(ky, per_row))
-                                    for kx, step in enumerate(right):
-                                        seen = [
-                                            k.load(k.at(begin, step, v * k.lanes)) for v in range(vectors)
-                                        ]
+
+                                    def of_column(kx: int | Value, sums: list[Value]) -> list[Value]:
+                                        here = k.at(begin, k.times(kx, samples))
+                                        seen = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
+                                        first = k.at(w, k.times(kx, per_column))
                                         for j in range(size):
-                                            weight = k.load_spread(k.at(w, j * per_out + kx * per_column))
+                                            weight = k.load_spread(k.at(first, j * per_out))
                                             for v in range(vectors):
                                                 n = j * vectors + v
                                                 sums[n] = k.fma(weight, seen[v], sums[n])
+                                        return sums
+
+                                    if x.border:
+                                        return k.loop(left, stop, 1, sums, of_column)
+                                    for kx in range(self.weights.width):
+                                        sums = of_column(kx, sums)
                                     return sums
 
                                 return k.loop(top, bottom, 1, sums, of_weights)
@@ -136,6 +147,14 @@ class ConvolutionKernel(KernelSpec):
             k.loop(0, groups, 1, [], channels(first, size))
         return k.end()
 
+    def _columns(self, k: KernelBuilder, p: Value, count: int, samples: Value) -> tuple[Value, Value]:
+        """The first column of weights, and one past the last, that meet more than border: for `count` values from p."""
+        first = k.b.sdiv(p, samples)
+        last = k.b.sdiv(k.sum(p, count - 1), samples)
+        left = k.larger(0, k.b.sub(k.number(self.x.border), last))
+        stop = k.smaller(self.weights.width, k.b.sub(k.number(self.x.border + self.x.width), first))
+        return left, stop
+
 
 @dataclass(frozen=True)
 class WeightGradient(KernelSpec):
@@ -156,7 +175,9 @@ class WeightGradient(KernelSpec):
         length = k.times(y.width, samples)
         right = [k.times(column, samples) for column in range(self.weights.width)]
         per_out, per_in, per_row, per_column = self.weights.strides
-        many = max(1, target.products // self.weights.width)
+        # Of registers, each output takes one for each column and one for its slope; one is left for x.
+        fitting = (target.registers - 1) // (self.weights.width + 1)
+        many = max(1, min(-(-ENOUGH // self.weights.width), fitting))
 
         def channels(first: int, size: int) -> Any:
             def of_group(group: Value, _: list[Value]) -> None:

@@ -90,6 +90,94 @@ class KernelBuilder:
         """The square roots."""
         return self._call("llvm.sqrt", self.vector, a)
 
+    def load_some(self, address: Value, count: int, rest: float = 0.0) -> Value:
+        """The first `count` values of the vector at an address, which may be the last there; `rest` in other lanes."""
+        if count == self.lanes:
+            return self.load(address)
+        size, mask = ir.Constant(self.half, 4), self._mask(count)
+        return self._call(
+            "llvm.masked.load", self.vector, address, size, mask, self.constant(rest), more=".p0"
+        )
+
+    def store_some(self, vector: Value, address: Value, count: int) -> None:
+        """Put the first `count` values of a vector there."""
+        if count == self.lanes:
+            self.store(vector, address)
+        else:
+            values = (vector, address, ir.Constant(self.half, 4), self._mask(count))
+            self._call("llvm.masked.store", ir.VoidType(), *values, of=self.vector, more=".p0")
+
+    def first(self, vector: Value, count: int) -> Value:
+        """The vector with zeros after its first `count` values."""
+        return self.b.select(self._mask(count), vector, self.constant(0.0))
+
+    def _mask(self, count: int) -> Value:
+        return ir.Constant(
+            ir.VectorType(ir.IntType(1), self.lanes), [lane < count for lane in range(self.lanes)]
+        )
+
+    def fold(self, vector: Value, both: Callable[[Value, Value], Value]) -> Value:
+        """The float that is left when halves of a vector are put together until one value is."""
+        lanes = self.lanes
+        while lanes > 1:
+            lanes //= 2
+            over = [*range(lanes, 2 * lanes), *range(lanes, self.lanes)]
+            vector = both(vector, self._shuffled(vector, vector, over))
+        return self.b.extract_element(vector, ir.Constant(self.half, 0))
+
+    def sums(self, vectors: Sequence[Value]) -> list[Value]:
+        """The sum of each vector's values: of four vectors at a time, which takes a third of what each alone does."""
+        found: list[Value] = []
+        for begin in range(0, len(vectors), 4):
+            some = [*vectors[begin : begin + 4], *[self.constant(0.0)] * 3][:4]
+            a, b, c, d = some
+            ab, cd = (self._interleaved(*pair, (0, 1), (2, 3)) for pair in ((a, b), (c, d)))
+            total, lanes = self._interleaved(ab, cd, (0, 1, 0, 1), (2, 3, 2, 3)), self.lanes
+            while lanes > 4:
+                lanes //= 2
+                over = [*range(lanes, 2 * lanes), *range(lanes, self.lanes)]
+                total = self.b.fadd(total, self._shuffled(total, total, over))
+            found += [self.b.extract_element(total, ir.Constant(self.half, k)) for k in range(4)]
+        return found[: len(vectors)]
+
+    def _interleaved(self, a: Value, b: Value, low: tuple[int, ...], high: tuple[int, ...]) -> Value:
+        """Of each four lanes of a and b: those at `low` of both, added to those at `high`."""
+        halves = []
+        for chosen in (low, high):
+            where: list[int] = []
+            for four in range(0, self.lanes, 4):
+                if len(chosen) == 2:  # a's and b's in turn
+                    where += [four + chosen[0], self.lanes + four + chosen[0]]
+                    where += [four + chosen[1], self.lanes + four + chosen[1]]
+                else:  # two of a, then two of b
+                    where += [four + chosen[0], four + chosen[1]]
+                    where += [self.lanes + four + chosen[2], self.lanes + four + chosen[3]]
+            halves.append(self._shuffled(a, b, where))
+        return self.b.fadd(*halves)
+
+    def _shuffled(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(self.half, len(lanes)), list(lanes)))
+
+    def exp(self, a: Value) -> Value:
+        """The exponential of values up to 0, to within two units in the last place; of less than -87 that of -87.
+
+        2^n times a polynomial (Moshier, Cephes, expf): no library is called.
+        """
+        low = self.maximum(a, self.constant(-87.0))
+        shift = self.constant(1.5 * 2**23)  # a number so large that adding it rounds to whole numbers
+        moved = self.fma(low, self.constant(1.4426950408889634), shift)
+        n = self.b.fsub(moved, shift)
+        r = self.fma(n, self.constant(-0.693359375), low)
+        r = self.fma(n, self.constant(2.12194440e-4), r)
+        total = self.constant(1.9875691500e-4)
+        for factor in (1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1):
+            total = self.fma(total, r, self.constant(factor))
+        total = self.b.fadd(self.fma(total, self.b.fmul(r, r), r), self.constant(1.0))
+        wholes = ir.VectorType(self.half, self.lanes)
+        power = self.b.shl(self.b.bitcast(moved, wholes), ir.Constant(wholes, [23] * self.lanes))
+        power = self.b.add(power, ir.Constant(wholes, [127 << 23] * self.lanes))
+        return self.b.fmul(total, self.b.bitcast(power, self.vector))
+
     def add_to(self, address: Value, vector: Value) -> None:
         """Add the sum of a vector's values to the float at an address."""
         start = ir.Constant(self.float, -0.0)
@@ -98,8 +186,10 @@ class KernelBuilder:
         )
         self.b.store(self.b.fadd(self.b.load(address, typ=self.float), total), address)
 
-    def _call(self, name: str, result: Any, *values: Value, of: Any = None, fastmath: Any = ()) -> Value:
-        whole = f"{name}.v{(of or result).count}f32"
+    def _call(
+        self, name: str, result: Any, *values: Value, of: Any = None, fastmath: Any = (), more: str = ""
+    ) -> Value:
+        whole = f"{name}.v{(of or result).count}f32{more}"
         function = self.module.globals.get(whole) or ir.Function(
             self.module, ir.FunctionType(result, [value.type for value in values]), whole
         )

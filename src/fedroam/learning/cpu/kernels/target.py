@@ -29,7 +29,7 @@ class Target:
     """What kernels are cut for.
 
     lanes: float32 values in a vector. channels, vectors: sums that a convolution keeps in registers, output channels
-    times vectors. products: sums that a weight gradient keeps.
+    times vectors. registers: of vectors.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Target:
     lanes: int
     channels: int
     vectors: int
-    products: int
+    registers: int
 
 
 def target() -> Target | None:
@@ -61,10 +61,10 @@ def _here() -> Target:
     name, found = binding.get_host_cpu_name(), binding.get_host_cpu_features()
     # 32 registers of 16 values, of 4 values (ARM), or 16 of 8 values; a few are left for what is multiplied.
     if found.get("avx512f"):
-        return Target(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 25)
+        return Target(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 32)
     if found.get("neon"):
-        return Target(name, found.flatten(), 4, 6, 4, 25)
-    return Target(name, found.flatten(), 8, 6, 2, 12)
+        return Target(name, found.flatten(), 4, 6, 4, 32)
+    return Target(name, found.flatten(), 8, 6, 2, 16)
 
 
 def narrowed(here: Target, lanes: int) -> Target:
@@ -72,7 +72,7 @@ def narrowed(here: Target, lanes: int) -> Target:
     if lanes >= here.lanes:
         return replace(here, lanes=lanes)
     features = here.features + (",-avx512f" if "+avx512f" in here.features else "")
-    return Target(here.name, features, lanes, 6, 2, 12)
+    return Target(here.name, features, lanes, 6, 2, 16)
 
 
 Kernel = Callable[..., None]  # takes addresses and whole numbers
@@ -110,9 +110,15 @@ def _loaded(spec: KernelSpec, target: Target) -> Kernel:
 
 def _compiled(spec: KernelSpec, target: Target, made_for: Any) -> bytes:
     """The number of a kernel's arguments, as one byte, and its machine code as an object file."""
+    code, arguments = written(spec, target, made_for)
+    return bytes([arguments]) + bytes(made_for.emit_object(code))
+
+
+def written(spec: KernelSpec, target: Target, made_for: Any) -> tuple[Any, int]:
+    """A kernel as LLVM's optimised code for a target machine, maybe another than this; the number of its arguments."""
     module = ir.Module()
     arguments = spec.write(module, target)
-    module.triple, module.data_layout = binding.get_default_triple(), str(made_for.target_data)
+    module.triple, module.data_layout = made_for.triple, str(made_for.target_data)
     code = binding.parse_assembly(str(module))
     code.verify()
     tuning = binding.create_pipeline_tuning_options(speed_level=2)
@@ -120,7 +126,7 @@ def _compiled(spec: KernelSpec, target: Target, made_for: Any) -> bytes:
     tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False
     builder = binding.create_pass_builder(made_for, tuning)
     builder.getModulePassManager().run(code, builder)
-    return bytes([arguments]) + bytes(made_for.emit_object(code))
+    return code, arguments
 
 
 def _name(spec: KernelSpec, target: Target) -> str:

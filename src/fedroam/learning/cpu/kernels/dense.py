@@ -1,0 +1,317 @@
+"""A kernel of whole local training of linear layers with ReLU between: steps of gradient descent, one after the other.
+
+A step of such a network is so little arithmetic that a call of a library for each product costs as much again. Here
+the lanes are inputs of a layer, which lie side by side in samples and weights, and a weight is brought up to date
+where its gradient is summed up, in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import override
+
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
+
+NEAR = 48  # samples that stay in a core's cache while the weights pass by
+
+
+@dataclass(frozen=True)
+class DenseLayer:
+    """Sizes of a linear layer, and where its weight [outputs, inputs] and bias lie in a row; bias -1 is none."""
+
+    inputs: int
+    outputs: int
+    weight: int
+    bias: int
+
+
+@dataclass(frozen=True)
+class DenseTraining(KernelSpec):
+    """Steps of softmax cross-entropy, SGD as torch.optim.SGD: v <- m v + g + d w + s; w <- w - lr v.
+
+    momentum: there are velocities v. steady: there is a vector s added to every gradient. Kernel: (addresses of the
+    samples float32 [all, inputs], of their classes int64, of the indices of the samples int64 [steps, n], of the row,
+    of its velocities, of s, of memory for `scratch(n)` values, of lr, d, m and label smoothing, of the losses float32
+    [steps, n] and the sums of exponentials [steps, n]; n, steps). A sample's loss is the one plus the logarithm of the
+    other.
+    """
+
+    layers: tuple[DenseLayer, ...]
+    momentum: bool
+    steady: bool
+
+    def scratch(self, n: int) -> int:
+        """Values of memory for n samples: outputs of each layer, and their gradients."""
+        return 2 * n * sum(layer.outputs for layer in self.layers)
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, target.lanes, 9, 2)
+        _Writer(self, k, target).write()
+        return k.end()
+
+
+class _Writer:
+    """Writes a kernel's loops. `rows(k, s)` is where sample s lies as layer k's input."""
+
+    def __init__(self, spec: DenseTraining, k: KernelBuilder, target: Target) -> None:
+        self.k, self.spec, self.layers, self.target = k, spec, spec.layers, target
+        self.at_x, self.at_y, self.at_index, self.row, self.velocity, self.steady, scratch, *rest = (
+            k.arguments
+        )
+        settings, self.losses, self.n, self.steps = rest
+        self.rate, self.decay, self.kept, self.smoothing = (
+            k.b.load(k.at(settings, j), typ=k.float) for j in range(4)
+        )
+        one = ir.Constant(k.float, 1.0)
+        self.wide = [k.spread(value) for value in (self.rate, self.decay, self.kept)]
+        self.share = k.b.fdiv(one, k.b.sitofp(self.n, k.float))
+        # w keeps 1 - lr d of itself where there are no velocities.
+        self.keeps = k.spread(k.b.fsub(one, k.b.fmul(self.rate, self.decay)))
+        self.outputs: list[Value] = []
+        self.slopes: list[Value] = []
+        for layer in self.layers:
+            for found in (self.outputs, self.slopes):
+                found.append(scratch)
+                scratch = k.at(scratch, k.times(self.n, layer.outputs))
+
+    def write(self) -> None:
+        k, last = self.k, len(self.layers) - 1
+
+        def of_step(step: Value, _: list[Value]) -> None:
+            self.first = k.times(step, self.n)  # of the step's samples
+            for number in range(last + 1):
+                self._forward(number)
+            k.loop(0, self.n, 1, [], self._loss)
+            for number in range(last, -1, -1):
+                if number:
+                    self._back(number)
+                self._update(number)
+
+        k.loop(0, self.steps, 1, [], of_step)
+
+    def _index(self, sample: Value) -> Value:
+        k = self.k
+        at = k.b.gep(self.at_index, [k.sum(self.first, sample)], source_etype=k.whole)
+        return k.b.load(at, typ=k.whole)
+
+    def _input(self, number: int, sample: Value) -> Value:
+        if number:
+            return self.k.at(self.outputs[number - 1], self.k.times(sample, self.layers[number].inputs))
+        return self.k.at(self.at_x, self.k.times(self._index(sample), self.layers[0].inputs))
+
+    def _blocks(self, begin: Value, end: Value, most: int, body: Callable[[Value, int], None]) -> None:
+        """Samples begin .. end - 1 in blocks of `most`, and the rest one by one: body(first, size)."""
+        k = self.k
+        whole = k.b.sub(end, k.b.srem(k.b.sub(end, begin), k.number(most)))
+        k.loop(begin, whole, most, [], lambda at, _: body(at, most))
+        k.loop(whole, end, 1, [], lambda at, _: body(at, 1))
+
+    def _vectors(self, width: int, body: Callable[[Value, list[int]], None]) -> None:
+        """0 .. width - 1 in blocks of vectors: body(first, values in each vector)."""
+        k, lanes, most = self.k, self.k.lanes, self.target.vectors
+        blocks, left = divmod(width, lanes * most)
+        k.loop(0, blocks * lanes * most, lanes * most, [], lambda at, _: body(at, [lanes] * most))
+        if left:
+            tail = [lanes] * (left // lanes) + [left % lanes] * (left % lanes > 0)
+            body(k.number(blocks * lanes * most), tail)
+
+    def _forward(self, number: int) -> None:
+        """Outputs of a layer: products of two rows, of some samples and some outputs at a time."""
+        k, layer, relu = self.k, self.layers[number], number < len(self.layers) - 1
+        full = layer.inputs // k.lanes * k.lanes
+
+        def channels(first: int, size: int, begin: Value, end: Value) -> Any:
+            def of_group(group: Value, _: list[Value]) -> None:
+                out = k.sum(first, k.times(group, size))
+                weights = [
+                    k.at(self.row, layer.weight, k.times(k.sum(out, j), layer.inputs)) for j in range(size)
+                ]
+
+                def of_samples(sample: Value, count: int) -> None:
+                    inputs = [self._input(number, k.sum(sample, q)) for q in range(count)]
+
+                    def add(at: int | Value, sums: list[Value], some: int) -> list[Value]:
+                        seen = [k.load_some(k.at(x, at), some) for x in inputs]
+                        for j in range(size):
+                            weight = k.load_some(k.at(weights[j], at), some)
+                            for q in range(count):
+                                sums[j * count + q] = k.fma(weight, seen[q], sums[j * count + q])
+                        return sums
+
+                    sums = [k.constant(0.0)] * (size * count)
+                    sums = k.loop(0, full, k.lanes, sums, lambda at, sums: add(at, sums, k.lanes))
+                    if full < layer.inputs:
+                        sums = add(full, sums, layer.inputs - full)
+                    totals, nothing = k.sums(sums), ir.Constant(k.float, 0.0)
+                    for j in range(size):
+                        if layer.bias >= 0:
+                            bias = k.b.load(k.at(self.row, layer.bias, out, j), typ=k.float)
+                        for q in range(count):
+                            value = totals[j * count + q]
+                            value = k.b.fadd(value, bias) if layer.bias >= 0 else value
+                            if relu:
+                                value = k.b.select(k.b.fcmp_unordered(">", value, nothing), value, nothing)
+                            place = k.sum(k.times(k.sum(sample, q), layer.outputs), out, j)
+                            k.b.store(value, k.at(self.outputs[number], place))
+
+                self._blocks(begin, end, self.target.vectors, of_samples)
+
+            return of_group
+
+        def of_block(begin: Value, _: list[Value]) -> None:
+            end = k.smaller(self.n, k.sum(begin, NEAR))
+            for first, size, groups in parts(layer.outputs, self.target.channels):
+                k.loop(0, groups, 1, [], channels(first, size, begin, end))
+
+        k.loop(0, self.n, NEAR, [], of_block)
+
+    def _loss(self, sample: Value, _: list[Value]) -> None:
+        """A sample's loss, and the gradient of the mean loss: (softmax - target) / n."""
+        k, classes = self.k, self.layers[-1].outputs
+        place = k.times(sample, classes)
+        logits, slopes = k.at(self.outputs[-1], place), k.at(self.slopes[-1], place)
+        full = classes // k.lanes * k.lanes
+
+        def over(start: list[Value], body: Callable[[Value, list[Value], int], list[Value]]) -> list[Value]:
+            found = k.loop(0, full, k.lanes, start, lambda at, carried: body(at, carried, k.lanes))
+            return body(k.number(full), found, classes - full) if full < classes else found
+
+        least = float("-inf")
+        (most,) = over(
+            [k.constant(least)],
+            lambda at, best, some: [k.maximum(best[0], k.load_some(k.at(logits, at), some, least))],
+        )
+        largest = k.fold(most, k.maximum)
+        top = k.spread(largest)
+
+        def powers(at: Value, sums: list[Value], some: int) -> list[Value]:
+            below = k.b.fsub(k.load_some(k.at(logits, at), some), top)
+            power = k.exp(below)
+            k.store_some(power, k.at(slopes, at), some)
+            if some < k.lanes:
+                power, below = k.first(power, some), k.first(below, some)
+            return [k.b.fadd(sums[0], power), k.b.fadd(sums[1], below)]
+
+        total, below = (k.fold(value, k.b.fadd) for value in over([k.constant(0.0)] * 2, powers))
+        even = k.b.fdiv(self.smoothing, ir.Constant(k.float, float(classes)))
+        factor, level = k.spread(k.b.fdiv(self.share, total)), k.spread(k.b.fneg(k.b.fmul(even, self.share)))
+
+        def slope(at: Value, _: list[Value], some: int) -> list[Value]:
+            power = k.load_some(k.at(slopes, at), some)
+            k.store_some(k.fma(power, factor, level), k.at(slopes, at), some)
+            return []
+
+        over([], slope)
+        own = k.b.load(k.b.gep(self.at_y, [self._index(sample)], source_etype=k.whole), typ=k.whole)
+        certain = k.b.fsub(ir.Constant(k.float, 1.0), self.smoothing)
+        right = k.at(slopes, own)
+        k.b.store(k.b.fsub(k.b.load(right, typ=k.float), k.b.fmul(certain, self.share)), right)
+        lead = k.b.fsub(k.b.load(k.at(logits, own), typ=k.float), largest)
+        loss = k.b.fneg(k.b.fadd(k.b.fmul(certain, lead), k.b.fmul(even, below)))
+        into = k.sum(self.first, sample)
+        k.b.store(loss, k.at(self.losses, into))
+        k.b.store(total, k.at(self.losses, k.times(self.steps, self.n), into))
+
+    def _back(self, number: int) -> None:
+        """The gradient of a layer's input, which a ReLU gave."""
+        k, layer = self.k, self.layers[number]
+
+        def of_vectors(at: Value, sizes: list[int]) -> None:
+            def of_samples(sample: Value, count: int) -> None:
+                slopes = [
+                    k.at(self.slopes[number], k.times(k.sum(sample, q), layer.outputs)) for q in range(count)
+                ]
+
+                def of_output(out: Value, sums: list[Value]) -> list[Value]:
+                    line = k.at(self.row, layer.weight, k.times(out, layer.inputs), at)
+                    weights = [k.load_some(k.at(line, v * k.lanes), some) for v, some in enumerate(sizes)]
+                    for q in range(count):
+                        slope = k.load_spread(k.at(slopes[q], out))
+                        for v in range(len(sizes)):
+                            n = q * len(sizes) + v
+                            sums[n] = k.fma(slope, weights[v], sums[n])
+                    return sums
+
+                nothing = k.constant(0.0)
+                sums = k.loop(0, layer.outputs, 1, [nothing] * (count * len(sizes)), of_output)
+                for q in range(count):
+                    place = k.sum(k.times(k.sum(sample, q), layer.inputs), at)
+                    for v, some in enumerate(sizes):
+                        seen = k.load_some(k.at(self.outputs[number - 1], place, v * k.lanes), some)
+                        passed = k.b.fcmp_unordered(">", seen, nothing)
+                        value = k.b.select(passed, sums[q * len(sizes) + v], nothing)
+                        k.store_some(value, k.at(self.slopes[number - 1], place, v * k.lanes), some)
+
+            self._blocks(k.number(0), self.n, self.target.channels, of_samples)
+
+        self._vectors(layer.inputs, of_vectors)
+
+    def _update(self, number: int) -> None:
+        """Gradients of weights and bias, and what they do to them."""
+        k, layer = self.k, self.layers[number]
+
+        def of_inputs(at: Value, sizes: list[int]) -> None:
+            def channels(first: int, size: int) -> Any:
+                def of_group(group: Value, _: list[Value]) -> None:
+                    out = k.sum(first, k.times(group, size))
+
+                    def of_sample(sample: Value, sums: list[Value]) -> list[Value]:
+                        x = k.at(self._input(number, sample), at)
+                        seen = [k.load_some(k.at(x, v * k.lanes), some) for v, some in enumerate(sizes)]
+                        slopes = k.at(self.slopes[number], k.times(sample, layer.outputs), out)
+                        for j in range(size):
+                            slope = k.load_spread(k.at(slopes, j))
+                            for v in range(len(sizes)):
+                                n = j * len(sizes) + v
+                                sums[n] = k.fma(slope, seen[v], sums[n])
+                        return sums
+
+                    sums = k.loop(0, self.n, 1, [k.constant(0.0)] * (size * len(sizes)), of_sample)
+                    for j in range(size):
+                        place = k.sum(layer.weight, k.times(k.sum(out, j), layer.inputs), at)
+                        for v, some in enumerate(sizes):
+                            self._descend(k.sum(place, v * k.lanes), sums[j * len(sizes) + v], some)
+
+                return of_group
+
+            for first, size, groups in parts(layer.outputs, self.target.channels):
+                k.loop(0, groups, 1, [], channels(first, size))
+
+        self._vectors(layer.inputs, of_inputs)
+        if layer.bias < 0:
+            return
+
+        def of_bias(at: Value, sizes: list[int]) -> None:
+            def of_sample(sample: Value, sums: list[Value]) -> list[Value]:
+                slopes = k.at(self.slopes[number], k.times(sample, layer.outputs), at)
+                return [
+                    k.b.fadd(total, k.load_some(k.at(slopes, v * k.lanes), some))
+                    for v, (total, some) in enumerate(zip(sums, sizes, strict=True))
+                ]
+
+            sums = k.loop(0, self.n, 1, [k.constant(0.0)] * len(sizes), of_sample)
+            for v, (total, some) in enumerate(zip(sums, sizes, strict=True)):
+                self._descend(k.sum(layer.bias, at, v * k.lanes), total, some)
+
+        self._vectors(layer.outputs, of_bias)
+
+    def _descend(self, place: Value, gradient: Value, some: int) -> None:
+        """One step of so many parameters at a place of the row."""
+        k, (rate, decay, kept) = self.k, self.wide
+        weight = k.load_some(k.at(self.row, place), some)
+        if self.spec.steady:
+            gradient = k.b.fadd(gradient, k.load_some(k.at(self.steady, place), some))
+        down = k.b.fneg(rate)
+        if self.spec.momentum:
+            velocity = k.fma(kept, k.load_some(k.at(self.velocity, place), some), gradient)
+            velocity = k.fma(decay, weight, velocity)
+            k.store_some(velocity, k.at(self.velocity, place), some)
+            weight = k.fma(down, velocity, weight)
+        else:
+            weight = k.fma(down, gradient, k.b.fmul(self.keeps, weight))
+        k.store_some(weight, k.at(self.row, place), some)

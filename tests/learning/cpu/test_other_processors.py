@@ -1,0 +1,117 @@
+"""Kernels written for other processors than this one: looked at, not run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fedroam.components import build
+from fedroam.learning.cpu.kernels import (
+    Conv1dMaxPool,
+    Conv1dMaxPoolGradient,
+    Conv1dSizes,
+    DenseLayer,
+    DenseTraining,
+    leading,
+    stages_of,
+)
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
+from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
+from fedroam.learning.cpu.sequential import sequence
+from fedroam.learning.matrix import Layout
+
+binding = pytest.importorskip("llvmlite").binding
+
+PROCESSORS = {
+    "aarch64": (Target("neoverse-n1", "+neon", 4, 6, 4, 32), "aarch64-linux-gnu"),
+    "avx2": (Target("haswell", "+avx2,+fma", 8, 6, 2, 16), "x86_64-linux-gnu"),
+    "avx512": (Target("skylake-avx512", "-prefer-256-bit", 16, 6, 4, 32), "x86_64-linux-gnu"),
+}
+# A multiplication and addition, and something on the stack, in each one's assembly.
+MULTIPLIES = {"aarch64": r"\bfmla\b", "avx2": r"\bvfn?madd", "avx512": r"\bvfn?madd"}
+STACKED = {"aarch64": r"\[sp[,\]]", "avx2": r"\(%rsp\).*%ymm", "avx512": r"\(%rsp\).*%zmm"}
+CALLS = {"aarch64": r"^\s+bl\s+(\S+)", "avx2": r"^\s+call\S*\s+(\S+)", "avx512": r"^\s+call\S*\s+(\S+)"}
+IMAGES = {"mnist_cnn": (1, 28, 28), "lenet_gn": (3, 32, 32), "conv5": (3, 32, 32)}
+
+
+def assembly(spec: KernelSpec, processor: str) -> str:
+    target, triple = PROCESSORS[processor]
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    try:
+        chosen = binding.Target.from_triple(triple)
+    except RuntimeError as error:
+        pytest.skip(f"this llvmlite writes no code for {triple}: {error}")
+    machine = chosen.create_target_machine(cpu=target.name, features=target.features, opt=3)
+    code, _ = written(spec, target, machine)
+    text: str = machine.emit_assembly(code)
+    return text
+
+
+def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpec]]:
+    """Every kernel of a network's convolutional part."""
+    part: Any = build("model", {"kind": model})
+    module = part.build(IMAGES[model], 10)
+    named = sequence(module)
+    assert named is not None
+    entries = {entry.name: entry for entry in Layout.of(module).parameters}
+    stages = stages_of(leading(named), IMAGES[model], entries)
+    assert stages is not None
+    for stage in stages:
+        yield "sums", ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias)
+        yield "sums", WeightGradient(stage.x, stage.draw, stage.weights, stage.above)
+        yield "sums", stage.turned
+        yield "after", stage.epilogue(Forward, samples)
+        yield "after", stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias)
+        if stage.groups:
+            yield "after", stage.epilogue(Moments, samples)
+
+
+SIZES = Conv1dSizes(1, 196, 32, 3, 64, 3)
+PERCEPTRON = (DenseLayer(37, 64, 0, 2368), DenseLayer(64, 10, 2432, 3072))
+OTHERS = (Conv1dMaxPool(SIZES), Conv1dMaxPoolGradient(SIZES), DenseTraining(PERCEPTRON, True, True))
+
+
+def check_calls(text: str, processor: str) -> None:
+    """No library is called, but for what every process has (memset, by name or through a register)."""
+    called = set(re.findall(CALLS[processor], text, re.MULTILINE))
+    assert called <= {"memset", "memset@PLT", "*%rax"}
+
+
+@pytest.mark.parametrize("model", IMAGES)
+def test_convolutions_for_arm(model: str) -> None:
+    for kind, spec in convolutions(model):
+        text = assembly(spec, "aarch64")
+        check_calls(text, "aarch64")
+        assert not re.search(r"\bz\d+\.s\b", text)  # no vectors that only some ARM processors have
+        if kind == "sums":
+            assert re.search(r"\bfmla\s+v\d+\.4s", text)
+
+
+@pytest.mark.parametrize("spec", OTHERS, ids=lambda spec: type(spec).__name__)
+def test_other_kernels_for_arm(spec: KernelSpec) -> None:
+    text = assembly(spec, "aarch64")
+    check_calls(text, "aarch64")
+    assert re.search(r"\bfmla\s+v\d+\.4s", text)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("model", IMAGES)
+def test_sums_stay_in_registers(model: str, processor: str) -> None:
+    """Of each kernel's first two layers, the stretch of code with most multiplications uses no vector on the stack."""
+    for spec in [spec for kind, spec in convolutions(model) if kind == "sums"][:6]:
+        check_inmost(spec, processor)
+
+
+def check_inmost(spec: KernelSpec, processor: str) -> None:
+    text = assembly(spec, processor)
+    check_calls(text, processor)
+    stretches = re.split(r"^\.?L\w+:.*$", text, flags=re.MULTILINE)
+    inmost = max(stretches, key=lambda some: len(re.findall(MULTIPLIES[processor], some)))
+    inmost = inmost[: re.search(r"^\s+(?:j\w+|b\.\w+|cbn?z)\s", inmost, re.MULTILINE).end()]  # type: ignore[union-attr]
+    assert len(re.findall(MULTIPLIES[processor], inmost)) >= 2
+    assert not re.search(STACKED[processor], inmost)
