@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,6 @@ from fedroam.deploy.discovery import KIND, MOST, announced, found, heard, instan
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE, Site, SiteNode, checked_movement, read_site
 from fedroam.deploy.site.founding import found_site
-from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.runner import run
 from support.losing import same_runs
@@ -59,21 +58,22 @@ def test_what_is_announced_is_found_and_nothing_else(site: Site, tmp_path: Path)
     other = found_site(tmp_path / "other", EXPERIMENT, address="127.0.0.1:1")
     assert other.name == site.name
     assert found(site, HERE, 0.5) == []
-    with announced(site, "127.0.0.1:0", 5123, HERE):
+    told: list[str] = []
+    with announced(site, "127.0.0.1:0", 5123, told.append, HERE):
         assert found(site, HERE, 30.0) == ["127.0.0.1:5123"]
         assert found(other, HERE, 0.5) == [], "a site of the same name is another one"
-        with (
-            pytest.raises(InputError, match="another server of this site is announced"),
-            announced(site, "127.0.0.1:0", 5124, HERE),
-        ):
-            pass
+        assert told == []
+        with announced(site, "127.0.0.1:0", 5124, told.append, HERE):
+            assert told == ["server: somebody else is announced on the local network by its name"]
+            assert found(site, HERE, 30.0) == ["127.0.0.1:5123"]
     assert found(site, HERE, 0.5) == []
 
 
 def test_names_are_short_enough_for_any_site(tmp_path: Path) -> None:
     site = found_site(tmp_path / "lab", EXPERIMENT, address="127.0.0.1:1", name="a" * 40)
     assert len(instance(site).partition(".")[0]) <= 63
-    with announced(site, "127.0.0.1:0", 5123, HERE):
+    told: list[str] = []
+    with announced(site, "127.0.0.1:0", 5123, told.append, HERE):
         assert found(site, HERE, 30.0) == ["127.0.0.1:5123"]
 
 
@@ -88,6 +88,7 @@ def test_what_listens_everywhere_is_announced_where_others_reach_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[list[str]] = []
+    lines: list[str] = []
 
     class Silent:
         def __init__(self, **options: object) -> None:
@@ -102,14 +103,13 @@ def test_what_listens_everywhere_is_announced_where_others_reach_it(
     monkeypatch.setattr(discovery, "Zeroconf", Silent)
     monkeypatch.setattr(discovery, "_outward", lambda: ["192.168.1.10", "fd00::1"])
     for address in ("[::]:50061", "0.0.0.0:50061", "10.1.2.3:50061"):
-        with announced(site, address, 50061):
+        with announced(site, address, 50061, lines.append):
             pass
+    assert lines == []
     assert told == [["192.168.1.10", "fd00::1"], ["192.168.1.10", "fd00::1"], ["10.1.2.3"]]
-    with (
-        pytest.raises(InputError, match="--announce: the local network cannot be told of 'x y:1'"),
-        announced(site, "x y:1", 1),
-    ):
-        pass
+    with announced(site, "x y:1", 1, lines.append):
+        (line,) = lines
+    assert line.startswith("server: the local network cannot be told of 'x y:1'")
 
 
 def test_nodes_find_a_server_that_their_site_has_elsewhere_and_no_liar(
@@ -140,14 +140,16 @@ def test_nodes_find_a_server_that_their_site_has_elsewhere_and_no_liar(
         def seek(node: Node) -> None:
             node.find = lambda: [f"127.0.0.1:{trap.getsockname()[1]}", *found(site, HERE, 30.0)]
 
+        heard_of: list[str] = []
         with contextlib.ExitStack() as announcing:
 
             def link(port: int) -> int:
-                announcing.enter_context(announced(site, "127.0.0.1:0", port, HERE))
+                announcing.enter_context(announced(site, "127.0.0.1:0", port, heard_of.append, HERE))
                 return nowhere  # which is what site.toml says
 
             network = local.run(tmp_path / "network", dict.fromkeys((0, 1), seek), link=link)
     assert tried.is_set()
+    assert heard_of == []
     assert all(body[:1] == b"\x16" for body in heard if body), "a TLS handshake, and no more"
     same_runs(network, run(EXPERIMENT, tmp_path / "simulated"))
 
@@ -158,7 +160,7 @@ def test_the_commands_announce_and_look(tmp_path: Path, monkeypatch: pytest.Monk
     path, told = str(local.folder / FILE), []
 
     @contextlib.contextmanager
-    def announced(site: Site, address: str, port: int) -> Iterator[None]:
+    def announced(site: Site, address: str, port: int, tell: Callable[[str], None]) -> Iterator[None]:
         told.append((site.server.serial, address, port > 0))
         yield
         told.append("over")
@@ -237,7 +239,7 @@ def test_a_stranger_who_takes_a_name_keeps_its_peer_alone_and_no_more(
         )
     )
     network = local.run(tmp_path / "network", dict.fromkeys(range(3), here))
-    assert local.heard == ["peer-02: peer-02: another process of this node is announced on the network"]
+    assert local.heard == ["peer-02: peer-02: somebody else is announced on the local network by its name"]
     assert all(pairs == [(0, 1)] for pairs in met(network).values())
 
 

@@ -8,12 +8,12 @@ very certificate that `site.toml` lists for it, and a node shows its own.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 
 from fedroam.deploy.site.file import Site, SiteNode
-from fedroam.errors import InputError, MissingExtraError
+from fedroam.errors import MissingExtraError
 
 try:
     from ifaddr import get_adapters
@@ -43,36 +43,42 @@ def instance(site: Site, node: SiteNode | None = None) -> str:
 
 @contextlib.contextmanager
 def announced(
-    site: Site, address: str, port: int, interfaces: Interfaces = None, node: SiteNode | None = None
+    site: Site,
+    address: str,
+    port: int,
+    tell: Callable[[str], None],
+    interfaces: Interfaces = None,
+    node: SiteNode | None = None,
 ) -> Iterator[None]:
     """Within it, the local network is told where a node (default: the server) of a site listens.
 
     address: host:port that it was told to listen at; where that is everywhere, all addresses of this machine are told
-    but those of loopback. Raises InputError where it cannot be told.
+    but those of loopback. Where that cannot be done, as when a stranger has taken the name, a line is told, and it goes
+    on: who knows the address comes all the same.
     """
-    host = address.rpartition(":")[0].strip("[]")
-    owner, name = "--announce" if node is None else node.name, instance(site, node)
-    everywhere = host in ("", "0.0.0.0", "::", "*")
-    try:
-        own = [host] if not everywhere else _outward()
-        info = ServiceInfo(
-            KIND,
-            name,
-            port=port,
-            parsed_addresses=own,
-            server=f"{name.split('.')[0]}.local.",
-        )
-        speaking = Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
-    except (OSError, ValueError, ZeroconfError) as error:
-        raise InputError(f"{owner}: the local network cannot be told of {address!r} ({error})") from None
-    try:
-        speaking.register_service(info)
+    owner = (node or site.server).name
+    with contextlib.ExitStack() as speaking:
+        try:
+            voice = Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
+            speaking.callback(voice.close)
+            voice.register_service(_service(site, node, address, port))
+        except NonUniqueNameException:
+            tell(f"{owner}: somebody else is announced on the local network by its name")
+        except (OSError, ValueError, ZeroconfError) as error:
+            tell(f"{owner}: the local network cannot be told of {address!r} ({error})")
         yield
-    except NonUniqueNameException:
-        other = "server of this site" if node is None else "process of this node"
-        raise InputError(f"{owner}: another {other} is announced on the network") from None
-    finally:
-        speaking.close()
+
+
+def _service(site: Site, node: SiteNode | None, address: str, port: int) -> ServiceInfo:
+    host = address.rpartition(":")[0].strip("[]")
+    name, everywhere = instance(site, node), host in ("", "0.0.0.0", "::", "*")
+    return ServiceInfo(
+        KIND,
+        name,
+        port=port,
+        parsed_addresses=_outward() if everywhere else [host],
+        server=f"{name.split('.')[0]}.local.",
+    )
 
 
 def _outward() -> list[str]:

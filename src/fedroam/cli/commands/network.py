@@ -171,7 +171,7 @@ def deploy(
         if announce:
             from fedroam.deploy.discovery import announced
 
-            follow.enter_context(announced(known, address or known.address, port))
+            follow.enter_context(announced(known, address or known.address, port, tell))
 
     with going_on(command("deploy", options={**given, "--resume": True}), LOST), follow, following:
         found = serve(

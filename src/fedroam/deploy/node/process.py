@@ -126,18 +126,8 @@ class Node:
             found = heard(self.callers.site_now(), nodes, interfaces)
             return {node.number: some for node, some in zip(nodes, found, strict=True)}
 
-        @contextlib.contextmanager
-        def announce(address: str, port: int) -> Iterator[None]:
-            with contextlib.ExitStack() as telling:
-                try:
-                    telling.enter_context(
-                        announced(self.site, address, port, interfaces, self.site.node(self.name))
-                    )
-                except (
-                    InputError
-                ) as error:  # as when somebody else has taken the name: whom nobody finds goes on
-                    self.tell(str(error))
-                yield
+        def announce(address: str, port: int) -> AbstractContextManager[None]:
+            return announced(self.site, address, port, self.tell, interfaces, self.site.node(self.name))
 
         self.search, self.announce = search, announce
 
