@@ -112,7 +112,7 @@ def curves(record: dict[str, Any]) -> Figure | None:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_minor_locator(NullLocator())
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.9g}"))
+                axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
             if row:
                 axes.set_xlabel({"degree": "neighbours"}.get(name, name))
             else:
@@ -120,6 +120,11 @@ def curves(record: dict[str, Any]) -> Figure | None:
             if not column:
                 axes.set_ylabel(label)
     return figure
+
+
+def _short(value: float) -> str:
+    """A number on an axis: from 100,000 on as millions."""
+    return f"{value / 1e6:g} M" if value >= 1e5 else f"{value:,.9g}"
 
 
 def _value(point: dict[str, Any]) -> float:
