@@ -30,7 +30,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small")
-def test_a_table_and_a_file(tmp_path: Path) -> None:
+def test_a_table_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A cache of its own: into the suite's other tests may put kernels meanwhile.
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", str(tmp_path / "kernels"))
     console = Console(record=True, width=160, file=(tmp_path / "screen").open("w"))
     threads = torch.get_num_threads()
     results = bench.run(["A", "E", "overhead"], 1, workers=1, out=tmp_path / "bench.json", console=console)
