@@ -24,13 +24,13 @@ import math
 import os
 import platform
 import resource
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept_points import measured
 
 from fedroam.components import Part, build, register
 from fedroam.data import memory
@@ -38,7 +38,6 @@ from fedroam.experiment import Experiment
 from fedroam.learning import Engine, Learner, Models, Task
 from fedroam.randomness import stream
 from fedroam.runner import run
-from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "scale.json"
 KINDS = ("decentralized", "hierarchical")
@@ -186,26 +185,13 @@ def main() -> int:
         folder = chosen.folder / f"{kind}-{clients}-{chosen.rounds}-{chosen.steps}"
         print(json.dumps(play(kind, clients, chosen.rounds, chosen.steps, folder)))
         return 0
-    record: dict[str, Any] = {"points": {}}
-    if chosen.record.exists():
-        record = json.loads(chosen.record.read_text(encoding="utf-8"))
+    commands = {}
     for kind in [] if chosen.show else chosen.kinds:
         for clients in chosen.clients:
-            name = f"{kind} {clients} {chosen.rounds} {chosen.steps}"
-            if name in record["points"]:
-                continue
             more = ["--kinds", kind, "--clients", str(clients), "--rounds", str(chosen.rounds)]
             more += ["--steps", str(chosen.steps), "--folder", str(chosen.folder), "--point"]
-            done = subprocess.run(
-                [sys.executable, __file__, *more], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
-            )
-            if done.returncode:
-                return done.returncode
-            record["machine"] = f"{platform.machine()}, {os.cpu_count()} cores"
-            record["points"][name] = json.loads(done.stdout.splitlines()[-1])
-            chosen.record.parent.mkdir(parents=True, exist_ok=True)
-            write_text(chosen.record, json.dumps(record, indent=1) + "\n")
-            print(f"{name}: done", flush=True)
+            commands[f"{kind} {clients} {chosen.rounds} {chosen.steps}"] = [sys.executable, __file__, *more]
+    record = measured(chosen.record, commands, f"{platform.machine()}, {os.cpu_count()} cores")
     print(table(record))
     return 0
 

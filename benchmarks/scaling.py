@@ -18,13 +18,13 @@ import math
 import os
 import resource
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept_points import measured
 
 from fedroam.data import memory
 from fedroam.experiment import Experiment
@@ -32,7 +32,6 @@ from fedroam.randomness import stream
 from fedroam.recording.environment import environment
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
-from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "scaling.json"
 AXES = {
@@ -128,25 +127,15 @@ def main() -> int:
     if chosen.point:
         print(json.dumps(play(**json.loads(chosen.point))))
         return 0
-    record: dict[str, Any] = {"machine": {}, "points": {}}
-    if chosen.record.exists():
-        record = json.loads(chosen.record.read_text(encoding="utf-8"))
+    commands = {}
     for axis in [] if chosen.show else chosen.axes:
         for value in AXES[axis]:
             at = {**BASE, "clients": min(BASE["clients"], chosen.most), axis: value}
-            name = f"{axis} {value}"
-            if name in record["points"] or at["clients"] > chosen.most or at["workers"] > cores():
-                continue
-            command = [sys.executable, __file__, "--point", json.dumps({"axis": axis, **at})]
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-            if done.returncode:
-                return done.returncode
-            told = environment()
-            record["machine"] = {key: told[key] for key in ("processor", "cores")}
-            record["points"][name] = json.loads(done.stdout.splitlines()[-1])
-            chosen.record.parent.mkdir(parents=True, exist_ok=True)
-            write_text(chosen.record, json.dumps(record, indent=1) + "\n")
-            print(f"{name}: done", flush=True)
+            if at["clients"] <= chosen.most and at["workers"] <= cores():
+                point = json.dumps({"axis": axis, **at})
+                commands[f"{axis} {value}"] = [sys.executable, __file__, "--point", point]
+    told = environment()
+    record = measured(chosen.record, commands, {key: told[key] for key in ("processor", "cores")})
     print(table(record))
     return 0
 

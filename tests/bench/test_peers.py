@@ -37,7 +37,8 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripts]:
     monkeypatch.syspath_prepend(str(PEERS.parent))
     monkeypatch.syspath_prepend(str(PEERS))
     yield Scripts()
-    for name in {path.stem for path in [*PEERS.glob("*.py"), PEERS.parent / "scaling.py"]} - before:
+    scripts = [*PEERS.glob("*.py"), PEERS.parent / "scaling.py", PEERS.parent / "kept_points.py"]
+    for name in {path.stem for path in scripts} - before:
         sys.modules.pop(name, None)
 
 

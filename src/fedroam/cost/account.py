@@ -43,7 +43,7 @@ class Account:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Each column, by name."""
-        return {name: getattr(self, name) for name in COLUMNS}
+        return dict(vars(self))
 
     def totals(self) -> dict[str, float | int]:
         """Each column, summed over clients."""

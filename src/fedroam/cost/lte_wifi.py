@@ -110,12 +110,11 @@ class LteWifi(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> LteWifi:
-        for low, high in (
-            ("lte_up_min", "lte_up_max"),
-            ("lte_down_min", "lte_down_max"),
-            ("d2d_min", "d2d_max"),
+        for low, below, high, above in (
+            ("lte_up_min", self.lte_up_min, "lte_up_max", self.lte_up_max),
+            ("lte_down_min", self.lte_down_min, "lte_down_max", self.lte_down_max),
+            ("d2d_min", self.d2d_min, "d2d_max", self.d2d_max),
         ):
-            below, above = getattr(self, low), getattr(self, high)
             if below is not None and below > above:
                 raise ValueError(f"{low} = {below:g} is above {high} = {above:g}")
         if self.d2d_near >= self.d2d_far:

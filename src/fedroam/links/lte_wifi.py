@@ -55,14 +55,13 @@ class LteWifiLink(TimedLink):
 
     @model_validator(mode="after")
     def _fits(self) -> LteWifiLink:
-        for low, high in (
-            ("lte_near", "lte_far"),
-            ("d2d_near", "d2d_far"),
-            ("lte_up_min", "lte_up_max"),
-            ("lte_down_min", "lte_down_max"),
-            ("d2d_min", "d2d_max"),
+        for low, below, high, above in (
+            ("lte_near", self.lte_near, "lte_far", self.lte_far),
+            ("d2d_near", self.d2d_near, "d2d_far", self.d2d_far),
+            ("lte_up_min", self.lte_up_min, "lte_up_max", self.lte_up_max),
+            ("lte_down_min", self.lte_down_min, "lte_down_max", self.lte_down_max),
+            ("d2d_min", self.d2d_min, "d2d_max", self.d2d_max),
         ):
-            below, above = getattr(self, low), getattr(self, high)
             if below > above or (below == above and low.endswith("near")):
                 raise ValueError(f"{low} = {below:g} is not below {high} = {above:g}")
         return self

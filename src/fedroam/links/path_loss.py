@@ -148,8 +148,8 @@ class PathLoss(TimedLink):
                     "and the Mbps above 0 and not falling"
                 )
         by_steps = self.steps is not None or bool(RADIOS[self.standard].steps)
-        for name in ("bandwidth", "noise_figure"):
-            if by_steps and getattr(self, name) is not None:
+        for name, given in (("bandwidth", self.bandwidth), ("noise_figure", self.noise_figure)):
+            if by_steps and given is not None:
                 raise ValueError(
                     f"{name} has no meaning where rates have steps: leave it out, or set standard to lte_sidelink, "
                     "nr_sidelink or shannon, without steps"

@@ -50,7 +50,8 @@ def describe(part: Part, dataset: Dataset) -> DatasetFacts:
 def arrays_of(dataset: Dataset) -> dict[str, np.ndarray]:
     """The arrays of a data set by name."""
     columns = {f"{COLUMN}{name}": values for name, values in dataset.columns.items()}
-    return {**{name: getattr(dataset, name) for name in PARTS}, **columns}
+    samples = (dataset.x_train, dataset.y_train, dataset.x_test, dataset.y_test)
+    return {**dict(zip(PARTS, samples, strict=True)), **columns}
 
 
 def rebuild(facts: DatasetFacts, arrays: Mapping[str, np.ndarray]) -> Dataset:

@@ -90,8 +90,8 @@ class Replay(Part):
 
     @model_validator(mode="after")
     def _of_its_mode(self) -> Replay:
-        foreign = {"first_fix": "max_gap", "interpolate": "dwell"}[self.mode]
-        if getattr(self, foreign) != type(self).model_fields[foreign].default:
+        foreign, given = ("max_gap", self.max_gap) if self.mode == "first_fix" else ("dwell", self.dwell)
+        if given != type(self).model_fields[foreign].default:
             raise ValueError(f'{foreign} has no meaning with mode = "{self.mode}": leave one of the two out')
         return self
 

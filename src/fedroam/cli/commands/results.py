@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -124,9 +124,13 @@ def _read(run: Run) -> None:
     for table in (run.rounds, run.clients, run.partition):
         if table.empty:
             raise InputError(f"{run.folder}: holds an empty table, the folder is damaged")
-    for name in ("positions", "contacts"):
+    readers: dict[str, Callable[[], object]] = {
+        "positions": lambda: run.positions,
+        "contacts": lambda: run.contacts,
+    }
+    for name, read in readers.items():
         if (run.folder / "movement" / f"{name}.parquet").exists():
-            getattr(run, name)
+            read()
 
 
 def _points_of(folder: str | Path) -> list[SweepPoint]:
