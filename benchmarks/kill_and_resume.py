@@ -34,7 +34,7 @@ from fedroam.planning import sweep_plan
 from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE, environment, read_json
 from fedroam.runner import run
-from fedroam.sweep import run_sweep
+from fedroam.sweep.running import run_sweep
 
 SWEEP = "sweep"  # two runs with two workers, who notice that the process that is killed has gone
 DEFAULT = "decentralized"

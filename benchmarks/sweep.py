@@ -18,7 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from fedroam.planning import sweep_plan
-from fedroam.sweep import Event, Progress, estimate, run_sweep
+from fedroam.sweep import Event, Progress
+from fedroam.sweep.estimate import estimate
+from fedroam.sweep.running import run_sweep
 
 
 def main() -> None:

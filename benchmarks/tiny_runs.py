@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.planning import sweep_plan
-from fedroam.sweep import run_sweep
+from fedroam.sweep.running import run_sweep
 
 
 def of_children(parent: int) -> float:

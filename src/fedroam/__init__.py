@@ -6,7 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedroam.analysis import plot, save_figure
+    from fedroam.analysis.figures.plotting import plot
+    from fedroam.analysis.figures.publishing import save_figure
     from fedroam.components import Part, field, register, use
     from fedroam.errors import FedroamError, InputError
     from fedroam.experiment import Experiment
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
     from fedroam.recording import Run, open_run, open_runs
     from fedroam.runner import run, run_plan
-    from fedroam.sweep import Sweep, open_sweep, run_sweep
+    from fedroam.sweep import Sweep, open_sweep
+    from fedroam.sweep.running import run_sweep
 
 # Loaded when first asked for, so that `fedroam --help` does not wait for torch.
 _NAMES = {
-    "analysis": ("plot", "save_figure"),
+    "analysis.figures.plotting": ("plot",),
+    "analysis.figures.publishing": ("save_figure",),
     "components": ("Part", "field", "register", "use"),
     "errors": ("FedroamError", "InputError"),
     "experiment": ("Experiment",),
@@ -28,7 +31,8 @@ _NAMES = {
     "planning": ("Plan", "SweepPlan", "plan", "sweep_plan"),
     "recording": ("Run", "open_run", "open_runs"),
     "runner": ("run", "run_plan"),
-    "sweep": ("Sweep", "open_sweep", "run_sweep"),
+    "sweep": ("Sweep", "open_sweep"),
+    "sweep.running": ("run_sweep",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 __version__ = "0.1.0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fedroam.analysis import compare_runs, print_comparison, variants, write_report
+from fedroam.analysis import compare_runs, print_comparison, variants
 from fedroam.analysis.evaluated_model import (
     MODELS,
     UNKNOWN,
@@ -18,6 +18,7 @@ from fedroam.analysis.evaluated_model import (
     evaluated_models,
 )
 from fedroam.analysis.report.headline import headline
+from fedroam.analysis.report.report import write_report
 from fedroam.analysis.report.table import remarks
 from fedroam.components import kinds
 from fedroam.runner import run

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from fedroam.analysis import Comparison, compare_runs, print_comparison, variants, write_report
+from fedroam.analysis import Comparison, compare_runs, print_comparison, variants
 from fedroam.analysis.figures.places import places_figure
 from fedroam.analysis.formatting import number, percent
 from fedroam.analysis.report.movement import playback
+from fedroam.analysis.report.report import write_report
 from fedroam.analysis.report.table import cells, columns, remarks
 from fedroam.components import Part, build, kinds, register
 from fedroam.planning.advice import small_reach

@@ -62,7 +62,8 @@ from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from fedroam.study.kept import FILE as FILE_OF_RECORDS
 from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
-from fedroam.sweep import messages, open_sweep, run_sweep
+from fedroam.sweep import messages, open_sweep
+from fedroam.sweep.running import run_sweep
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
 from fedroam.traces.log import read_log
 from support.commands import TINY

@@ -19,7 +19,7 @@ from fedroam.measurement import Measurement
 from fedroam.planning import sweep_plan
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
-from fedroam.sweep import run_sweep
+from fedroam.sweep.running import run_sweep
 from support.ray_nodes import two_nodes_of_ray
 from support.spreading import crew_of
 from support.sweeps import same as same_sweep

@@ -25,7 +25,7 @@ import fedroam as fr
 assert fr.__file__.startswith(sys.prefix), fr.__file__
 run = fr.run(fr.Experiment(clients=6, rounds=2, evaluate_every=1), "run")
 assert list(run.rounds["round"]) == [0, 1, 2]
-from fedroam.analysis import write_report
+from fedroam.analysis.report.report import write_report
 print(write_report([run], "run"))
 """
 

@@ -6,7 +6,7 @@ import re
 import threading
 from pathlib import Path
 
-from fedroam.live import LiveServer
+from fedroam.live.server import LiveServer
 from support.chromium import browse, needs_chromium
 from support.made_runs import made_run
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.live import LiveServer
+from fedroam.live.server import LiveServer
 from fedroam.recording import write_json
 from support.made_runs import made_run
 from support.waiting import HANGS

@@ -19,8 +19,8 @@ from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
 from fedroam.recording import inputs
 from fedroam.runner import run
-from fedroam.sweep import run_sweep
 from fedroam.sweep.folder import run_folder
+from fedroam.sweep.running import run_sweep
 from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny

@@ -20,12 +20,12 @@ from fedroam.data import Dataset, forget, load_dataset, memory
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
-from fedroam.sweep import Progress, open_sweep, run_sweep
+from fedroam.sweep import Progress, open_sweep
 from fedroam.sweep.estimate import RoughCost, _factor, _in_proportion, forward_flops, makespan, rough_cost
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
 from fedroam.sweep.local import start_context
 from fedroam.sweep.measuring import UnitCosts, fit
-from fedroam.sweep.running import pool_size
+from fedroam.sweep.running import pool_size, run_sweep
 from fedroam.sweep.sharing import arrays_of, offer_shared, write_shared
 from support.sweeps import settings
 

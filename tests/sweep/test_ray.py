@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fedroam.planning import sweep_plan
-from fedroam.sweep import Event, Progress, cluster, open_sweep, run_sweep
+from fedroam.sweep import Event, Progress, cluster, open_sweep
+from fedroam.sweep.running import run_sweep
 from support.ray_nodes import two_nodes_of_ray
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 

@@ -18,7 +18,9 @@ import fedroam
 from fedroam.cli import main
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, label, sweep_plan
-from fedroam.sweep import Event, Progress, Sweep, estimate, open_sweep, run_sweep
+from fedroam.sweep import Event, Progress, Sweep, open_sweep
+from fedroam.sweep.estimate import estimate
+from fedroam.sweep.running import run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 from support.waiting import HANGS, eventually
 

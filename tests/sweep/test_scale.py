@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from fedroam.analysis import compare_runs, write_report
+from fedroam.analysis import compare_runs
+from fedroam.analysis.report.report import write_report
 from fedroam.components import build
 from fedroam.errors import InputError
 from fedroam.planning import sweep_plan
 from fedroam.recording import open_runs
 from fedroam.scene import own_distances, prepare
-from fedroam.sweep import one_scale, run_sweep
+from fedroam.sweep.running import run_sweep
+from fedroam.sweep.scale import one_scale
 from support.tiny import tiny
 
 WORLD: dict[str, Any] = {

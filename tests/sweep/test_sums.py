@@ -11,8 +11,9 @@ import tomli_w
 
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, sweep_plan
-from fedroam.sweep import open_sweep, run_sweep, sweep_damage
+from fedroam.sweep import open_sweep, sweep_damage
 from fedroam.sweep.folder import Ledger
+from fedroam.sweep.running import run_sweep
 from support.commands import Commands
 from support.run_folders import of_before_sweeps_had_sums
 from support.sweeps import same, settings

@@ -294,8 +294,8 @@ def test_a_run_with_absent_clients(day: str, tmp_path: Path) -> None:
         [3, 0, 1],
     ]
     assert run.rounds["active"].tolist()[1:] == [2, 2, 2]
-    from fedroam.analysis import write_report
     from fedroam.analysis.report.movement import playback
+    from fedroam.analysis.report.report import write_report
     from fedroam.analysis.variants import variants
 
     entry = playback(variants([run]))["runs"][0]

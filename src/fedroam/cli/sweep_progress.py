@@ -20,7 +20,8 @@ from fedroam.errors import FedroamError, one_line
 
 if TYPE_CHECKING:
     from fedroam.planning import SweepPlan, SweepRun
-    from fedroam.sweep import Estimate, Event, Progress
+    from fedroam.sweep import Event, Progress
+    from fedroam.sweep.estimate import Estimate
 
 ROWS = 32  # runs in hand that the table shows
 SILENCE = 60.0  # a plain line comes at least this often (seconds) while runs are in hand
@@ -41,7 +42,7 @@ def measured_costs(plan: SweepPlan, todo: Mapping[str, SweepRun], workers: int) 
     """What runs of a plan will cost; says which of them would fail. Raises FedroamError where none can be measured."""
     from fedroam.learning.cpu.workers import cores
     from fedroam.planning.own_parts import modules_of
-    from fedroam.sweep import estimate
+    from fedroam.sweep.estimate import estimate
 
     modules = modules_of(run.experiment for run in todo.values())
     found = estimate(todo, min(workers or cores(), len(todo)), use=plan.use, modules=modules)

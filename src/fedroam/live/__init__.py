@@ -2,4 +2,3 @@
 
 from fedroam.live.glance import Glance as Glance
 from fedroam.live.glance import Watcher as Watcher
-from fedroam.live.server import LiveServer as LiveServer

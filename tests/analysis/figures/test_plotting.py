@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 import fedroam
-from fedroam.analysis import plot, save_figure
-from fedroam.analysis.figures.plotting import averaged_over
-from fedroam.analysis.figures.publishing import MOST_LINES, WIDTHS, mark_of, size_of
+from fedroam.analysis.figures.plotting import averaged_over, plot
+from fedroam.analysis.figures.publishing import MOST_LINES, WIDTHS, mark_of, save_figure, size_of
 from fedroam.errors import InputError
 from fedroam.recording import Run
 from support.commands import Commands

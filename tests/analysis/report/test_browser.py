@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from fedroam.analysis import write_report
+from fedroam.analysis.report.report import write_report
 from fedroam.recording import write_table
 from support import chromium
 from support.chromium import needs_chromium

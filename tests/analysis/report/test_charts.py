@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedroam.analysis import variants, write_report
+from fedroam.analysis import variants
 from fedroam.analysis.report.charts import POINTS, chart, curves, packed
+from fedroam.analysis.report.report import write_report
 from fedroam.analysis.report.scripts import LIBRARIES, OWN, asset
 from support.made_runs import made_run
 from support.pages import ROOT

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedroam.analysis import variants, write_report
+from fedroam.analysis import variants
 from fedroam.analysis.report.movement import CLIENTS, LINES, RUNS, playback
+from fedroam.analysis.report.report import write_report
 from fedroam.errors import InputError
 from support.made_runs import made_run
 

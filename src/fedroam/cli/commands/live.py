@@ -136,7 +136,7 @@ def serve(
 
     It listens on 127.0.0.1 alone, so other machines cannot reach it, and ends with Ctrl-C.
     """
-    from fedroam.live import LiveServer
+    from fedroam.live.server import LiveServer
 
     with LiveServer(folder, port) as server:
         say(f"serving {folder} at {server.url} (Ctrl-C ends it)")

@@ -236,7 +236,8 @@ class Wave:
 
     def _sweep(self, work: StudyRuns, missing: set[str]) -> None:
         from fedroam.cli.study_runs import SWEEP
-        from fedroam.sweep import open_sweep, run_sweep
+        from fedroam.sweep import open_sweep
+        from fedroam.sweep.running import run_sweep
 
         following, rang = sweep_progress(self.quiet), threading.Event()
         sweep: Sweep | None = None

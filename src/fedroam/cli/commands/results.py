@@ -96,7 +96,7 @@ def report(
     debug: options.Debug = False,
 ) -> None:
     """Write a report on runs: one self-contained HTML file, with its figures beside it."""
-    from fedroam.analysis import write_report
+    from fedroam.analysis.report.report import write_report
 
     runs = open_all(folders)
     for run in runs:

@@ -112,7 +112,7 @@ def _conclude(runs: list[Run], root: Path, report: bool) -> None:
     home = runs[0].folder if len(runs) == 1 else root
     say(f"runs: {home}")
     if report:
-        from fedroam.analysis import write_report
+        from fedroam.analysis.report.report import write_report
 
         with writing(home):
             say(f"report: {write_report(runs, home)}")

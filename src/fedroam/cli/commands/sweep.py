@@ -94,7 +94,8 @@ def sweep(
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
     from fedroam.planning import sweep_plan, title
-    from fedroam.sweep import one_scale, run_sweep
+    from fedroam.sweep.running import run_sweep
+    from fedroam.sweep.scale import one_scale
 
     found = sweep_plan(source, over=over or (), assignments=assignments or (), seeds=seeds, use=use or ())
     plan = one_scale(found)
