@@ -132,7 +132,7 @@ def page(name: str, root: Path = RECORDS) -> str:
     """The page of a study."""
     first, *smaller = kept(name, root)
     sections = {
-        "Claims": claims_html(first.result, first.outlook),
+        "Claims": claims_html(first.result, first.outlook, [each.result for each in smaller]),
         "What the runs say": findings_html(first.result),
         "Tables": tables_html(first.result, first.states),
         "Figures": "\n\n".join(_figures(first)),

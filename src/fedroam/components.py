@@ -17,6 +17,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -236,6 +237,7 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
     return add
 
 
+@cache
 def load_rooms() -> None:
     """Import the rooms that register fedroam's own parts (once; later calls cost nothing)."""
     for room in ROOMS:
@@ -297,10 +299,11 @@ def kinds(family: str) -> dict[str, type[Part]]:
 
 def lookup(family: str, kind: str) -> type[Part]:
     """The class registered as `kind` of `family`."""
-    known = kinds(family)
-    if kind not in known:
-        raise unknown(f"{family} kind", kind, known)
-    return known[kind]
+    load_rooms()
+    found = _registry.get(family, {}).get(kind)
+    if found is None:
+        raise unknown(f"{family} kind", kind, kinds(family))
+    return found
 
 
 def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import tomli_w
@@ -38,7 +38,9 @@ MOST_ROUNDS = 10**8 - 1  # names of checkpoints and pieces of tables have eight 
 class KnowsDeviceNames(Protocol):
     """A part that knows devices by name; what it is asked by differs between families (see `traces.matching`)."""
 
-    device_names: Callable[..., tuple[str, ...]]
+    def device_names(self, *arguments: Any, **named: Any) -> tuple[str, ...]:
+        """Their names."""
+        ...
 
 
 class Experiment(BaseModel):
@@ -204,7 +206,8 @@ class Experiment(BaseModel):
             and not (isinstance(value, Part) and unused(value))
         }
         # Two parts that know devices by name are matched by it; before they were, such runs gave other numbers.
-        if self.match is None and sum(isinstance(part, KnowsDeviceNames) for part in self.parts.values()) > 1:
+        known = (issubclass(type(part), KnowsDeviceNames) for part in self.parts.values())
+        if self.match is None and sum(known) > 1:
             identity["match"] = "names"
         text = json.dumps(jsonable(identity), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

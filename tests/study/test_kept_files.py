@@ -215,6 +215,16 @@ def test_nothing_kept_is_told_as_nothing() -> None:
     assert "±" not in told.split('<p class="small">Holds:')[0]
 
 
+def test_a_card_tells_what_was_found_at_other_scales() -> None:
+    made = study()
+    nothing, found = judged(made, Records("made", "quick")), judged(made, records(made))
+    told = claims_html(nothing, outlook(nothing, []), [found, nothing])
+    card = told[told.index('id="claim-helps"') :].split("</details>")[0]
+    assert "no seed has run" in card
+    assert card.count("At scale") == 1  # only where a seed has run
+    assert "At scale quick: ✓ holds, +10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, n = 3 seeds." in card
+
+
 def test_shading_is_named_with_its_seeds() -> None:
     made = study()
     result = judged(made, records(made, without=(("c", 2),)))

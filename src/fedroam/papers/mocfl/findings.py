@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from scipy.stats import spearmanr
-
 from fedroam.papers.mocfl import runs
 from fedroam.papers.mocfl.claims import MARGIN
 from fedroam.papers.mocfl.measures import (
@@ -61,6 +59,8 @@ def _sides(found: Iterable[Effect], above: str, below: str, neither: str) -> str
 
 
 def _ranking(read: Reader) -> Iterable[str]:
+    from scipy.stats import spearmanr  # here: a second to load, and who lists studies never asks for it
+
     for column, n in enumerate(runs.RATES):
         found = effects(read, {label: best.of(variant(kind, n)) for kind, label in runs.PAPERS.items()})
         if len(found) < 2:

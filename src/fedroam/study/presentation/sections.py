@@ -104,9 +104,15 @@ def hours_words(hours: float) -> str:
     return f"about {60 * hours:.0f} core minutes" if hours < 1 else f"about {hours:.3g} core hours"
 
 
-def claims_html(result: StudyResult, outlook: Outlook | None = None) -> str:
-    """Each claim with its verdict, what was found beside what the paper says, and the test of it folded away."""
-    cards = [_card(result, claim, verdict, outlook) for claim, verdict in result.claims()]
+def claims_html(
+    result: StudyResult, outlook: Outlook | None = None, elsewhere: Sequence[StudyResult] = ()
+) -> str:
+    """Each claim with its verdict, what was found beside what the paper says, and the test of it folded away.
+
+    `elsewhere`: what was found at other scales, of which each claim tells its verdict; each is a test of its own, with
+    runs of its own.
+    """
+    cards = [_card(result, claim, verdict, outlook, elsewhere) for claim, verdict in result.claims()]
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
         f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
@@ -115,7 +121,13 @@ def claims_html(result: StudyResult, outlook: Outlook | None = None) -> str:
     return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
 
 
-def _card(result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None) -> str:
+def _card(
+    result: StudyResult,
+    claim: Claim,
+    verdict: Verdict | None,
+    outlook: Outlook | None,
+    elsewhere: Sequence[StudyResult],
+) -> str:
     primary = result.study.primary
     place = f"primary claim {primary.index(claim.name) + 1}" if claim.name in primary else ""
     source = "; ".join(filter(None, (claim.source, claim.family, place)))
@@ -127,6 +139,7 @@ def _card(result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: O
         f'<p class="said">{escape(claim.text)}{source}</p>',
         f'<p class="verdict">{escape(word)}</p>',
         *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
+        *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(claim, elsewhere)),
         *_to_decide(result, claim, verdict, outlook),
         _where(result, claim),
         _tested(claim, verdict),
@@ -151,6 +164,15 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
         yield f"Paper: {escape('; '.join(told))}"
     elif cells:
         yield f"Paper: {len(cells)} numbers, beside ours in the table"
+
+
+def _elsewhere(claim: Claim, results: Sequence[StudyResult]) -> Iterator[str]:
+    """The verdicts at other scales."""
+    for result in results:
+        verdict = result.verdicts.get(claim.name)
+        if verdict is not None and verdict.evidence.n:
+            found = estimate_words(verdict.evidence, claim.test.unit)
+            yield f"At scale {result.scale}: {MARKS[verdict.word]} {verdict.word}, {found}."
 
 
 def _to_decide(
