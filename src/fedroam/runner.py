@@ -349,9 +349,8 @@ class _Session:
                 each.on_round(state, done, measurement)
             self.reached = max(self.reached, t)
             due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= self.pause
-            leaving = (
-                t > 0 and self.interrupted()
-            )  # asked once: Ctrl-C after the checkpoint is for the next round
+            # Asked once: Ctrl-C after the checkpoint is for the next round.
+            leaving = t > 0 and self.interrupted()
             if due or t in (0, rounds) or leaving:
                 for each in followers:
                     each.on_checkpoint(state)

@@ -155,11 +155,9 @@ class Scene:
     def _some(self, part: np.ndarray) -> np.ndarray:
         """`evaluate_share` of some test samples, at least one of them."""
         count = math.ceil(self.experiment.evaluate_share * len(part))
-        return (
-            part[limit(self.test_y[part].cpu().numpy(), count, "evaluate_share", "evaluation")]
-            if count
-            else part
-        )
+        if count:
+            part = part[limit(self.test_y[part].cpu().numpy(), count, "evaluate_share", "evaluation")]
+        return part
 
     def graph(self, indptr: np.ndarray, indices: np.ndarray) -> sparse.csr_array:
         """A contact graph from its stored structure."""

@@ -220,6 +220,6 @@ def test_no_flood_of_ctrl_c_gets_past_the_command_line(
     def pressed(*_: object, **__: object) -> None:
         press()
 
-    monkeypatch.setattr(entry, "_command", pressed)
+    monkeypatch.setattr(entry, "whole", pressed)
     assert Commands(tmp_path, capsys)("list").code == 130
     assert signal.getsignal(signal.SIGINT) is before

@@ -38,9 +38,8 @@ HEADS: Mapping[str, tuple[str, Quantity]] = {
     "per_kilojoule": ("Points per kJ", "number"),
 }
 ENERGY = tuple(HEADS)[list(HEADS).index("energy") :]  # of them, those of energy
-TIME = tuple(
-    name for name in HEADS if name.startswith("time_")
-)  # those of time: columns of clients under a clock
+# Those of time: columns of clients under a clock.
+TIME = tuple(name for name in HEADS if name.startswith("time_"))
 _FIRST = 5  # devices that are named
 
 

@@ -65,11 +65,9 @@ class Alie(Attackers):
         values = seen.double()
         mean = values.mean(0)
         deviation = (values - mean).square().mean(0).sqrt()
-        z = (
-            z_max(known.everybody, len(self.attackers(known.seed, known.everybody)))
-            if self.z is None
-            else self.z
-        )
+        z = self.z
+        if z is None:
+            z = z_max(known.everybody, len(self.attackers(known.seed, known.everybody)))
         return (mean + z * deviation).to(known.trained.dtype).expand_as(known.trained)
 
 

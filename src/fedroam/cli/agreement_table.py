@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from fedroam.cli.console import grid
+
 if TYPE_CHECKING:
     from fedroam.analysis.agreement import Compared
 
 
 def agreement_table(compared: Sequence[Compared]) -> Table:
     """A row for each thing that was compared."""
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("network against simulation", "rounds", "values", "differ by", "allowed", ""):
-        grid.add_column(
-            title, justify="right" if title in ("rounds", "values", "differ by", "allowed") else "left"
-        )
+    table = grid("network against simulation", "rounds", "values", "differ by", "allowed")
+    table.add_column()
     for each in compared:
         word = "the same bits" if each.identical else "agrees" if each.agrees else "DIFFERS"
         share = " of it" if each.relative else ""
-        grid.add_row(
+        table.add_row(
             each.what,
             f"{each.rounds}",
             f"{each.values:,}",
@@ -29,7 +28,7 @@ def agreement_table(compared: Sequence[Compared]) -> Table:
             f"{each.allowed:g}{share}",
             word,
         )
-    return grid
+    return table
 
 
 # Kinds of work, as they are told; what nodes are asked for is a matter of milliseconds where it is not named.

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
@@ -63,6 +64,14 @@ def note(text: str) -> None:
 def cell(value: object) -> str:
     """A value as a cell of a table: one line, and no markup, whatever the folder that it was read from says."""
     return escape(one_line(str(value)))
+
+
+def grid(*heads: str, texts: int = 1) -> Table:
+    """A table with these heads: the first `texts` columns are texts, the others numbers, which stand at the right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for k, head in enumerate(heads):
+        table.add_column(cell(head), justify="left" if k < texts else "right", overflow="fold")
+    return table
 
 
 @contextmanager

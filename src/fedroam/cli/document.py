@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
 from typer.core import TyperGroup
 
 
 def reference() -> str:
     """Every command with its arguments and options, as Markdown."""
-    from fedroam.cli.entry import app
+    from fedroam.cli.entry import whole
 
-    root = typer.main.get_command(app)
+    root = whole()
     lines = [
         "# Commands",
         "",
@@ -21,18 +20,18 @@ def reference() -> str:
         "",
         *_options(root),
     ]
-    for path, command in _commands(root, "fedroam"):
+    for path, command in commands_of(root, "fedroam"):
         lines += ["", f"## {path}", "", f"    {_usage(path, command)}", "", *_paragraphs(command.help or "")]
         lines += _options(command)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _commands(group: Any, path: str) -> list[tuple[str, Any]]:
+def commands_of(group: Any, path: str) -> list[tuple[str, Any]]:
     """Every command below a group, with its full name; groups themselves only lead to their commands."""
     found = []
     for name, command in group.commands.items():
         full = f"{path} {name}"
-        found += _commands(command, full) if isinstance(command, TyperGroup) else [(full, command)]
+        found += commands_of(command, full) if isinstance(command, TyperGroup) else [(full, command)]
     return found
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from fedroam.cli.console import grid
+
 if TYPE_CHECKING:
     from fedroam.deploy.metering.measured import Measured
 
@@ -15,14 +17,12 @@ def energy_table(found: Measured) -> tuple[Table, list[str]]:
     """The table, and what is to be known beside it, a line each."""
     from fedroam.deploy.metering.readings import WORK
 
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for title, side in (("energy", "left"), ("J", "right"), ("+- J", "right")):
-        grid.add_column(title, justify="right" if side == "right" else "left")
+    shown = grid("energy", "J", "+- J")
     rows = [(str(r[0]), float(r[1]), float(r[2])) for r in found.totals().itertuples(index=False)]
     rows += [(f"of it, {what}", float(found.table[what].sum()), math.nan) for what in WORK]
     rows.append(("pending at the end", found.pending, math.nan))
     for name, joules, deviation in rows:
-        grid.add_row(name, f"{joules:,.3f}", "" if math.isnan(deviation) else f"{deviation:,.3f}")
+        shown.add_row(name, f"{joules:,.3f}", "" if math.isnan(deviation) else f"{deviation:,.3f}")
     table, notes = found.table, []
     seconds, seen = float(table["seconds"].sum()), float(table["measured"].sum())
     nodes = table["client"].nunique()
@@ -33,4 +33,4 @@ def energy_table(found: Measured) -> tuple[Table, list[str]]:
         notes.append(f"outside their work they drew {found.rest:.3f} W on average")
     if found.idle:
         notes.append(f"{found.idle:g} W are taken off while they work")
-    return grid, notes
+    return shown, notes

@@ -11,7 +11,7 @@ import itertools
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
@@ -35,6 +35,7 @@ from fedroam.cli.commands import (
     trace,
 )
 from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
+from fedroam.cli.document import commands_of
 from fedroam.errors import FedroamError, InputError, one_line, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
 
@@ -63,7 +64,7 @@ app = typer.Typer(
 def _fedroam(
     ctx: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-    debug: options.Debug = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     if version:
         say(f"fedroam {fedroam.__version__}")
@@ -113,14 +114,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-# Made once: making them takes as long as answering a question does.
-_command = functools.cache(lambda: typer.main.get_command(app))
+@functools.cache  # making them takes as long as answering a question does
+def whole() -> Any:
+    """All commands, each of which takes --debug as the program itself does."""
+    root = typer.main.get_command(app)
+    debug = next(parameter for parameter in root.params if parameter.name == "debug")
+    debug.expose_value = False  # asked of the words given, below
+    for _, command in commands_of(root, "fedroam"):
+        command.params.append(debug)
+    return root
 
 
 def _main(given: Sequence[str]) -> int:
     debugging = "--debug" in given
     try:
-        code = _command().main(args=list(given), prog_name="fedroam", standalone_mode=False)
+        code = whole().main(args=list(given), prog_name="fedroam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         tell("stopped")
         return STOPPED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -12,6 +12,9 @@ from typing_extensions import override
 
 from fedroam.errors import InputError, unknown
 from fedroam.writing import checked_name
+
+if TYPE_CHECKING:
+    from fedroam.recording import Existing
 
 
 class Commands(TyperGroup):
@@ -60,6 +63,13 @@ def place(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, callback=named, metavar=metavar, help=help)
 
 
+def existing(resume: bool, fresh: bool) -> Existing:
+    """What becomes of a run that is there already. Raises InputError where both are wanted."""
+    if resume and fresh:
+        raise InputError("--resume and --fresh: allowed is one of the two")
+    return "resume" if resume else "replace" if fresh else "refuse"
+
+
 Source = Annotated[
     str, typer.Argument(metavar="FILE|NAME", help="An experiment file (TOML), or a named experiment.")
 ]
@@ -85,6 +95,7 @@ Track = Annotated[
         help="Tell tensorboard, mlflow or wandb what is measured, while it runs (may be repeated).",
     ),
 ]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Workers = Annotated[int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")]
 Worlds = Annotated[int | None, typer.Option("--seeds", metavar="K", help="Look at K worlds of each.")]
@@ -92,7 +103,6 @@ Rounds = Annotated[
     int | None,
     typer.Option(callback=_a_round, metavar="T", help="Rounds to look at. (default: the file's)"),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Runs = Annotated[
     list[str],
     typer.Argument(metavar="RUN...", help="Run folders, or folders that hold several (variants, seeds)."),

@@ -54,6 +54,7 @@ class StudyRuns:
         if seeds is not None and not 1 <= seeds <= 10_000:
             raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
         self.study, self.scale = study, scale
+        self._runs: dict[str, Run | None] = {}
         self.seeds = seeds or study.scale(scale).seeds
         self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
         self.variants = study.needs(scale)
@@ -129,18 +130,19 @@ class StudyRuns:
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
         """What was read of runs, with where each was computed, and the core-seconds that it took, where that is
         known."""
-        took = self._took() | {k: run.seconds for k, run in self.kept.runs.items() if run.seconds is not None}
+        took = self._took()
         placed = [replace(run, where=self.study.where(run.variant)) for run in found]
         return [replace(run, seconds=took.get(run.key)) for run in placed]
 
     def _took(self) -> dict[str, float]:
-        """Core-seconds of simulated runs, by key: what they computed, however busy the machine was."""
+        """Core-seconds of simulated and of kept runs, by key: what they computed, however busy the machine was."""
         try:
             records: dict[str, Any] = read_json(self.root / SWEEP / "sweep.json")["records"]
         except (InputError, KeyError):
-            return {}
+            records = {}
         found = {digest: one.get("cpu_seconds", one.get("seconds")) for digest, one in records.items()}
-        return {digest: float(took) for digest, took in found.items() if took is not None}
+        found |= {key: run.seconds for key, run in self.kept.runs.items() if run.seconds is not None}
+        return {key: float(took) for key, took in found.items() if took is not None}
 
     def folder(self, key: str) -> Path:
         """Where the folder of a run lies."""
@@ -157,10 +159,6 @@ class StudyRuns:
                 run = None
             self._runs[key] = run if run is not None and run.done else None
         return self._runs[key]
-
-    @cached_property
-    def _runs(self) -> dict[str, Run | None]:
-        return {}
 
     def check(self, items: Iterable[Item]) -> None:
         """Raise InputError where a finished run that items need read a file that has changed since."""
@@ -217,7 +215,7 @@ class StudyRuns:
 
     def seconds(self, keys: Iterable[str]) -> float | None:
         """Core-seconds that these runs will take, by the finished ones of the same variant; None where unknown."""
-        took = self._took() | {d: run.seconds for d, run in self.kept.runs.items() if run.seconds is not None}
+        took = self._took()
         known: dict[str, list[float]] = {}
         for (variant, _), key in self.keys.items():
             if key in took:

@@ -19,9 +19,8 @@ from fedroam.mobility import Paths
 FEW = 96  # clients: so few are compared pair by pair, which is faster than any index
 LIMIT = 1 << 18  # boxes compared in one go: bounds the memory, changes no result
 DEEPEST = 10  # halvings of the round
-WIDE = (
-    2  # sides of a box, in radii or distances between neighbours: measured from a town's walkers to its cars
-)
+# Sides of a box, in radii or distances between neighbours: measured from a town's walkers to its cars.
+WIDE = 2
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
     data = np.ones(2 * len(pairs), dtype=bool)
     rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
     if len(pairs) and ((i[1:] > i[:-1]) | ((i[1:] == i[:-1]) & (j[1:] > j[:-1]))).all() and (i < j).all():
-        order = stable_order(
-            rows, clients
-        )  # each row's columns below it come before those above it, both rising
+        # Each row's columns below it come before those above it, both rising.
+        order = stable_order(rows, clients)
         first = np.append(0, np.cumsum(np.bincount(rows, minlength=clients)))
         whole = np.int32 if len(data) < 1 << 31 else np.int64
         parts = (data, columns[order].astype(whole), first.astype(whole))

@@ -16,17 +16,17 @@ from fedroam.execution.rows import HERE, SpreadModels
 from fedroam.execution.worker import Tested, Work
 from fedroam.federation import (
     AggregatesAtHolders,
-    Aggregator,
     AtHand,
     FederationContext,
     Gathered,
-    Model,
-    Transfers,
 )
 from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores, clients_of
 from fedroam.learning.engine import Indices, Rows
 from fedroam.learning.exchange import changes
 from fedroam.mixing import Facts
+
+# Ask a worker something of models there: its number, their slots, and which of all that were asked for they are.
+Ask = Callable[[int, np.ndarray, np.ndarray], list[Any]]
 
 
 class SpreadLearner(Evaluates, Learner):
@@ -143,22 +143,13 @@ class SpreadLearner(Evaluates, Learner):
     @override
     def judge(self, models: Models, rows: Rows, held: Sequence[Held]) -> Scores:
         index = np.asarray(rows, dtype=np.int64)
-
-        def ask(w: int, slots: np.ndarray, own: np.ndarray) -> list[Any]:
-            samples = [held[k].samples for k in own.tolist()]
-            return self.crew.transport.call(w, "judge", slots, samples)
-
-        return self._scores(models, index, self._whose(held), ask)
+        return self._scores(models, index, self._whose(held), self._of_samples("judge", held))
 
     @override
     def represent(self, models: Models, rows: Rows, held: Sequence[Held]) -> list[torch.Tensor]:
         index = np.asarray(rows, dtype=np.int64)
-
-        def ask(w: int, slots: np.ndarray, own: np.ndarray) -> list[Any]:
-            samples = [held[k].samples for k in own.tolist()]
-            return self.crew.transport.call(w, "features", slots, samples)
-
         found = [torch.empty(0)] * len(index)
+        ask = self._of_samples("features", held)
         for own, features in self._asked(models, index, self._whose(held), ask):
             for k, each in zip(own.tolist(), features, strict=True):
                 found[k] = torch.from_numpy(np.array(each))
@@ -173,13 +164,15 @@ class SpreadLearner(Evaluates, Learner):
         self.crew.start()
         return self.crew.place[np.array([own.client for own in held], dtype=np.int64)]
 
-    def _scores(
-        self,
-        models: Models,
-        rows: np.ndarray,
-        workers: np.ndarray,
-        ask: Callable[[int, np.ndarray, np.ndarray], list[Any]],
-    ) -> Scores:
+    def _of_samples(self, what: str, held: Sequence[Held]) -> Ask:
+        """Ask of each model what it makes of the samples of its own client."""
+
+        def ask(w: int, slots: np.ndarray, own: np.ndarray) -> list[Any]:
+            return self.crew.transport.call(w, what, slots, [held[k].samples for k in own.tolist()])
+
+        return ask
+
+    def _scores(self, models: Models, rows: np.ndarray, workers: np.ndarray, ask: Ask) -> Scores:
         answers: list[tuple[np.ndarray, Tested]] = list(self._asked(models, rows, workers, ask))
         classes = max((tested.counts.shape[2] for _, tested in answers), default=1)
         counts, loss = np.zeros((3, len(rows), classes), np.int64), np.full(len(rows), np.nan)
@@ -190,11 +183,7 @@ class SpreadLearner(Evaluates, Learner):
         return Scores(counts[0], counts[1], counts[2], loss)
 
     def _asked(
-        self,
-        models: Models,
-        rows: np.ndarray,
-        workers: np.ndarray,
-        ask: Callable[[int, np.ndarray, np.ndarray], list[Any]],
+        self, models: Models, rows: np.ndarray, workers: np.ndarray, ask: Ask
     ) -> Iterator[tuple[np.ndarray, Any]]:
         """Lend each worker the rows that it is to look at, ask it about them, and give what it answers."""
         slots, loan = self.crew.lend(models, rows, workers)
@@ -204,16 +193,14 @@ class SpreadLearner(Evaluates, Learner):
             yield own, self.crew.get(promise)[0]
 
 
-class SpreadAggregator(Aggregator):
-    """An aggregator whose holders are spread over workers: each makes its own of the models that it needs."""
+class SpreadAggregator(AtHand):
+    """An aggregator whose holders are spread over workers: each makes its own of the models that it needs.
+
+    Everything arrives, and what lies in this process is aggregated here.
+    """
 
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
-        self._here = AtHand()
-
-    @override
-    def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
-        return self._here.delivered(models, transfers, round)
 
     @override
     def mix(self, models: Models, weights: sparse.csr_array, round: int) -> None:
@@ -222,7 +209,7 @@ class SpreadAggregator(Aggregator):
             return
         needed = np.unique(own.indices)
         if not isinstance(models, SpreadModels) or (models.holder[needed] == HERE).any():
-            self._here.mix(models, weights, round)
+            super().mix(models, weights, round)
             return
         crew = self.crew
         crew.changes += 1
@@ -243,18 +230,6 @@ class SpreadAggregator(Aggregator):
         if len(models) == crew.meetings.clients:
             receiver = np.repeat(changed, np.diff(own.indptr))
             crew.meetings.note(receiver, own.indices.astype(np.int64))
-
-    @override
-    def made(
-        self,
-        rule: AggregatesAtHolders,
-        models: Models,
-        gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
-    ) -> tuple[np.ndarray, Iterator[Model]]:
-        return self._here.made(rule, models, gathered, context, facts, round)
 
     @override
     def replace(

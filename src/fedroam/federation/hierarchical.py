@@ -389,16 +389,13 @@ class Hierarchical(Part):
             rows = np.append(hierarchy.ap_row[own], np.full(int(len(others) > 0), CLOUD))
             weights = self._cloud_weights(hierarchy, context, rows, own, others)
             holders = np.asarray(access_point(np.append(own, others[:1])))
-            if (
-                not averages(context.aggregation) and len(others) > 1
-            ):  # a rule counts heads: each stands for itself
+            # A rule counts heads: each stands for itself.
+            if not averages(context.aggregation) and len(others) > 1:
                 rows = np.append(rows[:-1], np.full(len(others), CLOUD))
                 shares = weights.buffers
                 shares = np.append(shares[:-1], np.full(len(others), shares[-1] / len(others)))
-                weights, holders = (
-                    AveragingWeights.by(shares),
-                    np.asarray(access_point(np.append(own, others))),
-                )
+                weights = AveragingWeights.by(shares)
+                holders = np.asarray(access_point(np.append(own, others)))
             cloud = [Gathered(SERVER, CLOUD, rows, holders, weights)]
             round.aggregator.replace(self, hierarchy.models, cloud, [CLOUD], context, facts, round.number)
         hierarchy.reset()

@@ -148,8 +148,5 @@ class HierarchyState:
         place = np.zeros(len(self.models), dtype=np.int64)
         place[rows] = np.arange(len(rows))
         self.models = self.models.kept(rows)
-        self.ap_row, self.device_row, self.holds = (
-            place[self.ap_row],
-            place[self.device_row],
-            self.holds[rows],
-        )
+        self.ap_row, self.device_row = place[self.ap_row], place[self.device_row]
+        self.holds = self.holds[rows]

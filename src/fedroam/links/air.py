@@ -99,9 +99,8 @@ class Air:
         self.shared, self.simultaneous, self.setup, self.wired = shared, simultaneous, setup, frozenset(wired)
         self._offered = 0
         self._waiting: dict[int, Transfer] = {}
-        self._queue: defaultdict[int, list[tuple[float, int]]] = defaultdict(
-            list
-        )  # by end: since when, and number
+        # By end: since when, and number.
+        self._queue: defaultdict[int, list[tuple[float, int]]] = defaultdict(list)
         self._going: dict[int, _Going] = {}
         self._busy: defaultdict[int, int] = defaultdict(int)
         self._events: list[tuple[float, int, int, int]] = []

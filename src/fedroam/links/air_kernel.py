@@ -109,13 +109,8 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
     """
     ends, opens, closes, window_first = c.ends, c.opens, c.closes, c.window_first
     step_first, step_time, step_rate = c.step_first, c.step_time, c.step_rate
-    own_first, own, near_first, near_end, near_pair = (
-        c.own_first,
-        c.own,
-        c.near_first,
-        c.near_end,
-        c.near_pair,
-    )
+    own_first, own = c.own_first, c.own
+    near_first, near_end, near_pair = c.near_first, c.near_end, c.near_pair
     transfers = len(c.size)
     missing, since = c.size.copy(), c.since.copy()
     busy = np.zeros(len(own_first) - 1, dtype=np.int64)
@@ -247,9 +242,8 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                 if off and going[k].left > 0:
                     _going(going, heap, when, rank, step_time, step_first, k, math.inf)  # no end in sight
                 else:
-                    _next(
-                        going, heap, when, rank, k, now, FINISH
-                    )  # at once, or, where it is stale, until it is told anew
+                    # At once, or, where it is stale, until it is told anew.
+                    _next(going, heap, when, rank, k, now, FINISH)
             if ended:
                 _settle(going, k, now)
             off = off and going[k].share > 0

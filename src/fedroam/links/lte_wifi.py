@@ -70,10 +70,8 @@ class LteWifiLink(TimedLink):
         """Wi-Fi, LTE or the direct link, by distance and by who is a client."""
         client = pair >= 0
         direct, up = client.all(axis=1), client[:, 0]
-        lte, d2d = (
-            between(distance, self.lte_near, self.lte_far),
-            between(distance, self.d2d_near, self.d2d_far),
-        )
+        lte = between(distance, self.lte_near, self.lte_far)
+        d2d = between(distance, self.d2d_near, self.d2d_far)
         cellular = np.where(
             up,
             self.lte_up_max + lte * (self.lte_up_min - self.lte_up_max),

@@ -33,9 +33,8 @@ def within_reach(dx: np.ndarray, dy: np.ndarray, reach: float) -> np.ndarray:
         and not (x % 1).any()
         and not (y % 1).any()
     ):
-        found = np.array(
-            found
-        )  # of whole numbers the squares are exact, and another one is far beyond any rounding
+        # Of whole numbers the squares are exact, and another one is far beyond any rounding.
+        found = np.array(found)
         found[doubtful] = x * x + y * y <= reach * reach
         return found
     pairs, place = np.unique(np.stack([x, y], axis=-1), axis=0, return_inverse=True)

@@ -37,12 +37,10 @@ def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
         study: Study = importlib.import_module(NAMES[source]).STUDY
         return study, ()
     path = Path(source)
+    if path.suffix != ".py" and path.name == source:
+        raise unknown("study", source, NAMES)
     if path.suffix != ".py":
-        raise (
-            unknown("study", source, NAMES)
-            if path.name == source
-            else InputError(f"{source}: allowed are {', '.join(NAMES)}, or a Python file that defines STUDY")
-        )
+        raise InputError(f"{source}: allowed are {', '.join(NAMES)}, or a Python file that defines STUDY")
     use(path)
     found = vars(sys.modules[f"fedroam_use_{path.stem}"]).get("STUDY")
     if not isinstance(found, Study):

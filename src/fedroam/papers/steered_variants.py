@@ -192,4 +192,4 @@ def about(gains: Iterable[tuple[Value, float]]) -> Test:
 
     Of a gain that is exactly as large as said, a test of "at least as large" could never decide.
     """
-    return all_of([over(value, points / 2) for value, points in gains])
+    return all_of(over(value, points / 2) for value, points in gains)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 TABLES = ("rounds", "clients", "positions", "contacts", "matrices", "schedule")
 MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "value": "float64"}
 SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
+_MAY_LACK = {"matrices": MATRIX_COLUMNS, "schedule": SCHEDULE_COLUMNS}  # not every run has them
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
 SIMULATION, NETWORK = "simulation", "network"  # what makes a run
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
@@ -42,11 +43,8 @@ NOT_REPEATABLE = ("seconds",)
 
 def table_path(folder: Path, name: str) -> Path:
     """Where a finished run keeps a table."""
-    return (
-        folder / "movement" / f"{name}.parquet"
-        if name in ("positions", "contacts")
-        else folder / f"{name}.parquet"
-    )
+    home = folder / "movement" if name in ("positions", "contacts") else folder
+    return home / f"{name}.parquet"
 
 
 def write_status(folder: Path, status: Mapping[str, Any]) -> None:
@@ -133,17 +131,13 @@ class Run:
     @cached_property
     def matrices(self) -> pd.DataFrame:
         """Matrices of the federation's state: round, name, i, j, value; zeros have no row. Empty where it has none."""
-        if table_path(self.folder, "matrices").exists() or [*(self.folder / "unfinished").glob("matrices-*")]:
-            return self.table("matrices")
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in MATRIX_COLUMNS.items()})
+        return self.table("matrices")
 
     @cached_property
     def schedule(self) -> pd.DataFrame:
         """Who was at what when: round, client, state, begin, end (s since the start), of the first clients; what no row
         covers is waiting. Empty where nothing takes time, and in runs of before it was recorded."""
-        if table_path(self.folder, "schedule").exists() or [*(self.folder / "unfinished").glob("schedule-*")]:
-            return self.table("schedule")
-        return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in SCHEDULE_COLUMNS.items()})
+        return self.table("schedule")
 
     def model(self, which: str | None = None, *, client: int | None = None) -> nn.Module:
         """A model that the run ended with, on the CPU and in evaluation mode: `run.model(client=3)`.
@@ -183,11 +177,13 @@ class Run:
         return self.status.get("state") == "done"
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table by name; of an unfinished run, as far as it got."""
+        """A table by name; of an unfinished run, as far as it got; empty where the run has none of it."""
         path = table_path(self.folder, name)
         if path.exists():
             return checked_table(read_table(path), name, path)
         parts = sorted((self.folder / "unfinished").glob(f"{name}-*.parquet"))
+        if not parts and name in _MAY_LACK:
+            return pd.DataFrame({column: pd.Series(dtype=kind) for column, kind in _MAY_LACK[name].items()})
         if not parts:
             raise InputError(f"{path}: missing; the run has recorded nothing yet, or the folder is damaged")
         tables = [checked_table(read_table(part), name, part) for part in parts]

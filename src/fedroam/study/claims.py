@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -204,8 +204,9 @@ def _linear(
     return Test(compared, words, unit, evidence)
 
 
-def all_of(tests: Sequence[Test]) -> Test:
+def all_of(tests: Iterable[Test]) -> Test:
     """Every one of several tests: it holds if each does; one that does not hold is enough against it."""
+    tests = tuple(tests)
     if not tests:
         raise InputError("all_of([]): give at least one test")
     units = {test.unit for test in tests}
@@ -214,10 +215,10 @@ def all_of(tests: Sequence[Test]) -> Test:
         "; ".join(test.words for test in tests),
         units.pop() if len(units) == 1 else "",
         lambda read: every([test.evidence(read) for test in tests]),
-        tests=tuple(tests),
+        tests=tests,
     )
 
 
 def each_over(values: Iterable[Value | Quotient], bound: float = 0.0) -> Test:
     """Every one of several values is above a bound."""
-    return all_of([over(value, bound) for value in values])
+    return all_of(over(value, bound) for value in values)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts, json_object
@@ -35,21 +35,14 @@ MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 
 
-_FINITE = ConfigDict(allow_inf_nan=False)
-
-
-class _Sitting(JsonObject):
-    model_config = _FINITE
-
+class _Sitting(JsonObject, allow_inf_nan=False):
     command: str = ""
     runs: int = Field(default=0, ge=0)
     hours: float = Field(default=0.0, ge=0, le=MOST_SECONDS)
     environment: dict[str, Any] = {}
 
 
-class _Head(JsonObject):
-    model_config = _FINITE
-
+class _Head(JsonObject, allow_inf_nan=False):
     format: int
     study: str
     scale: str
@@ -58,16 +51,12 @@ class _Head(JsonObject):
     looks: list[int] = []
 
 
-class _Curve(JsonObject):
-    model_config = _FINITE
-
+class _Curve(JsonObject, allow_inf_nan=False):
     rounds: list[int]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
-class _Line(JsonObject):
-    model_config = _FINITE
-
+class _Line(JsonObject, allow_inf_nan=False):
     variant: str
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str
@@ -205,16 +194,8 @@ def _record(value: Mapping[str, Any]) -> RunRecord:
             )
         values = [float(one) for one in curve["values"]]
         curves[name] = pd.Series(values, index=curve["rounds"], dtype=float)
-    return RunRecord(
-        value["variant"],
-        value["seed"],
-        value["digest"],
-        value["diverged_at"],
-        value["seconds"],
-        numbers,
-        curves,
-        value.get("where", SIMULATION),
-    )
+    told = {name: value[name] for name in RunRecord.__dataclass_fields__ if name in value}
+    return RunRecord(**told | {"numbers": numbers, "curves": curves})
 
 
 def write_records(folder: Path, records: Records) -> Path:

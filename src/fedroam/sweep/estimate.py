@@ -34,9 +34,8 @@ MOST = 8  # variants that are measured; the others are placed between them by th
 # Rough speeds of one core, for the order of runs only: operations per second, seconds per optimiser step and client.
 SPEED, STEP = 5e9, 2e-4
 BACKWARD = 3.0  # a training step costs about three forward passes
-COPIES = (
-    6  # vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing)
-)
+# Vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing).
+COPIES = 6
 
 
 @dataclass(frozen=True)

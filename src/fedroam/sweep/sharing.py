@@ -84,10 +84,8 @@ def load_all(parts: Iterable[Part], take: Callable[[Part, Dataset], None]) -> li
         except InputError as error:
             failures.append(error)
             notes.append(str(error))
-        except (
-            ValueError,
-            TypeError,
-        ) as error:  # e.g. columns of Python objects, which no plain file can hold
+        except (ValueError, TypeError) as error:
+            # e.g. columns of Python objects, which no plain file can hold
             notes.append(f"data {name}: not shared between processes, each loads its own: {error}")
         forget()
     if failures and len(failures) == len(distinct):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import PrivateAttr, field_validator, model_validator
+from pydantic import PrivateAttr, model_validator
 from typing_extensions import override
 
 from fedroam.components import field, register
@@ -19,7 +19,7 @@ from fedroam.mobility import State
 from fedroam.mobility.activity import Always
 from fedroam.randomness import stream
 from fedroam.traces.log import Log, read_log
-from fedroam.traces.times import a_time, moment
+from fedroam.traces.times import Begin, moment
 
 # A file as it is now (place, size, time of modification), and a window: begin, length, interval.
 _Key = tuple[str, int, int, str | float | None, float | None, float]
@@ -87,7 +87,7 @@ class Availability(Always):
     interval: float = field(
         3600.0, "time of the log that a round covers", unit="s", gt=0, allow_inf_nan=False
     )
-    begin: str | float | None = field(
+    begin: Begin = field(
         None,
         "where round 0 begins: seconds on the log's clock, or an ISO 8601 time (UTC unless it names a zone); not set: "
         "its first begin",
@@ -105,11 +105,6 @@ class Availability(Always):
         "stop", "more rounds than the window has: refused before the first, or it begins again"
     )
     _named: tuple[str, ...] | None = PrivateAttr(default=None)
-
-    @field_validator("begin")
-    @classmethod
-    def _a_time(cls, value: str | float | None) -> str | float | None:
-        return a_time(value)
 
     @model_validator(mode="after")
     def _whole_intervals(self) -> Availability:

@@ -186,11 +186,9 @@ def _check_swapped(source: Source, lat: np.ndarray, lon: np.ndarray, box: Box | 
     if 2 * wrong.sum() > len(wrong):
         k = int(np.flatnonzero(wrong)[0])
         lat_name, lon_name = source.names["lat"], source.names["lon"]
-        told = (
-            f"say --column lat={lon_name} --column lon={lat_name}"
-            if source.format in (None, "csv", "parquet")
-            else "wanted is a sound file"
-        )
+        told = "wanted is a sound file"
+        if source.format in (None, "csv", "parquet"):
+            told = f"say --column lat={lon_name} --column lon={lat_name}"
         raise InputError(
             f"{source.where(k)}: latitude {lat[k]:g}, longitude {lon[k]:g} (and {int(wrong.sum()) - 1} more rows): "
             f"the two are swapped; {told}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from pydantic import PrivateAttr, field_validator, model_validator
+from pydantic import PrivateAttr, model_validator
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
@@ -18,7 +18,7 @@ from fedroam.mobility import Paths, State, World
 from fedroam.randomness import stream
 from fedroam.traces.geography import to_metres
 from fedroam.traces.selection import Selection, select
-from fedroam.traces.times import a_time, moment
+from fedroam.traces.times import Begin, moment
 from fedroam.traces.trace import Trace, read_trace
 
 
@@ -51,7 +51,7 @@ class Replay(Part):
     interval: float = field(
         3600.0, "time of the trace that a round covers", unit="s", gt=0, allow_inf_nan=False
     )
-    begin: str | float | None = field(
+    begin: Begin = field(
         None,
         "where round 0 begins: seconds since the trace's epoch, or an ISO 8601 time (UTC unless it names a zone); "
         "not set: its first fix",
@@ -78,15 +78,6 @@ class Replay(Part):
         later=True,
     )
     _named: tuple[str, ...] | None = PrivateAttr(default=None)
-
-    @classmethod
-    def _one_name(cls, value: str | None) -> str | None:
-        return None if value == "most_fixes" else value
-
-    @field_validator("begin")
-    @classmethod
-    def _a_time(cls, value: str | float | None) -> str | float | None:
-        return a_time(value)
 
     @model_validator(mode="after")
     def _of_its_mode(self) -> Replay:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import AfterValidator
 
 from fedroam.errors import InputError
 
@@ -112,13 +114,16 @@ def _parsed(
     return times
 
 
-def a_time(value: str | float | None) -> str | float | None:
-    """A setting that is a time: as it is. Raises ValueError unless it is finite, or one that `moment` knows."""
+def _a_time(value: str | float | None) -> str | float | None:
     if isinstance(value, str):
         moment(value)
     elif value is not None and not math.isfinite(value):
         raise ValueError("allowed is a finite number of seconds, or an ISO 8601 time")
     return value
+
+
+# A setting that is a time, if it is set: finite, or one that `moment` knows.
+Begin = Annotated[str | float | None, AfterValidator(_a_time)]
 
 
 def moment(text: str) -> float:

@@ -226,11 +226,9 @@ def _over_rounds(
     log = drawn.log and len(positive) > 0 and positive.max() > 30 * positive.min()
     for k, (group, table, spent) in enumerate(tables):
         y, error = (table[name].to_numpy(np.float64) * scale for name in ("mean", "error"))
-        x = (
-            table["round"].to_numpy(np.float64)
-            if spent is None
-            else spent["mean"].to_numpy(np.float64) * factor
-        )
+        x = table["round"].to_numpy(np.float64)
+        if spent is not None:
+            x = spent["mean"].to_numpy(np.float64) * factor
         half = _half(error, len(group.seeds), band)
         y = np.where(y > 0, y, np.nan) if log else y
         ax.plot(x, y, **mark_of(k), **_thickness(len(x), k), label=short(group.label, 40))

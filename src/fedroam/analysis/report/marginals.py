@@ -167,11 +167,9 @@ class BestSetting:
         text += f"{number(self.mean, self.error)}\u00a0% ({over})"
         if self.alike is None:
             return f"{text}. With so few seeds no other can be told from it."
-        rest = (
-            "every other one is below it"
-            if self.alike == 0
-            else f"{self.alike} of the others cannot be told from it"
-        )
+        rest = "every other one is below it"
+        if self.alike:
+            rest = f"{self.alike} of the others cannot be told from it"
         return f"{text}; by 95\u00a0% intervals, each for itself, {rest}."
 
 

@@ -26,11 +26,9 @@ def heading(compared: Sequence[Variant]) -> tuple[str, str]:
 
     def span(values: Iterable[Any], one: str, many: str) -> str:
         found = sorted(set(values))
-        return (
-            f"{found[0]} {one if found[0] == 1 else many}"
-            if len(found) == 1
-            else f"{found[0]} to {found[-1]} {many}"
-        )
+        if len(found) > 1:
+            return f"{found[0]} to {found[-1]} {many}"
+        return f"{found[0]} {one if found[0] == 1 else many}"
 
     kinds = dict.fromkeys(str(run.settings.get("data", {}).get("kind", "")) for run in runs)
     facts = [

@@ -97,11 +97,9 @@ def _sweep(by_setting: str, figures: Sequence[str], more: Sequence[str]) -> str:
     """The section on what varies, nothing where it is no sweep."""
     if not by_setting:
         return ""
-    heat = (
-        page.folded(f"Heat maps of {len(more)} more", f'<div class="cards">{"".join(more)}</div>')
-        if more
-        else ""
-    )
+    heat = ""
+    if more:
+        heat = page.folded(f"Heat maps of {len(more)} more", f'<div class="cards">{"".join(more)}</div>')
     cards = f'<div class="cards">{"".join(figures)}</div>'
     return f'<section id="sweep"><h2>By setting</h2>{by_setting}{cards}{heat}</section>'
 

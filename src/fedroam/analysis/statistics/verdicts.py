@@ -103,12 +103,9 @@ def _verdicts(
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
             seeds = needed(each, *levels)
-            waits = in_order and each.p_holds <= alpha
-            reason = (
-                "it would hold by itself, but a primary claim before it is not established"
-                if waits
-                else _undecided(each, seeds)
-            )
+            reason = _undecided(each, seeds)
+            if in_order and each.p_holds <= alpha:
+                reason = "it would hold by itself, but a primary claim before it is not established"
             outlook = (
                 float(chance(each, np.array(looks[-1:]), *levels)[0]) if looks and each.n > 1 else math.nan
             )

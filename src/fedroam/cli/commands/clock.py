@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from rich.progress import track
-from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import cell, note, out, progress_console, say, writing
+from fedroam.cli.console import cell, grid, note, out, progress_console, say, writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +28,6 @@ def clock(
     devices: Annotated[
         str | None, options.place(metavar="FILE.csv", help="Write a row for each device there.")
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """What takes how long, and how long batteries last: for planning a fleet; no training needed.
 
@@ -109,10 +107,7 @@ def _grid(worlds: Mapping[str, Sequence[Mapping[str, float]]], names: Sequence[s
     from fedroam.analysis.fleet import HEADS, shown, told
 
     known = [name for name in told([world for each in worlds.values() for world in each]) if name in names]
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("Variant", overflow="fold")
-    for name in known:
-        grid.add_column(HEADS[name][0], justify="right")
+    table = grid("Variant", *(HEADS[name][0] for name in known))
     for variant, each in worlds.items():
-        grid.add_row(cell(variant or "all"), *(cell(shown(name, each)) for name in known))
-    out().print(grid)
+        table.add_row(cell(variant or "all"), *(cell(shown(name, each)) for name in known))
+    out().print(table)

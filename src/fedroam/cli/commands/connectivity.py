@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import note, out, say, tell, writing
+from fedroam.cli.console import grid, note, out, say, tell, writing
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name
 
@@ -76,7 +75,6 @@ def connectivity(
     folder: Annotated[
         str | None, options.place("--out", metavar="DIR", help="Write tables (CSV) and figures there.")
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """How connected the clients are: components, mixing parameter p, smallest B; no training needed.
 
@@ -86,6 +84,8 @@ def connectivity(
     --convergence trains the first world of each variant and prints and draws what was measured beside the bounds of
     Jahani et al. (Theorem 1, Lemma 3, Corollary 1) and beside tighter ones; infinite ones are called so.
     """
+    import pandas as pd
+
     from fedroam.analysis.connectivity.contact_statistics import pattern_table, recorded, simulate, summary
 
     worlds = list(_worlds(source, over, assignments, use, seeds))
@@ -104,7 +104,7 @@ def connectivity(
         }
         for world, meetings in found
     ]
-    tables = {"connectivity": _frame(rows), **_tables(found, lengths, keep_last)}
+    tables = {"connectivity": pd.DataFrame(rows), **_tables(found, lengths, keep_last)}
     _print_patterns(pattern_table(rows, ["variant"]), rows, sliding)
     _print_windows(tables["windows"])
     figures = {}
@@ -213,14 +213,10 @@ def _labelled(table: pd.DataFrame, world: _World) -> pd.DataFrame:
     return table
 
 
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
-
-
 def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Train the first world of each variant; its measurements and bounds, printed, as a table, and drawn."""
+    import pandas as pd
+
     from fedroam.analysis.connectivity.figures import convergence_figure
     from fedroam.analysis.connectivity.measure import measure_run
 
@@ -244,7 +240,7 @@ def _converge(worlds: list[_World], rounds: int | None, draw: bool) -> tuple[pd.
         if draw:
             name = "convergence" if len(firsts) == 1 else f"convergence_{len(figures) + 1}"
             figures[name] = convergence_figure(trajectory)
-    return _frame(found), figures
+    return pd.DataFrame(found), figures
 
 
 def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any]) -> None:
@@ -262,26 +258,13 @@ def _write(folder: Path, tables: dict[str, pd.DataFrame], figures: dict[str, Any
 
 def _print_patterns(table: pd.DataFrame, rows: list[dict[str, Any]], sliding: bool) -> None:
     """The table of patterns, and what its columns mean."""
-    heads = (
-        "Variant",
-        "Worlds",
-        "Degree",
-        "Components",
-        "Connected rounds",
-        "p of a round",
-        "Smallest B",
-        "None",
-    )
-    grid = _grid(heads)
+    heads = ("Worlds", "Degree", "Components", "Connected rounds", "p of a round", "Smallest B", "None")
+    shown = grid("Variant", *heads)
     for row in table.to_dict("records"):
         low, middle, high = (row[name] for name in ("b_min", "b_median", "b_max"))
-        b = (
-            "none"
-            if math.isnan(middle)
-            else f"{middle:g}"
-            if low == high
-            else f"{middle:g} ({low:g}–{high:g})"
-        )
+        b = "none" if math.isnan(middle) else f"{middle:g}"
+        if low < high:
+            b += f" ({low:g}–{high:g})"
         cells = [
             row["variant"] or "all",
             str(row["seeds"]),
@@ -289,8 +272,8 @@ def _print_patterns(table: pd.DataFrame, rows: list[dict[str, Any]], sliding: bo
             f"{row['components']:.2f}",
         ]
         cells += [f"{100 * row['connected']:.1f} %", _plain(row["p_mean"]), b, str(row["without"])]
-        grid.add_row(*cells)
-    out().print(grid)
+        shown.add_row(*cells)
+    out().print(shown)
     counted = {int(row["rounds"]) for row in rows}
     which = "window" if sliding else "aligned window"
     say(
@@ -308,20 +291,13 @@ def _print_patterns(table: pd.DataFrame, rows: list[dict[str, Any]], sliding: bo
 
 def _print_windows(table: pd.DataFrame) -> None:
     """What products of windows do, means over worlds."""
-    grid = _grid(("Variant", "Window (rounds)", "Windows", "Connect everybody", "Smallest p", "Mean p"))
+    shown = grid("Variant", "Window (rounds)", "Windows", "Connect everybody", "Smallest p", "Mean p")
     for key, some in table.groupby(["variant", "length"], sort=False):
         variant, length = key if isinstance(key, tuple) else ("", key)
         cells = [str(variant or "all"), str(length), f"{some['windows'].mean():g}"]
         cells += [f"{100 * some['connected'].mean():.1f} %", _plain(some["p_min"].min())]
-        grid.add_row(*cells, _plain(some["p_mean"].mean()))
-    out().print(grid)
-
-
-def _grid(heads: tuple[str, ...]) -> Table:
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for k, head in enumerate(heads):
-        grid.add_column(head, justify="left" if k == 0 else "right", overflow="fold")
-    return grid
+        shown.add_row(*cells, _plain(some["p_mean"].mean()))
+    out().print(shown)
 
 
 def _plain(value: float) -> str:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import cell, note, out, say, writing
+from fedroam.cli.console import cell, grid, note, out, say, writing
 from fedroam.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ def info(
     folder: Annotated[
         str, options.place("--out", metavar="DIR", help="Where the bubble chart and the full table go.")
     ] = ".",
-    debug: options.Debug = False,
 ) -> None:
     """Tell who holds what: a table of the clients' samples, and a chart of classes by clients.
 
@@ -84,7 +82,6 @@ def fetch(
         str | None,
         options.place(metavar="DIR", help="Where to put it: DIR/NAME. (default: the user's cache folder)"),
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Download a public data set, with its checksums verified."""
     from fedroam.data.sources.fetching import fetch as download
@@ -119,9 +116,7 @@ def _different(plan: SweepPlan) -> dict[str, SweepRun]:
 
 
 def _print(table: pd.DataFrame) -> None:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name in table.columns:
-        shown.add_column(cell(name), justify="right")
+    shown = grid(*table.columns, texts=0)
     for row in table.head(SHOWN).itertuples(index=False):
         shown.add_row(*(f"{value:.2f}" if isinstance(value, float) else cell(value) for value in row))
     out().print(shown)

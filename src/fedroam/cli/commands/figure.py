@@ -79,7 +79,6 @@ def figure(
     out: Annotated[
         str | None, options.place(metavar="FILE", help="The file to write. (default: COLUMN.FORMAT)")
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Draw one figure of runs, fit for a paper: mean over seeds, with bands that are named.
 

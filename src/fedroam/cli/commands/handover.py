@@ -46,7 +46,6 @@ def export(
     ] = None,
     use: options.Use = None,
     imports: Import = None,
-    debug: options.Debug = False,
 ) -> None:
     """Export a model of a finished run, with what is needed to use it: preprocessing.json and model.json beside it.
 
@@ -98,7 +97,6 @@ def predict(
     ] = False,
     use: options.Use = None,
     imports: Import = None,
-    debug: options.Debug = False,
 ) -> None:
     """Predict the classes of new rows by an exported model (safetensors or onnx): CSV of row, class, probability.
 

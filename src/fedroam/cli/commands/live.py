@@ -35,7 +35,6 @@ def watch(
         float, typer.Option(metavar="SECONDS", help="How long to wait between two looks, from 0.2.")
     ] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Follow runs that another process computes: state, round and accuracy, as their folders tell.
 
@@ -130,7 +129,6 @@ def serve(
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65535, help="Port of this machine; 0 takes a free one.")
     ] = 8377,
-    debug: options.Debug = False,
 ) -> None:
     """Show a folder's runs in a browser of this machine: the list, live curves and the map; nothing is written.
 

@@ -22,7 +22,7 @@ from fedroam.errors import InputError
 if TYPE_CHECKING:
     from fedroam.deploy.server.hub import Hub
     from fedroam.experiment import Experiment
-    from fedroam.recording import Existing, Run
+    from fedroam.recording import Run
 
 LOST = "the rounds since the last checkpoint are lost"
 
@@ -31,15 +31,9 @@ SiteFile = Annotated[
 ]
 Out = Annotated[
     str | None,
-    typer.Option(
-        "--out",
-        callback=options.named,
-        metavar="DIR",
-        help="The run folder. (default: runs/NAME-DIGEST/seed-SEED)",
-    ),
+    options.place("--out", metavar="DIR", help="The run folder. (default: runs/NAME-DIGEST/seed-SEED)"),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an unfinished run.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")]
 Metrics = Annotated[
     str,
     typer.Option(
@@ -48,7 +42,6 @@ Metrics = Annotated[
         help="Serve numbers for Prometheus there, by default to this machine alone.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 
 
 def node(
@@ -56,9 +49,8 @@ def node(
     name: Annotated[str, typer.Option("--name", metavar="NAME", help="Which node of the site this is.")],
     meters: Annotated[
         str | None,
-        typer.Option(
+        options.place(
             "--meters",
-            callback=options.named,
             metavar="DIR",
             help="Where the readings of the node's meter go, if site.toml gives it one. (default: meters/ beside it)",
         ),
@@ -71,8 +63,7 @@ def node(
         ),
     ] = False,
     use: options.Use = None,
-    quiet: Quiet = False,
-    debug: options.Debug = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Be a client, a peer or an access point of a site, as site.toml says, until the run is done: hold a share of the
     data and train on it, send models to those whom the server names, and aggregate what has come.
@@ -127,10 +118,9 @@ def deploy(
         typer.Option("--announce", help="Tell the local network where the server is, for node --discover."),
     ] = False,
     resume: Resume = False,
-    fresh: Fresh = False,
+    fresh: options.Fresh = False,
     use: options.Use = None,
-    quiet: Quiet = False,
-    debug: options.Debug = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run the experiment of a site as its server, with nodes for clients, into an ordinary run folder.
 
@@ -178,7 +168,7 @@ def deploy(
             home,
             folder,
             address=address,
-            existing=_existing(resume, fresh),
+            existing=options.existing(resume, fresh),
             patience=patience,
             observer=lambda *facts: _each(observers, *facts),
             on_interrupt=following.interrupted,
@@ -239,7 +229,7 @@ def emulate(
         ),
     ] = None,
     resume: Resume = False,
-    fresh: Fresh = False,
+    fresh: options.Fresh = False,
     relayed: Relayed = False,
     paced: Annotated[
         bool,
@@ -273,8 +263,7 @@ def emulate(
             help="Then simulate the same experiment, and hold one against the other; exit code 1 where they differ.",
         ),
     ] = False,
-    quiet: Quiet = False,
-    debug: options.Debug = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run an experiment with a server and a process for each client and access point on this machine, over loopback.
 
@@ -309,7 +298,7 @@ def emulate(
         found = run_emulated(
             experiment,
             Path(folder) if folder else default_folder(experiment),
-            existing=_existing(resume, fresh),
+            existing=options.existing(resume, fresh),
             use=use or (),
             meter=measured,
             status=None if quiet else following.status,
@@ -368,7 +357,6 @@ def energy(
             metavar="W", help="Power to take off while nodes work: what they draw when they only are on."
         ),
     ] = 0.0,
-    debug: options.Debug = False,
 ) -> None:
     """Print what the meters of a run's nodes have measured: joules of training and communication, consumed and wasted.
 
@@ -394,12 +382,6 @@ def energy(
 def _each(those: Sequence[Callable[..., object]], *told: Any) -> None:
     for each in those:
         each(*told)
-
-
-def _existing(resume: bool, fresh: bool) -> Existing:
-    if resume and fresh:
-        raise InputError("--resume and --fresh: allowed is one of the two")
-    return "resume" if resume else "replace" if fresh else "refuse"
 
 
 def _conclude(found: Run) -> None:

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import FAILED, out, say, tell, writing
+from fedroam.cli.console import FAILED, grid, out, say, tell, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
@@ -96,7 +95,6 @@ def reproduce(
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Try failed runs again.")] = False,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Reproduce a paper: our numbers beside the paper's, and a verdict on each of its claims.
 
@@ -370,9 +368,7 @@ def _list(work: StudyRuns) -> None:
     console.print(f"[bold]{escape(study.name)}[/bold]: {escape(study.title)}")
     console.print(escape(f"{study.paper} {study.about}"), style="dim")
     whole = list(study.items.values())
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("Item", "Kind", "", "Runs", "Core time left"):
-        grid.add_column(head)
+    table = grid("Item", "Kind", "", "Runs", "Core time left", texts=5)
     for each in [*whole, None]:
         items = whole if each is None else [each]
         missing = work.missing(items)
@@ -389,8 +385,8 @@ def _list(work: StudyRuns) -> None:
             row = [each.name, each.kind, text, work.state(each)]
         seconds = work.seconds(missing)
         row.append("–" if not missing else "not measured" if seconds is None else duration(seconds))
-        grid.add_row(*(escape(text) for text in row))
-    console.print(grid)
+        table.add_row(*(escape(text) for text in row))
+    console.print(table)
     console.print(
         escape(
             f"scales: {', '.join(f'{k} ({v.seeds} seeds)' for k, v in study.scales.items())}; folder: {work.root}"

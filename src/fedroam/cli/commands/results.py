@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fedroam.cli import options
-from fedroam.cli.console import cell, out, say, tell, writing
+from fedroam.cli.console import cell, grid, out, say, tell, writing
 from fedroam.errors import InputError, one_line
 from fedroam.writing import checked_name
 
@@ -58,7 +57,6 @@ def compare(
         float | None,
         typer.Option(metavar="X", help="With --by: the smallest value of KEY whose statistic reaches X."),
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Compare runs: final, best and last accuracy, rounds to a threshold, with standard errors over seeds.
 
@@ -93,7 +91,6 @@ def report(
             help="Where report.html goes. (default: the run folder, or report/ here if several are given)",
         ),
     ] = None,
-    debug: options.Debug = False,
 ) -> None:
     """Write a report on runs: one self-contained HTML file, with its figures beside it."""
     from fedroam.analysis.report.report import write_report
@@ -164,15 +161,13 @@ def _compare_by(
     points = _points_of(folders[0])
     grouped = marginal(points, by, chosen.number).in_order()
     table = marginal_table(grouped)
-    grid = Table(box=None, pad_edge=False, header_style="bold")
     # one decimal of joules would hide a small model's
     small = chosen.unit == "J" and table["mean"].max() < 10
     shown = "mJ" if small else chosen.unit
     told = partial(number, scale=1000.0 if small else 1.0)
     unit = "points" if shown == "%" else shown
     heads = [*by, "Seeds", f"{chosen.name[0].upper()}{chosen.name[1:]} ({shown})"]
-    for k, head in enumerate([*heads, f"Difference to first ({unit})", "95 % interval", "p"]):
-        grid.add_column(cell(head), justify="left" if k < len(by) else "right")
+    printed = grid(*heads, f"Difference to first ({unit})", "95 % interval", "p", texts=len(by))
     for row in table.to_dict("records"):
         gap = told(row["difference"], row["difference_error"], sign=True)
         ends = [told(row[name], sign=True) for name in ("low", "high")]
@@ -180,9 +175,9 @@ def _compare_by(
         p = f"{row['p']:.2g}" if math.isfinite(row["p"]) else "–"
         mean = "never in some seed" if _never(grouped.groups, row, by) else told(row["mean"], row["error"])
         texts = [*(key_text(row[name]) for name in by), str(row["seeds"]), mean, gap, between, p]
-        grid.add_row(*(cell(text) for text in texts))
+        printed.add_row(*(cell(text) for text in texts))
     console = out()
-    console.print(grid)
+    console.print(printed)
     remarks = [
         "Mean ± standard error over seeds; differences are paired by seed. p: two-sided t, Holm's correction over the "
         "rows; intervals are for each row alone."
@@ -212,7 +207,7 @@ def _never(
     return any(math.isinf(value) for value in groups.get(key, {}).values())
 
 
-def verify(folders: options.Runs, debug: options.Debug = False) -> None:
+def verify(folders: options.Runs) -> None:
     """Compare every file of runs and sweeps with the check sums that were written with it; nothing is changed or
     executed.
 

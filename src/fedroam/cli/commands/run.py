@@ -15,7 +15,7 @@ from fedroam.cli.progress import progress
 from fedroam.errors import FedroamError, InputError
 
 if TYPE_CHECKING:
-    from fedroam.recording import Existing, Run
+    from fedroam.recording import Run
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
         options.place("--out", metavar="DIR", help="Where the runs go. (default: runs/NAME-DIGEST)"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue unfinished runs.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")] = False,
+    fresh: options.Fresh = False,
     workers: Annotated[
         int | None, typer.Option(metavar="N", help="Threads of the engine; results do not depend on it.")
     ] = None,
@@ -39,7 +39,6 @@ def run(
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Whether to write report.html.")
     ] = True,
-    debug: options.Debug = False,
 ) -> None:
     """Run an experiment: every variant and seed, then a table and a report.
 
@@ -51,8 +50,7 @@ def run(
     """
     from fedroam.planning import plan as make_plan
 
-    if resume and fresh:
-        raise InputError("--resume and --fresh: allowed is one of the two")
+    existing = options.existing(resume, fresh)
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
     plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
     for line in plan.notes:
@@ -71,7 +69,6 @@ def run(
 
     check_trackers(track or ())
     root = Path(folder) if folder is not None else plan.folder
-    existing: Existing = "resume" if resume else "replace" if fresh else "refuse"
     options_given: dict[str, Given] = {"--set": assignments, "--use": use, "--seeds": seeds, "--out": folder}
     options_given |= {
         "--track": track,

@@ -67,7 +67,6 @@ def site_init(
     ] = "experiment",
     assignments: options.Assignments = None,
     use: options.Use = None,
-    debug: options.Debug = False,
 ) -> None:
     """Make a site for an experiment: an authority, and a key and a certificate for the server, every client and every
     access point.
@@ -105,7 +104,7 @@ def site_init(
 
 
 @app.command("revoke")
-def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
+def site_revoke(folder: SiteFolder, name: NodeName) -> None:
     """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
     from fedroam.deploy.site.founding import revoke
 
@@ -115,7 +114,7 @@ def site_revoke(folder: SiteFolder, name: NodeName, debug: options.Debug = False
 
 
 @app.command("renew")
-def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0, debug: options.Debug = False) -> None:
+def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0) -> None:
     """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
     by the new one.
     """
@@ -135,7 +134,6 @@ def site_enrol(
     hours: Annotated[
         float, typer.Option("--hours", metavar="N", help="How long its ticket is good, from 0.")
     ] = 24.0,
-    debug: options.Debug = False,
 ) -> None:
     """Let a node enrol with a key that it makes itself: a ticket for it, good once, to be brought to it.
 
@@ -151,7 +149,7 @@ def site_enrol(
 
 
 @app.command("request")
-def site_request(folder: SiteFolder, name: NodeName, debug: options.Debug = False) -> None:
+def site_request(folder: SiteFolder, name: NodeName) -> None:
     """Make a node's key, on the machine where it stays, and a request for its certificate, by the ticket in nodes/NAME.
 
     The request is for whoever has the site, and no secret; fedroam site sign answers it.
@@ -171,7 +169,6 @@ def site_sign(
         str, typer.Argument(metavar="REQUEST", help="The request that it has made.", callback=options.named)
     ],
     days: Days = 365.0,
-    debug: options.Debug = False,
 ) -> None:
     """Give a node the certificate that it asks for. What it is, site.toml says, and nothing that is in the request.
 
@@ -205,7 +202,6 @@ def site_push(
         str, typer.Option("--program", metavar="PATH", help="The fedroam there, which makes the key.")
     ] = "/opt/fedroam/current/bin/fedroam",
     days: Days = 365.0,
-    debug: options.Debug = False,
 ) -> None:
     """Bring a node its files, over ssh. A node without a certificate makes its key there, which never leaves it.
 
@@ -230,7 +226,7 @@ def site_push(
 
 
 @app.command("units")
-def site_units(folder: SiteFolder, debug: options.Debug = False) -> None:
+def site_units(folder: SiteFolder) -> None:
     """Write systemd units, a container file, and the list of what a device installs, into units/ of the site."""
     from fedroam.deploy.site.units import write_units
 

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 from typer.core import TyperCommand
 from typing_extensions import override
 
 from fedroam.cli import options
-from fedroam.cli.console import FAILED, cell, note, out, say, tell
+from fedroam.cli.console import FAILED, cell, grid, note, out, say, tell
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import duration
 from fedroam.cli.sweep_progress import by_reason, measured_costs, sweep_progress
@@ -83,7 +82,6 @@ def sweep(
     ] = False,
     track: options.Track = None,
     quiet: options.Quiet = False,
-    debug: options.Debug = False,
 ) -> None:
     """Run an experiment for every combination of settings and seed, several at a time.
 
@@ -151,9 +149,7 @@ def conclude(sweep: Sweep) -> None:
 
 
 def _print(headings: list[str], rows: list[list[Any]]) -> None:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in headings:
-        table.add_column(cell(heading))
+    table = grid(*headings, texts=len(headings))
     for row in rows[:SHOWN]:
         table.add_row(*(cell(value) for value in row))
     out().print(table)

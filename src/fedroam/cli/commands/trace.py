@@ -108,7 +108,6 @@ def import_file(
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite TARGET if it exists.")] = False,
-    debug: options.Debug = False,
 ) -> None:
     """Make a trace of metres and seconds from check-ins (user, time, lat, lon, venue), GPS fixes (id, time, lat, lon),
     metric fixes (id, t, x, y), or movement from SUMO, ns-2, BonnMotion, The ONE or GPX.
@@ -157,7 +156,6 @@ def import_file(
 def info(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A trace made by `fedroam trace import`.")],
     folder: Annotated[str, options.place("--out", metavar="DIR", help="Where the figures go.")] = ".",
-    debug: options.Debug = False,
 ) -> None:
     """Tell what is in a trace: devices, fixes, span, gaps, speeds, devices per hour, as a table and as figures.
 

@@ -66,11 +66,9 @@ class ImageSource(Part):
         train = limit(raw.y_train, self.train_samples, "data.train_samples", f"{self.kind} training subset")
         test = limit(raw.y_test, self.test_samples, "data.test_samples", f"{self.kind} test subset")
         shape = raw.x_train.shape[1:]
-        preprocessing = (
-            ArrayPreprocessing.plain(shape, 255.0)
-            if statistics is None
-            else ArrayPreprocessing.standardised(shape, *statistics, 255.0)
-        )
+        preprocessing = ArrayPreprocessing.plain(shape, 255.0)
+        if statistics is not None:
+            preprocessing = ArrayPreprocessing.standardised(shape, *statistics, 255.0)
         found = (len(raw.y_train), len(raw.y_test))
         notes = []
         if found != self.published:

@@ -26,9 +26,8 @@ from fedroam.errors import InputError
 
 _COLUMN = "column_"
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-DEFLATED = (
-    1100  # a byte of deflate never unpacks to more (1032, says zlib): whoever declares more has made it up
-)
+# A byte of deflate never unpacks to more (1032, says zlib): whoever declares more has made it up.
+DEFLATED = 1100
 
 
 @dataclass(frozen=True)
@@ -185,9 +184,8 @@ def _array(file: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, key: s
     """One array of the archive, whose size is compared with what is there before memory is asked for."""
     with archive.open(member) as content:
         version = npy.read_magic(content)
-        if (
-            version not in _HEADERS
-        ):  # the third is for names of fields beyond Latin-1, and there are no fields here
+        # The third is for names of fields beyond Latin-1, and there are no fields here.
+        if version not in _HEADERS:
             raise InputError(
                 f"{file}: {key} has the .npy format {version}, allowed are {(1, 0)} and {(2, 0)}"
             )

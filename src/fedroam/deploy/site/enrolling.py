@@ -21,7 +21,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from fedroam.deploy.site.file import AUTHORITY, CERTIFICATE, FILE, KEY, NAME, NEXT_KEY, NODES, Site, read_site
 from fedroam.deploy.site.identity import certified, home_of, key_of, pem, write_certificate, write_secret
-from fedroam.errors import InputError, MissingExtraError, one_line, unknown
+from fedroam.errors import InputError, MissingExtraError, one_line
 from fedroam.writing import write_aside
 
 try:
@@ -74,8 +74,7 @@ def allow(folder: Path, name: str, hours: float = HOURS) -> Path:
     An earlier ticket of the node is good for nothing from now on. Raises InputError where the site has no such node.
     """
     site = read_site(folder / FILE)
-    if site.node(name) is None:
-        raise unknown("node", name, [each.name for each in site.nodes])
+    site.named(name)
     until = datetime.datetime.now(datetime.UTC).replace(microsecond=0) + datetime.timedelta(hours=hours)
     ticket = _Ticket(site=site.name, name=name, secret=secrets.token_hex(32), until=until)
     text = tomli_w.dumps(ticket.model_dump()).encode()
@@ -106,9 +105,7 @@ def sign(folder: Path, name: str, request: Path, days: float) -> None:
 def sign_request(folder: Path, name: str, data: bytes, source: str, days: float) -> None:
     """The same of a request (PEM) that came another way; source: how errors name it."""
     site = read_site(folder / FILE)
-    node = site.node(name)
-    if node is None:
-        raise unknown("node", name, [each.name for each in site.nodes])
+    node = site.named(name)
     again = f"fedroam site enrol {folder} {name}"
     path = _awaited(folder, name)
     if not path.is_file():

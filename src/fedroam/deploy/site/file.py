@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from fedroam.errors import InputError
+from fedroam.errors import InputError, unknown
 from fedroam.federation import SERVER, access_point
 from fedroam.writing import write_text
 
@@ -161,6 +161,13 @@ class Site(_Checked):
     def node(self, name: str) -> SiteNode | None:
         """The node of that name, or None."""
         return next((node for node in self.nodes if node.name == name), None)
+
+    def named(self, name: str) -> SiteNode:
+        """The node of that name. Raises InputError where there is none."""
+        node = self.node(name)
+        if node is None:
+            raise unknown("node", name, [each.name for each in self.nodes])
+        return node
 
     def changed(self, node: SiteNode) -> Site:
         """With this node in the place of the one of its name."""

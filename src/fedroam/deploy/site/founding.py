@@ -11,12 +11,11 @@ from fedroam.deploy.site.file import (
     Limits,
     Movement,
     Site,
-    SiteNode,
     checked_site,
     read_site,
 )
 from fedroam.deploy.site.identity import enrol, make_authority
-from fedroam.errors import InputError, unknown
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
 from fedroam.parts import Parts
@@ -102,18 +101,11 @@ def revoke(folder: Path, name: str) -> None:
     """From now on a node's certificate is good for nothing, also at a server that runs. Raises InputError where the
     site has no such node."""
     site = read_site(folder / FILE)
-    site.changed(_named(site, name).model_copy(update={"revoked": True})).write(folder)
+    site.changed(site.named(name).model_copy(update={"revoked": True})).write(folder)
 
 
 def renew(folder: Path, name: str, days: float = DAYS) -> None:
     """Give a node a new key and certificate; the old ones are good for nothing. Raises InputError where the site has
     no such node, or the authority's key is not here."""
     site = read_site(folder / FILE)
-    site.changed(enrol(folder, site.name, _named(site, name), days)).write(folder)
-
-
-def _named(site: Site, name: str) -> SiteNode:
-    node = site.node(name)
-    if node is None:
-        raise unknown("node", name, [each.name for each in site.nodes])
-    return node
+    site.changed(enrol(folder, site.name, site.named(name), days)).write(folder)

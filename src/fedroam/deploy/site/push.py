@@ -19,12 +19,11 @@ from fedroam.deploy.site.file import (
     KEY,
     NEXT_KEY,
     NODES,
-    SiteNode,
     read_site,
 )
 from fedroam.deploy.site.founding import DAYS
 from fedroam.deploy.site.identity import identity_of
-from fedroam.errors import FedroamError, InputError, one_line, unknown
+from fedroam.errors import FedroamError, InputError, one_line
 
 HOST = r"([A-Za-z0-9._-]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
 PLACE = r"(/[A-Za-z0-9._-]+)+"
@@ -60,7 +59,7 @@ def push(
             raise InputError(
                 f"{option} {path!r}: allowed is a {what} from the root, of letters, digits, '.', '_', '-'"
             )
-    node = _node(folder, name)
+    node = read_site(folder / FILE).named(name)
     made_there = new_key or not node.serial
     if made_there:
         _enrol_there(folder, name, host, to, program, days)
@@ -72,11 +71,9 @@ def push(
         f"umask 077 && mkdir -p {to} && cd {to} && tar -xf - && "
         f"{{ test -f {own} || test -f {home}/{NEXT_KEY}; }} && sha256sum {' '.join(files)}"
     )
-    hint = (
-        ""
-        if own in files
-        else f"; its key is not here: fedroam site renew {folder} {name} makes another, or --new-key there"
-    )
+    hint = ""
+    if own not in files:
+        hint = f"; its key is not here: fedroam site renew {folder} {name} makes another, or --new-key there"
     said = _over_ssh(host, script, files, hint).decode("utf-8", "replace")
     lines = (line.split(maxsplit=1) for line in said.splitlines())
     there = {words[1]: words[0] for words in lines if len(words) == 2}
@@ -123,17 +120,9 @@ def _over_ssh(host: str, script: str, files: dict[str, bytes], hint: str) -> byt
     return done.stdout
 
 
-def _node(folder: Path, name: str) -> SiteNode:
-    site = read_site(folder / FILE)
-    node = site.node(name)
-    if node is None:
-        raise unknown("node", name, [each.name for each in site.nodes])
-    return node
-
-
 def _files(folder: Path, name: str) -> dict[str, bytes]:
     """What a node needs, by its place below the site's folder; without its key where that is not here any more."""
-    node = _node(folder, name)
+    node = read_site(folder / FILE).named(name)
     home = f"{NODES}/{name}"
     found = {}
     for path in (FILE, EXPERIMENT, AUTHORITY, f"{home}/{CERTIFICATE}", f"{home}/{KEY}"):

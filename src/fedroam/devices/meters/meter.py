@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from fedroam.components import Part, register
 from fedroam.errors import FedroamError
@@ -87,10 +87,7 @@ class Meter(Protocol):
 class NoMeter(Part):
     """Nothing is measured."""
 
-    @property
-    def live(self) -> bool:
-        """Nothing to wait for."""
-        return False
+    live: ClassVar[bool] = False
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """None."""

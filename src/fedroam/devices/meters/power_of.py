@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -22,14 +22,11 @@ class ModelledPower(Part):
     common boards draw at work stands at `compute.board`.
     """
 
+    live: ClassVar[bool] = False
+
     idle: Watt = field(..., "power at rest", unit="W")
     training: Watt = field(..., "power while it trains, and does other work with its samples", unit="W")
     communication: Watt = field(..., "power while it sends and receives", unit="W")
-
-    @property
-    def live(self) -> bool:
-        """It reads nothing."""
-        return False
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """A step at each end of an interval, once all of them are known."""

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import model_validator
 
@@ -104,13 +104,10 @@ class SmartPower2(Part):
     ten lines a second. Only the watts are used.
     """
 
+    live: ClassVar[bool] = True
+
     host: str = field(..., "its name or address", min_length=1, max_length=253)
     port: int = field(23, "its port", ge=1, le=65_535)
-
-    @property
-    def live(self) -> bool:
-        """It reads as it goes."""
-        return True
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """One for each line."""
@@ -144,6 +141,8 @@ class SerialLine(Part):
     what it takes.
     """
 
+    live: ClassVar[bool] = True
+
     path: str = field(..., "the line, such as /dev/ttyUSB0", min_length=1)
     baud: int = field(115_200, "its speed", unit="baud")
     column: int = field(0, "which number of a line is the power, from 0", ge=0, le=63)
@@ -157,11 +156,6 @@ class SerialLine(Part):
         if self.baud not in BAUDS:
             raise ValueError(f"baud = {self.baud}: allowed are {', '.join(map(str, BAUDS))}")
         return self
-
-    @property
-    def live(self) -> bool:
-        """It reads as it goes."""
-        return True
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """One for each line."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from fedroam.components import Part, field, register
 from fedroam.devices.meters.meter import MeterError, Sample, WorkClock
@@ -36,14 +37,11 @@ class Rapl(Part):
     its range (`max_energy_range_uj`), after a minute or more at full load; with a longer `period` that could go unseen.
     """
 
+    live: ClassVar[bool] = True
+
     path: str = field("/sys/class/powercap", "where the kernel shows its counters")
     zones: tuple[str, ...] = field((), "which counters, such as intel-rapl:0; not set: every package")
     period: float = field(0.1, PERIOD, unit="s", gt=0, le=10)
-
-    @property
-    def live(self) -> bool:
-        """It reads as it goes."""
-        return True
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The energy since the first one, of all counters together."""
@@ -89,17 +87,14 @@ class Hwmon(Part):
     itself, where there are several; `path` may also be the folder of the one sensor.
     """
 
+    live: ClassVar[bool] = True
+
     path: str = field("/sys/class/hwmon", "where the kernel shows its sensors")
     chip: str = field(
         "", "the name of the sensor's chip, such as ina226; not set: the one that measures power"
     )
     input: str = field("power1_input", "its file", pattern=r"^power\d{1,2}_(input|average)$")
     period: float = field(0.1, PERIOD, unit="s", gt=0, le=10)
-
-    @property
-    def live(self) -> bool:
-        """It reads as it goes."""
-        return True
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The power at each period."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,15 +23,12 @@ class WallMeter(Part):
     file is read when the device's work is done; what was measured before its work began is left out.
     """
 
+    live: ClassVar[bool] = False  # it is read afterwards
+
     path: str = field(..., "the CSV file (relative: from here, or FEDROAM_DATA)")
     ahead: float = field(
         0.0, "how much later the meter's clock is than the device's", unit="s", allow_inf_nan=False
     )
-
-    @property
-    def live(self) -> bool:
-        """It is read afterwards."""
-        return False
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
         """The rows of the file, by the device's clocks."""

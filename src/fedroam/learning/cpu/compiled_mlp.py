@@ -32,13 +32,8 @@ class CompiledPerceptron:
         target: Target,
         check: Callable[[], None],
     ) -> None:
-        self.task, self.samples, self.smoothing, self.target, self.check = (
-            task,
-            samples,
-            smoothing,
-            target,
-            check,
-        )
+        self.task, self.samples, self.smoothing = task, samples, smoothing
+        self.target, self.check = target, check
         self.layers = tuple(
             DenseLayer(weight.shape[1], weight.shape[0], weight.offset, -1 if bias is None else bias.offset)
             for weight, bias in entries

@@ -158,11 +158,8 @@ class PerceptronTrainer:
             momentum, put_momentum_back = _rows(models.momentum, jobs)
         elif self.task.training.momentum:
             momentum = torch.zeros(rows.shape)
-        total, seen, lr = (
-            torch.zeros(len(jobs), dtype=torch.float64),
-            0,
-            rate(self.task.training, jobs[0].round),
-        )
+        total, seen = torch.zeros(len(jobs), dtype=torch.float64), 0
+        lr = rate(self.task.training, jobs[0].round)
         weights = [self._views(matrix) for matrix in (rows, momentum) if matrix is not None]
         pull, steady = _anchors(jobs, rows)
         decay = self.task.training.weight_decay + pull

@@ -36,9 +36,8 @@ class Trainer:
         self.module = worker_model(task, nature).train()
         self.gradient = torch.zeros(task.layout.size)
         self.parameters = dict(self.module.named_parameters())
-        self.without_gradient: list[Entry] | None = (
-            None  # parameters that get no gradient; None before the first step
-        )
+        # Parameters that get no gradient; None before the first step.
+        self.without_gradient: list[Entry] | None = None
         self.sequential = (
             None if nature.plain else sequential_model(self.module, task, self.gradient, nature.native)
         )

@@ -41,9 +41,8 @@ def worker_model(task: Task, nature: Nature) -> nn.Module:
     if not nature.plain:
         return quicken(module, nature.native)
     for layer in module.modules():
-        if isinstance(
-            layer, nn.Conv2d
-        ):  # weights in rows are channels-last, and a convolution's result follows
+        # Weights in rows are channels-last, and a convolution's result follows.
+        if isinstance(layer, nn.Conv2d):
             layer.register_forward_hook(lambda _layer, _inputs, output: standard(output))
     return module
 

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.mobility.grid import GRID, MAX_STEP, MOBILE, grid_places, mobile_groups, pick, within
+from fedroam.mobility.grid import GRID, MAX_STEP, MOBILE, grid_places, pick, within
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
 from fedroam.mobility.steered.targets import OtherTargets, Targets
@@ -52,10 +52,8 @@ class GridTargets(Targets):
         # Only points within two radio reaches of the others lose anything: these join the list.
         near = [numbers_of(within(place, 2 * others.reach, self.grid), self.grid) for place in others.places]
         joining = np.setdiff1d(np.concatenate(near), self.cells)
-        cells, points = (
-            np.append(self.cells, joining),
-            np.append(self.points, points_at(joining, self.grid), axis=0),
-        )
+        cells = np.append(self.cells, joining)
+        points = np.append(self.points, points_at(joining, self.grid), axis=0)
         weights = np.append(self.weights, np.full(len(joining), self.elsewhere))
         return replace(self, points=points, weights=weights * others.unserved(points), cells=cells)
 
@@ -155,10 +153,6 @@ class OverGrid(Part):
     def bounds(self) -> tuple[float, float, float, float]:
         """The first grid point and the last."""
         return (1.0, 1.0, float(self.grid), float(self.grid))
-
-    def groups(self, world: World) -> np.ndarray:
-        """`mobile` for the first by index, `static` for the rest."""
-        return mobile_groups(world, self.mobile)
 
     def terrain(self, world: World) -> GridTerrain:
         """What the mobile clients fly over, found once a world: static clients stay where they are."""

@@ -118,6 +118,10 @@ class Steered(Part):
         """Draw a destination where the last one is reached, and fly towards it: see `steer`."""
         return steer(self, state, world, round)
 
+    def groups(self: Policy, world: World) -> np.ndarray:
+        """`mobile` for the first by index, `static` for the rest."""
+        return mobile_groups(world, self.mobile)
+
     def avoidance(self) -> float:
         """0: each flies for itself."""
         return 0.0

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.mobility.distance import within_reach
-from fedroam.mobility.grid import MAX_STEP, MOBILE, mobile_groups
+from fedroam.mobility.grid import MAX_STEP, MOBILE
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
@@ -77,10 +77,6 @@ class OverRectangle(Part):
     def bounds(self) -> tuple[float, float, float, float]:
         """The corners of the rectangle."""
         return (0.0, 0.0, self.width, self.height)
-
-    def groups(self, world: World) -> np.ndarray:
-        """`mobile` for the first by index, `static` for the rest."""
-        return mobile_groups(world, self.mobile)
 
     def terrain(self, world: World) -> RectangleTerrain:
         """What the mobile clients fly over, found once a world: static clients stay where they are."""

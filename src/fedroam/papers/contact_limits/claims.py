@@ -106,10 +106,8 @@ CLAIMS = (
         "On the walk, the longer a model takes, the smaller the share of transfers that get through, slow or fast, "
         "near or far.",
         all_of(
-            [
-                falls({time: fit.of(walk(time, speed, radius)) for time in _TIMED})
-                for speed, radius in (("slow", 50.0), ("fast", 50.0), ("slow", 150.0), ("fast", 150.0))
-            ]
+            falls({time: fit.of(walk(time, speed, radius)) for time in _TIMED})
+            for speed, radius in (("slow", 50.0), ("fast", 50.0), ("slow", 150.0), ("fast", 150.0))
         ),
         OURS,
     ),

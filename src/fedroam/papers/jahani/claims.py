@@ -109,13 +109,13 @@ IN_FIGURE_2 = (
     Claim(
         "steering-limits-the-drop",
         "From α = 0.1 to 0.05, DAM and DCM lose less than 10 points.",
-        all_of([under(drop(p), 10) for p in STEERED]),
+        all_of(under(drop(p), 10) for p in STEERED),
         "Sec. V-B3",
     ),
     Claim(
         "random-drops-more",
         "Static clients and random movement lose more than DAM and DCM do.",
-        all_of([order(drop(p), average(drop(q) for q in STEERED)) for p in (STATIC, "random")]),
+        all_of(order(drop(p), average(drop(q) for q in STEERED)) for p in (STATIC, "random")),
         "Sec. V-B3: 19.34 and 14.00 points",
     ),
 )
@@ -162,11 +162,9 @@ IN_CONNECTIVITY = (
         "b-falls-with-steering",
         "Steering links everybody sooner: B of DCM is smaller than that of DAM, and this than that of random movement.",
         all_of(
-            [
-                order(RUNS.of(smallest_b, slow, mobile=m), RUNS.of(smallest_b, fast, mobile=m))
-                for m in (3, 5)
-                for slow, fast in (("random", "dam"), ("dam", "dcm"))
-            ]
+            order(RUNS.of(smallest_b, slow, mobile=m), RUNS.of(smallest_b, fast, mobile=m))
+            for m in (3, 5)
+            for slow, fast in (("random", "dam"), ("dam", "dcm"))
         ),
         "Sec. III and V-B4, discussion",
     ),
@@ -176,14 +174,14 @@ IN_DISCUSSION = (
         "smaller-b-lower-error",
         "Where everybody is linked sooner, the error is lower: with DCM instead of random movement, with 5 instead of "
         "3 mobile clients, and at Rc = 5 instead of 3, B is smaller and the accuracy higher.",
-        all_of([test for pair in _SOONER for test in _sooner_and_better(*pair)]),
+        all_of(test for pair in _SOONER for test in _sooner_and_better(*pair)),
         'Sec. V-B4, discussion: "faster satisfaction of strong connectivity (i.e., smaller B)"',
     ),
     Claim(
         "radius-most-critical",
         "Of Rc, the number of mobile clients and Rm, Rc is the most critical: from the least to the largest of the few "
         "values of figure 3 it brings more than the others do (mean of random, DAM and DCM).",
-        all_of([order(_brings("radius"), _brings(other)) for other in ("mobile", "step")]),
+        all_of(order(_brings("radius"), _brings(other)) for other in ("mobile", "step")),
         "Sec. V-B4, discussion; the values are ours",
     ),
     Claim(

@@ -114,7 +114,7 @@ def _of(measure: Measure, pattern: str) -> Value:
 
 def _bounded(bound: Measure, measured: Measure) -> Test:
     """What was measured is below its bound, with each pattern that moves."""
-    return all_of([over(_of(bound, pattern) - _of(measured, pattern)) for pattern in _STEERING])
+    return all_of(over(_of(bound, pattern) - _of(measured, pattern)) for pattern in _STEERING)
 
 
 TABLE = table(
@@ -164,10 +164,8 @@ CLAIMS = (
         "smaller-b-lower-bound",
         "Where everybody is linked sooner (DCM, then DAM, then random movement), the bound on the error is lower.",
         all_of(
-            [
-                order(_of(gap_products, slow), _of(gap_products, fast))
-                for slow, fast in (("random", "dam"), ("dam", "dcm"))
-            ]
+            order(_of(gap_products, slow), _of(gap_products, fast))
+            for slow, fast in (("random", "dam"), ("dam", "dcm"))
         ),
         'Sec. V-B4: "faster satisfaction of strong connectivity (i.e., smaller B) leads to a lower error bound"',
     ),
@@ -188,18 +186,11 @@ def findings(read: Reader) -> list[Finding]:
             "and Theorem 1 are infinite"
         )
         words += f"; B exists in {len(linked)} of {len(b)}"
-        norms = {
-            name: list(read(_of(measure, pattern)).values())
-            for name, measure in (("norm", product), ("bound", corollary))
-        }
-        pairs = [
-            bound / norm
-            for norm, bound in zip(norms["norm"], norms["bound"], strict=True)
-            if math.isfinite(bound)
-        ]
-        if pairs:
+        norms, bounds = (read(_of(measure, pattern)).values() for measure in (product, corollary))
+        times = [bound / norm for norm, bound in zip(norms, bounds, strict=True) if math.isfinite(bound)]
+        if times:
             words += (
-                f", and there Corollary 1 is {min(pairs):,.0f} to {max(pairs):,.0f} times the measured norm"
+                f", and there Corollary 1 is {min(times):,.0f} to {max(times):,.0f} times the measured norm"
             )
         told.append(f"{words}.")
     return [Finding("What the bounds of the theory say", tuple(told))] if told else []

@@ -101,7 +101,7 @@ CLAIMS = (
         "far-above-static-methods",
         "MoCFL improves accuracy by 5 to 19 points over the other methods: by more than 5 over their mean, with 10 and "
         "with 50 clients (best round).",
-        all_of([size(best.of(variant("mocfl", n)), _mean_best(RIVALS, n), 5.0) for n in RATES]),
+        all_of(size(best.of(variant("mocfl", n)), _mean_best(RIVALS, n), 5.0) for n in RATES),
         source="Sec. 1, Table 1; the mean is our reading",
     ),
     Claim(
@@ -114,7 +114,7 @@ CLAIMS = (
     Claim(
         "personalised-far-ahead",
         "They are far ahead: their mean by more than 5 points (in the paper about 10), with 10 and with 50 clients.",
-        all_of([size(_mean_best(PERSONAL, n), _mean_best(ONE_MODEL, n), 5.0) for n in RATES]),
+        all_of(size(_mean_best(PERSONAL, n), _mean_best(ONE_MODEL, n), 5.0) for n in RATES),
         source="Sec. 4.1, Table 1; half of its 10 points is our bound",
     ),
     Claim(
@@ -126,7 +126,7 @@ CLAIMS = (
     Claim(
         "three-robust-10",
         "With 10 clients FedProto, GPFL and MoCFL are robust: at CAR 0.5 each stays within 3 points.",
-        all_of([equal(late.of(variant(kind)), late.of(variant(kind, rate=0.5)), MARGIN) for kind in ROBUST]),
+        all_of(equal(late.of(variant(kind)), late.of(variant(kind, rate=0.5)), MARGIN) for kind in ROBUST),
         source="Sec. 4.2, Fig. 4; the margin is ours",
     ),
     Claim(
@@ -179,7 +179,7 @@ CLAIMS = (
         "slight-increase-in-time",
         "MoCFL's rounds take only slightly longer than those of FedAvg and FedProx: less than 1.5 times as long, with "
         "10 and with 50 clients.",
-        all_of([under(time_over("mocfl", one, n), SLIGHT) for n in RATES for one in ("fedavg", "fedprox")]),
+        all_of(under(time_over("mocfl", one, n), SLIGHT) for n in RATES for one in ("fedavg", "fedprox")),
         source="Sec. 4.3; 1.5 is ours, the paper's own Table 2 has 1.5 to 1.8 times",
     ),
     Claim(
@@ -241,7 +241,7 @@ CLAIMS = (
         "server-batch-matters",
         "FedGH, too, is better where its server takes 64 pairs a step instead of one, with 10 and with 50 clients, all "
         "active (last ten rounds).",
-        all_of([under(BATCH["FedGH"](n, late)) for n in RATES]),
+        all_of(under(BATCH["FedGH"](n, late)) for n in RATES),
         source=_OURS,
         family=LATER,
     ),

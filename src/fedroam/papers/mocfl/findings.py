@@ -213,21 +213,14 @@ def _churn(read: Reader) -> Iterable[str]:
         if not found:
             continue
         said = f"{n} clients, CAR 1.0 minus 0.5, last ten rounds: less than {MARGIN:g} points lost by {named(stable)}; "
-        yield (
-            said
-            + f"more by {named(falling)}."
-            + (
-                f" The paper names {listed([runs.METHODS[kind] for kind in runs.ROBUST])} as robust."
-                if n == FEW
-                else ""
-            )
-        )
+        said += f"more by {named(falling)}."
+        if n == FEW:
+            said += f" The paper names {listed([runs.METHODS[kind] for kind in runs.ROBUST])} as robust."
+        yield said
         for one in effects(read, {"local": drop("local", n)}):
-            told = (
-                "so much is lost by training less, not by missing others"
-                if one.side > 0
-                else "training less does not clearly cost anything here"
-            )
+            told = "training less does not clearly cost anything here"
+            if one.side > 0:
+                told = "so much is lost by training less, not by missing others"
             yield f"{n} clients, learning alone, which trains only when active, too: {one.size} lost; {told}."
 
 

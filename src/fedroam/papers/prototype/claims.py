@@ -30,7 +30,7 @@ CLAIMS = tuple(
         Claim(
             f"time-as-simulated-{data}",
             f"No round on the network takes a tenth longer, or shorter, than the simulated one ({label}).",
-            all_of([under(off.of(played(data, method, "network")), 10.0) for method in METHODS]),
+            all_of(under(off.of(played(data, method, "network")), 10.0) for method in METHODS),
             "expected by us",
         ),
     )

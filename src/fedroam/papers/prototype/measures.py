@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import pandas as pd
 
@@ -54,27 +53,18 @@ def _found(run: Run) -> Agreement:
     return read_agreement(run.folder, str(run.status["digest"]))
 
 
-def _difference(what: str, run: Run) -> float:
-    return 1e6 * _found(run).compared[what].difference
-
-
-def _identical(what: str, run: Run) -> float:
-    return 100.0 * _found(run).compared[what].identical
-
-
 def difference(what: str) -> Measure:
     """By how much a network's run differs from its simulation, in millionths: of the unit for models and what is
     learnt, of the value for seconds and joules."""
-    return Measure(f"largest difference of {what}", "millionths", partial(_difference, what), digits=3)
+    name = f"largest difference of {what}"
+    return Measure(name, "millionths", lambda run: 1e6 * _found(run).compared[what].difference, digits=3)
 
 
 def identical(what: str) -> Measure:
     """The share of runs in which something is the same bits on the network and simulated."""
-    return Measure(f"same bits: {what}", "%", partial(_identical, what), digits=0)
-
-
-def _seconds(name: str, run: Run) -> float:
-    return _found(run).seconds.get(name, 0.0)
+    return Measure(
+        f"same bits: {what}", "%", lambda run: 100.0 * _found(run).compared[what].identical, digits=0
+    )
 
 
 def _rest(run: Run) -> float:
@@ -85,7 +75,7 @@ def _rest(run: Run) -> float:
 
 
 def _time(name: str, words: str) -> Measure:
-    return Measure(words, "s", partial(_seconds, name), digits=2)
+    return Measure(words, "s", lambda run: _found(run).seconds.get(name, 0.0), digits=2)
 
 
 TIMES = {

@@ -73,11 +73,9 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
     last = result.looks[-1] if result.looks else None
     known = [name for name in undecided if name in outlook.within(last)]
     if known:
-        of = (
-            f"the {len(undecided)}"
-            if len(known) == len(undecided)
-            else f"{len(known)} of the {len(undecided)}"
-        )
+        of = f"the {len(undecided)}"
+        if len(known) < len(undecided):
+            of = f"{len(known)} of {of}"
         nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
         text = next(claim.text for claim in result.study.claims if claim.name == nearest)
         lines.append(
@@ -443,11 +441,9 @@ def _settings(result: StudyResult, variant: str) -> dict[str, str]:
 
 
 def _seeds(seeds: Sequence[str]) -> str:
-    return (
-        f"{seeds[0]} to {seeds[-1]}"
-        if len(seeds) > 2 and len(seeds) == int(seeds[-1]) + 1
-        else ", ".join(seeds) or "none"
-    )
+    if len(seeds) > 2 and len(seeds) == int(seeds[-1]) + 1:
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(seeds) or "none"
 
 
 def limits(result: StudyResult) -> Iterable[str]:

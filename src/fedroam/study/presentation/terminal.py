@@ -85,17 +85,11 @@ def _grid(cells: tuple[CellResult, ...], console: Console) -> None:
         grid.add_column(head, justify="left" if k < 2 else "right")
     for _, rows in groupby(cells, key=lambda each: each.cell.row):
         for k, each in enumerate(rows):
-            row = _facts(each)
-            row[0] = row[0] if k == 0 else ""
+            cell = each.cell
+            gap = number(each.distance, math.nan, cell.value.digits, signed=True)
+            row = ["" if k else cell.row, cell.column, ours(each), papers(each), gap, str(each.n)]
             grid.add_row(*(escape(text) for text in row))
     console.print(grid)
-
-
-def _facts(result: CellResult) -> list[str]:
-    """A cell as a row: row, column, ours, the paper's, ours minus the paper's, seeds."""
-    cell = result.cell
-    gap = number(result.distance, math.nan, cell.value.digits, signed=True)
-    return [cell.row, cell.column, ours(result), papers(result), gap, str(result.n)]
 
 
 def _claim(result: StudyResult, claim: Claim, console: Console) -> None:

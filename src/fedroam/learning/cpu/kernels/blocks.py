@@ -86,10 +86,8 @@ class Stage:
         self.x, self.raw = x, Images(out, high, wide)
         self.y = Images(out, high // side, wide // side, border)
         self.dx = Images(x.channels, x.height, x.width)
-        self.draw, self.dy = (
-            Images(out, high, wide, width - 1 - beside),
-            Images(out, high // side, wide // side),
-        )
+        self.draw = Images(out, high, wide, width - 1 - beside)
+        self.dy = Images(out, high // side, wide // side)
         self.groups, self.eps = (0, 0.0) if norm is None else (norm.num_groups, norm.eps)
         self.side, self.relu, self.above, self.bias = side, block.relu, above, layer.bias is not None
         self.entries = [entries[name] if name else None for name in block.parameters]

@@ -17,9 +17,8 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
-ENOUGH = (
-    12  # sums at a time: none waits for its last addition (two a cycle, four cycles each), and some to spare
-)
+# Sums at a time: none waits for its last addition (two a cycle, four cycles each), and some to spare.
+ENOUGH = 12
 
 
 @dataclass(frozen=True)
