@@ -20,6 +20,7 @@ from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
 from fedroam.recording import (
+    SIMULATION,
     Existing,
     Recorder,
     Run,
@@ -27,6 +28,7 @@ from fedroam.recording import (
     environment,
     file_facts,
     folder_at,
+    gone_on,
     open_run,
     run_in,
     unchanged_data,
@@ -75,6 +77,7 @@ def run(
     checkpoint_pause: float = 0.0,
     trackers: Sequence[Tracker] = (),
     stage: Callable[[Experiment], Scene] = prepare,
+    where: str = SIMULATION,
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
@@ -84,7 +87,7 @@ def run(
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
     checkpoints, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
     on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the scene; on a network,
-    with a learner that asks others. Raises InputError for wrong input,
+    with a learner that asks others, and `where` says so. Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
@@ -123,7 +126,9 @@ def run(
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             try:
-                _record_scene(scene, recorder, facts or {})
+                reached = 0 if found is None else found[0]
+                played = gone_on(_environment(folder), reached, experiment.rounds, where)
+                _record_scene(scene, recorder, {**(facts or {}), **played})
                 _play(scene, recorder, found, followers, on_interrupt or (lambda: None), checkpoint_pause)
             except Interrupted:
                 raise
@@ -142,6 +147,11 @@ def _prepared(
     held.callback(scene.learner.close)
     scene.learner.open()
     return scene
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    """What a run folder says of its machine; nothing before the run has begun."""
+    return Run(folder).environment if (folder / "environment.json").exists() else {}
 
 
 def _unchanged_movement(there: Run, scene: Scene) -> None:

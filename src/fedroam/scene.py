@@ -18,7 +18,7 @@ from fedroam.access_points import ranges_of
 from fedroam.attacks import Attack
 from fedroam.clock import Timing, check_fits
 from fedroam.components import FAMILIES
-from fedroam.contacts import pairs_of
+from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
@@ -206,7 +206,8 @@ def prepare(experiment: Experiment) -> Scene:
     parts = Parts.of(experiment).of_devices(matching.devices)
     world = world_of(experiment, dataset, split, experiment.rounds)
     groups = parts.mobility.groups(world)
-    check_limits(parts.activity, world)
+    for part in (parts.activity, parts.contacts):
+        check_limits(part, world)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
@@ -406,6 +407,11 @@ def _timing(
     if parts.battery.charge_radius is not None and not len(context.access_points):
         raise InputError(
             "battery.charge_radius: there are no access points to charge at; set [access_points]"
+        )
+    if isinstance(parts.contacts, GoesByRound):
+        raise InputError(
+            f"contacts.kind = {experiment.contacts.kind!r}: it tells rounds, not when in them; allowed with it is "
+            "clock.kind = 'rounds'"
         )
     timing = Timing(
         parts.clock,

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from fedroam.attacks import Trial
 from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, timetable
+from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
 from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
@@ -28,7 +29,7 @@ def begin(scene: Scene) -> State:
     activity = parts.activity.start(scene.experiment.seed, clients)
     paths = Paths.still(mobility["position"], None if present is None else present.astype(bool))
     battery = parts.battery.start(scene.experiment.seed, clients)
-    meeting = _meeting(scene, paths, activity, battery)
+    meeting = _meeting(scene, paths, activity, battery, 0)
     if scene.sight is not None:
         mobility, meeting = _seen(scene, scene.sight, mobility, activity, battery, 0)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
@@ -43,6 +44,7 @@ def _meeting(
     paths: Paths,
     activity: Mapping[str, np.ndarray],
     battery: Mapping[str, np.ndarray],
+    round: int,
     graph: sparse.csr_array | None = None,
 ) -> Meeting:
     """Who meets whom of those who are there and active, have energy, and are within reach of who asks them to learn.
@@ -54,7 +56,7 @@ def _meeting(
     paths = replace(paths, present=here & ~battery["gone"] if battery else here)
     if graph is not None:
         return Meeting(paths, graph).without(np.flatnonzero(~paths.present))
-    return Meeting(paths, scene.parts.contacts.meet(paths))
+    return Meeting(paths, in_round(scene.parts.contacts, round).meet(paths))
 
 
 def _seen(
@@ -69,7 +71,7 @@ def _seen(
     found, graph = sight.look(mobility, round)
     state = checked(found, scene.world)
     paths = Paths.still(state["position"], state["present"])
-    return state, _meeting(scene, paths, activity, battery, graph)
+    return state, _meeting(scene, paths, activity, battery, round, graph)
 
 
 def _moved(scene: Scene, state: State) -> tuple[dict[str, np.ndarray], Paths]:
@@ -96,7 +98,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     mobility, paths = _moved(scene, state)
     activity = parts.activity.step(state.activity, experiment.seed, experiment.clients, t)
     # meet
-    after = _meeting(scene, paths, activity, state.battery)
+    after = _meeting(scene, paths, activity, state.battery, t)
     # learn
     given = parts.federation.distribute(_begun(scene, round, state))
     time = _time(scene, round, given, after, state, paths)
@@ -116,7 +118,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     clock = {} if time is None else time.state
     battery = _drained(scene, state, time, account)
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end
-        after = _meeting(scene, paths, activity, battery)
+        after = _meeting(scene, paths, activity, battery, t)
     following = State(t, done.models, mobility, done.state, activity, after, sent, account, clock, battery)
     clients = clients_of(jobs)
     stepped = ~np.isnan(losses)

@@ -38,6 +38,7 @@ from fedroam.analysis.agreement import (
     write_agreement,
 )
 from fedroam.components import FAMILIES, build, kinds
+from fedroam.contacts import in_round
 from fedroam.data.dataset import Dataset
 from fedroam.data.sources.mnist import read_idx
 from fedroam.deploy import messages as network
@@ -49,6 +50,7 @@ from fedroam.handover import export_model, final_model, predict
 from fedroam.handover.predictions import array_in
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import evaluate
+from fedroam.mobility import Paths
 from fedroam.models.network import Network
 from fedroam.models.weights import load_weights
 from fedroam.planning import Plan, SweepPlan, plan, sweep_plan
@@ -431,6 +433,9 @@ def _fixes(folder: Path, data: bytes) -> None:
 LOG = "device,begin,end\n" + "".join(f"phone {k % 3},{3600 * k},{3600 * k + 1800}\n" for k in range(9))
 
 
+MET = "round,i,j\n0,0,1\n0,4,2\n1,3,1\n1,1,3\n2,0,4\n"
+
+
 def _parquet(text: str) -> bytes:
     target = io.BytesIO()
     pq.write_table(pa.Table.from_pandas(pd.read_csv(io.StringIO(text))), target)
@@ -446,6 +451,17 @@ def _sound_log(path: Path) -> None:
 @target("availability log, csv", _texts(LOG), TEXT)
 def _log(folder: Path, data: bytes) -> None:
     _sound_log(_put(folder, "case.csv", data))
+
+
+@target("contacts, csv", _texts(MET), TEXT)
+def _met(folder: Path, data: bytes) -> None:
+    path = str(_put(folder, "case.csv", data))
+    rule = build("contacts", {"kind": "recorded", "file": path})
+    rule.check_limits(5, 3)  # type: ignore[attr-defined]
+    for t in range(3):
+        graph = in_round(rule, t).meet(Paths.still(np.zeros((5, 2))))  # type: ignore[arg-type]
+        if graph.diagonal().any() or (graph != graph.T).nnz:
+            raise Silent("somebody meets itself, or is met and does not meet")
 
 
 @target("availability log, parquet", lambda: [_parquet(LOG)], (in_parquet,))

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
 from fedroam.interrupts import Interrupted
+from fedroam.recording import open_run
 from fedroam.runner import run
 from support.cutting import CuttingLink
 from support.losing import same_runs, without
@@ -156,3 +158,22 @@ def test_links_that_fail_change_nothing(seed: int, tmp_path: Path) -> None:
     assert links[0].done > 5
     assert site.lines == []
     same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_a_run_that_a_simulation_finishes_says_so(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=5, checkpoint_every=2)
+    site = LocalSite.new(tmp_path / "site", experiment)
+
+    def stop(round: int, rounds: int, measurement: object) -> None:
+        if round == 3:  # of which there is no checkpoint
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        site.run(tmp_path / "network", observer=stop)
+    assert open_run(tmp_path / "network").where == "network"
+    mixed = run(experiment, tmp_path / "network", existing="resume")
+    assert mixed.where == "network to round 2, then simulation"
+    simulated = run(experiment, tmp_path / "simulated")
+    same_runs(mixed, simulated)
+    found = variants([mixed, simulated])
+    assert [group.label for group in found] == ["network to round 2, then simulation", "simulation"]

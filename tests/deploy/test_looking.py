@@ -149,6 +149,31 @@ def test_no_device_wanders_by_noise() -> None:
     )
 
 
+def simulated_again(site: LocalSite, network: Run, out: Path, told: Callable[[], str]) -> Run:
+    """By the command that the end of `fedroam deploy` tells; its states and tables are those of the network."""
+    words = ["--site", str(site.folder / FILE), "--out", str(network.folder), "--resume"]
+    assert main(["deploy", *words]) == 0, "it is done, and says how it is simulated"
+    (command,) = re.findall(r"the same movement, simulated: (.*)", told().replace("\n", ""))
+    assert main([*shlex.split(command)[1:], "--out", str(out), "--quiet", "--no-report"]) == 0
+    again = open_run(out / "seed-0")
+    assert again.where == "simulation"
+    named = ["device", "group"]  # as the trace has it
+    same_tables(
+        *(
+            {
+                name: each.table(name).drop(columns=named, errors="ignore")
+                for name in ("rounds", "clients", "positions", "contacts")
+            }
+            for each in (network, again)
+        )
+    )
+    for (_, one), (_, other) in zip(states(network), states(again), strict=True):
+        for name in one:
+            if not name.startswith(("mobility.near", "mobility.other", "mobility.times")):
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    return again
+
+
 # --- on a network -------------------------------------------------------------------------------------------------
 
 
@@ -171,26 +196,7 @@ def test_a_device_wanders_when_its_access_point_slows_and_a_simulation_replays_i
     trace = read_trace(network.folder / "movement" / sight.TRACE)
     assert trace.names == ("client-00", "client-01", "client-02")
     assert trace.venues == ("access-point-00", "access-point-01")
-    words = ["--site", str(site.folder / FILE), "--out", str(network.folder), "--resume"]
-    assert main(["deploy", *words]) == 0, "it is done, and says how it is simulated"
-    (told,) = re.findall(r"the same movement, simulated: (.*)", capsys.readouterr().out.replace("\n", ""))
-    assert main([*shlex.split(told)[1:], "--out", str(tmp_path / "simulated"), "--quiet", "--no-report"]) == 0
-    again = open_run(tmp_path / "simulated" / "seed-0")
-    assert again.where == "simulation"
-    named = ["device", "group"]  # as the trace has it
-    same_tables(
-        *(
-            {
-                name: each.table(name).drop(columns=named, errors="ignore")
-                for name in ("rounds", "clients", "positions")
-            }
-            for each in (network, again)
-        )
-    )
-    for (_, one), (_, other) in zip(states(network), states(again), strict=True):
-        for name in one:
-            if not name.startswith(("mobility.near", "mobility.other", "mobility.times")):
-                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    simulated_again(site, network, tmp_path / "simulated", lambda: capsys.readouterr().out)
 
 
 def test_doors_that_hold_back_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +230,7 @@ def test_whom_no_access_point_answers_is_away(tmp_path: Path, slow: Callable[[Sl
             {"rounds": each.rounds}
             for each in (
                 network,
-                run(MOHAWK.replace(**replay(network.folder, MOHAWK.rounds)), tmp_path / "again"),
+                run(MOHAWK.replace(**replay(network.folder, MOHAWK)), tmp_path / "again"),
             )
         )
     )
@@ -236,7 +242,7 @@ def test_where_all_doors_are_dead_everybody_is_away_and_the_run_goes_on(tmp_path
     assert network.done
     assert network.rounds["active"].tolist() == [0, 0, 0]
     assert belongs(network) == [[-1, -1, -1]] * 3
-    assert "3 devices were never with an access point: no trace of where all were is kept" in site.lines
+    assert "no device was ever there: no trace of where all were is kept" in site.lines
     assert not (network.folder / "movement" / sight.TRACE).exists()
 
 
@@ -304,7 +310,9 @@ def test_a_node_that_tells_what_cannot_be_is_away(tmp_path: Path, monkeypatch: p
             )
 
 
-def test_peers_meet_whom_they_answer_both_ways(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
+def test_peers_meet_whom_they_answer_both_ways(
+    tmp_path: Path, slow: Callable[[Slow], None], capsys: pytest.CaptureFixture[str]
+) -> None:
     slow(lambda own, other, round: None if (own, other) == (0, 2) or round == 3 else 0.001)
     site = site_of(tmp_path / "site", PEERS)
     network = site.run(tmp_path / "network")
@@ -313,6 +321,29 @@ def test_peers_meet_whom_they_answer_both_ways(tmp_path: Path, slow: Callable[[S
     assert met.to_dict() == {t: [(0, 1), (1, 2)] for t in (0, 1, 2, 4, 5)}
     assert network.rounds["active"].tolist() == [0, 3, 3, 3, 3, 3], "who meets nobody learns by itself"
     assert network.rounds.set_index("round")["degree_mean"][3] == 0.0
+    simulated_again(site, network, tmp_path / "simulated", lambda: capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("order", "mixing"), [("move_then_mix", "contact_duration"), ("mix_then_move", "metropolis")]
+)
+def test_what_peers_have_found_is_simulated_in_either_order(
+    order: str, mixing: str, tmp_path: Path, slow: Callable[[Slow], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also by weights that ask for the radio range; and one of the peers is dead from the beginning."""
+    slow(lambda own, other, round: None if (own + other + round) % 3 == 0 else 0.001)
+    experiment = PEERS.replace(
+        clients=4,
+        mixing=mixing,
+        contacts={"kind": "radius", "radius": 7.0},
+        federation={"kind": "decentralized", "order": order},
+    )
+    site = site_of(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", clients=[0, 1, 3], patience=1.0)
+    assert len(network.contacts["round"].unique()) >= 4
+    again = simulated_again(site, network, tmp_path / "simulated", lambda: capsys.readouterr().out)
+    assert not again.positions.query("client == 2")["present"].any()
+    assert again.world["reach"] == network.world["reach"] == 7.0
 
 
 # --- what a board knows of its Wi-Fi --------------------------------------------------------------------------------

@@ -108,6 +108,7 @@ def _own_files() -> Path:
     table.to_csv(folder / "own.csv", index=False)
     (folder / "points.csv").write_text("x,y\n0.5,0.5\n3.5,0.5\n2.0,3.0\n")
     (folder / "speeds.csv").write_text("share,seconds\n3,0.001\n1,0.02\n")
+    (folder / "met.csv").write_text("round,i,j\n0,0,1\n0,2,1\n1,3,4\n2,0,2\n2,2,0\n")
     return folder
 
 
@@ -157,6 +158,7 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     ("meter", "serial"): lambda: {"path": "/dev/ttyUSB0"},
     ("meter", "smartpower2"): lambda: {"host": "127.0.0.1"},
     ("access_points", "file"): lambda: {"path": str(_own_files() / "points.csv")},
+    ("contacts", "recorded"): lambda: {"file": str(_own_files() / "met.csv")},
     ("mobility", "trace"): lambda: {"file": str(_own_trace())},
     ("activity", "trace"): lambda: {"file": str(_own_log())},
     # a global aggregation within a few rounds

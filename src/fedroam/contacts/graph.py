@@ -22,11 +22,24 @@ class Contacts(Protocol):
         """Radio range in metres, infinite where everybody hears everybody."""
 
 
+@runtime_checkable
+class GoesByRound(Protocol):
+    """A contact rule that needs to know which round it is: places alone do not say who meets."""
+
+    def of_round(self, round: int) -> Contacts:
+        """The rule of a round from 0, which is the start."""
+
+
+def in_round(rule: Contacts, round: int) -> Contacts:
+    """The rule by which clients meet in a round."""
+    return rule.of_round(round) if isinstance(rule, GoesByRound) else rule
+
+
 def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
     """The symmetric graph of undirected pairs (int [pairs, 2], each pair once, no self-pairs)."""
     i, j = pairs[:, 0], pairs[:, 1]
     data = np.ones(2 * len(pairs), dtype=bool)
-    rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+    rows, columns = np.concatenate([j, i]), np.concatenate([i, j])
     if len(pairs) and ((i[1:] > i[:-1]) | ((i[1:] == i[:-1]) & (j[1:] > j[:-1]))).all() and (i < j).all():
         # Each row's columns below it come before those above it, both rising.
         order = stable_order(rows, clients)

@@ -31,8 +31,10 @@ except ImportError:
 KIND = "_fedroam._tcp.local."
 LABEL = 60  # characters of a name in DNS, with some to spare
 MOST = 8  # addresses that are looked at: nobody makes a node busy with a list of them
-PATIENCE = 3.0  # seconds for an answer
-AT_ONCE = 32  # that are asked for
+# Seconds for an answer. Who has just told everybody waits a second before it tells again (RFC 6762, Sec. 6), so that
+# within one second those are missed whom another node asked a moment ago; and a lost question is asked once more.
+PATIENCE = 3.0
+AT_ONCE = 256  # that are asked for: whoever is not there keeps nobody else waiting
 Interfaces = Sequence[str] | None  # addresses of this machine, None for all of them
 
 

@@ -16,9 +16,12 @@ from fedroam.execution.rows import HERE, SpreadModels
 from fedroam.execution.worker import Tested, Work
 from fedroam.federation import (
     AggregatesAtHolders,
+    Aggregator,
     AtHand,
     FederationContext,
     Gathered,
+    Model,
+    Transfers,
 )
 from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores, clients_of
 from fedroam.learning.engine import Indices, Rows
@@ -193,14 +196,16 @@ class SpreadLearner(Evaluates, Learner):
             yield own, self.crew.get(promise)[0]
 
 
-class SpreadAggregator(AtHand):
-    """An aggregator whose holders are spread over workers: each makes its own of the models that it needs.
-
-    Everything arrives, and what lies in this process is aggregated here.
-    """
+class SpreadAggregator(Aggregator):
+    """An aggregator whose holders are spread over workers: each makes its own of the models that it needs."""
 
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
+        self._here = AtHand()
+
+    @override
+    def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
+        return self._here.delivered(models, transfers, round)
 
     @override
     def mix(self, models: Models, weights: sparse.csr_array, round: int) -> None:
@@ -209,7 +214,7 @@ class SpreadAggregator(AtHand):
             return
         needed = np.unique(own.indices)
         if not isinstance(models, SpreadModels) or (models.holder[needed] == HERE).any():
-            super().mix(models, weights, round)
+            self._here.mix(models, weights, round)
             return
         crew = self.crew
         crew.changes += 1
@@ -230,6 +235,18 @@ class SpreadAggregator(AtHand):
         if len(models) == crew.meetings.clients:
             receiver = np.repeat(changed, np.diff(own.indptr))
             crew.meetings.note(receiver, own.indices.astype(np.int64))
+
+    @override
+    def made(
+        self,
+        rule: AggregatesAtHolders,
+        models: Models,
+        gathered: Sequence[Gathered],
+        context: FederationContext,
+        facts: Facts,
+        round: int,
+    ) -> tuple[np.ndarray, Iterator[Model]]:
+        return self._here.made(rule, models, gathered, context, facts, round)
 
     @override
     def replace(

@@ -29,16 +29,18 @@ class Activity(Protocol):
 
 @runtime_checkable
 class KnowsItsLimits(Protocol):
-    """An activity that cannot do for any number of clients or rounds, such as one that is read from a log."""
+    """An activity or a contact rule that cannot do for any number of clients or rounds, as one that is read from a
+    file."""
 
     def check_limits(self, clients: int, rounds: int) -> None:
-        """Raise InputError where it cannot tell who is active among `clients`, from the start to round `rounds`."""
+        """Raise InputError where it cannot tell who is active, or meets whom, among `clients`, from the start to round
+        `rounds`."""
 
 
-def check_limits(activity: Activity, world: World) -> None:
-    """Let an activity refuse a world before anything is played. Raises InputError."""
-    if isinstance(activity, KnowsItsLimits):
-        activity.check_limits(world.clients, world.rounds)
+def check_limits(part: object, world: World) -> None:
+    """Let a part refuse a world before anything is played, if it does. Raises InputError."""
+    if isinstance(part, KnowsItsLimits):
+        part.check_limits(world.clients, world.rounds)
 
 
 @register("activity", "always")

@@ -20,11 +20,13 @@ from fedroam.recording.inputs import unchanged_files as unchanged_files
 from fedroam.recording.locking import folder_at as folder_at
 from fedroam.recording.locking import lock_folder as lock_folder
 from fedroam.recording.locking import take_lock as take_lock
+from fedroam.recording.origin import NETWORK as NETWORK
+from fedroam.recording.origin import SIMULATION as SIMULATION
+from fedroam.recording.origin import gone_on as gone_on
 from fedroam.recording.recorder import Existing as Existing
 from fedroam.recording.recorder import Recorder as Recorder
 from fedroam.recording.recorder import check as check
 from fedroam.recording.run import MATRIX_COLUMNS as MATRIX_COLUMNS
-from fedroam.recording.run import NETWORK as NETWORK
 from fedroam.recording.run import NOT_REPEATABLE as NOT_REPEATABLE
 from fedroam.recording.run import Run as Run
 from fedroam.recording.run import flat as flat

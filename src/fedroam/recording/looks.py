@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -18,12 +18,29 @@ Names = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
 
 class Looked(JsonObject):
     """A round's: by device, who answered it, and the median time that took (s); how strongly it heard whose Wi-Fi it
-    has joined (dBm); and which access point it belongs to. Whom nobody answers is left out."""
+    has joined (dBm); and which access point it belongs to. Whom nobody answers is left out. told: peers that were
+    there, whoever answered them."""
 
     round: int = Field(ge=0)
     seconds: dict[str, Names] = {}
     signal: dict[str, Names] = {}
     belongs: dict[str, str] = {}
+    told: list[str] = []
+
+    @property
+    def present(self) -> set[str]:
+        """Who was there."""
+        return {*self.belongs} or {*self.told, *self.seconds}
+
+    @property
+    def met(self) -> list[tuple[str, str]]:
+        """Pairs of which each has answered the other."""
+        return [
+            (one, other)
+            for one, heard in self.seconds.items()
+            for other in heard
+            if one < other and one in self.seconds.get(other, ())
+        ]
 
 
 def note_looks(
@@ -32,12 +49,14 @@ def note_looks(
     seconds: Mapping[str, Mapping[str, float]],
     signal: Mapping[str, Mapping[str, float]],
     belongs: Mapping[str, str],
+    told: Sequence[str] = (),
 ) -> None:
     """Add a round to the file of a run folder; of a round that is played again, the last line counts. A line that a
     kill has left half written goes."""
     path = folder / LOOKS
     path.touch()
-    line = {"round": round, "seconds": seconds, "signal": signal, "belongs": belongs}
+    line: dict[str, object] = {"round": round, "seconds": seconds, "signal": signal, "belongs": belongs}
+    line |= {"told": [*told]} if told else {}
     with path.open("r+b") as file:
         file.truncate(file.read().rfind(b"\n") + 1)
         file.seek(0, 2)

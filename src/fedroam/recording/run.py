@@ -24,6 +24,7 @@ from fedroam.recording.files import (
     read_table,
     write_summed,
 )
+from fedroam.recording.origin import NETWORK, SIMULATION, in_words
 from fedroam.recording.schema import Environment, Settings, Status, WorldFile, checked_table
 from fedroam.writing import checked_name
 
@@ -36,7 +37,6 @@ MATRIX_COLUMNS = {"round": "int32", "name": "str", "i": "int32", "j": "int32", "
 SCHEDULE_COLUMNS = {"round": "int32", "client": "int32", "state": "str", "begin": "float64", "end": "float64"}
 _MAY_LACK = {"matrices": MATRIX_COLUMNS, "schedule": SCHEDULE_COLUMNS}  # not every run has them
 STATUS = {"name", "variant", "order", "seed", "digest", "state", "round", "rounds", "diverged_at", "reason"}
-SIMULATION, NETWORK = "simulation", "network"  # what makes a run
 # Wall-clock readings: the only numbers of a run that a repetition does not give again.
 NOT_REPEATABLE = ("seconds",)
 
@@ -87,14 +87,12 @@ class Run:
     @property
     def where(self) -> str:
         """What made the run: `simulation` or `network`, with what its devices found out of where they were, if they
-        did."""
+        did; where it was gone on with elsewhere, up to which round it was what."""
         if not (self.folder / "environment.json").exists():
             return SIMULATION
-        told = self.environment
-        # Networks did not say so by themselves at first.
-        network = told.get("where") == NETWORK or "clients: nodes of a network" in told.get("computed", ())
-        movement = self.world.get("movement", "") if network else ""
-        return f"{NETWORK}, movement by {movement}" if movement else NETWORK if network else SIMULATION
+        found = in_words(self.environment)
+        movement = self.world.get("movement", "") if found == NETWORK else ""
+        return f"{found}, movement by {movement}" if movement else found
 
     @cached_property
     def world(self) -> dict[str, Any]:

@@ -74,6 +74,11 @@ class _Source(JsonObject):
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
 
+class _Stretch(JsonObject):
+    where: Literal["simulation", "network"]
+    round: int = Field(ge=1)
+
+
 class Environment(JsonObject):
     """`environment.json`."""
 
@@ -82,6 +87,7 @@ class Environment(JsonObject):
     files: dict[str, dict[str, Any]] = {}
     code: dict[str, _Source] = {}
     where: str = ""
+    earlier: list[_Stretch] = []
 
 
 class Settings(JsonObject):

@@ -20,7 +20,7 @@ from fedroam.analysis.connectivity.windows import (
     latest_starts,
     smallest_window,
 )
-from fedroam.contacts import degrees, graph_of
+from fedroam.contacts import degrees, graph_of, in_round
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
@@ -81,9 +81,9 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
     world = world_of(experiment, dataset, split, total)
     graphs, weights = [], []
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
-    for before, after in itertools.pairwise(movement(experiment, world)):
+    for t, (before, after) in enumerate(itertools.pairwise(movement(experiment, world)), start=1):
         paths = before if mix_first else after
-        graph = parts.contacts.meet(paths)
+        graph = in_round(parts.contacts, t - 1 if mix_first else t).meet(paths)
         graphs.append(graph)
         around = Surroundings(paths, graph, world.reach, world.class_counts)
         weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))

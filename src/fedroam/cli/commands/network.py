@@ -178,17 +178,17 @@ def deploy(
             use=use or (),
         )
     _conclude(found)
-    _tell_replay(home, found, experiment.rounds, use)
+    _tell_replay(home, found, experiment, use)
 
 
-def _tell_replay(home: Path, found: Run, rounds: int, use: list[str] | None) -> None:
+def _tell_replay(home: Path, found: Run, experiment: Experiment, use: list[str] | None) -> None:
     """How to simulate what devices found out of where they were, where that was kept."""
     from fedroam.deploy.server.sight import replay
     from fedroam.deploy.site.file import EXPERIMENT
 
     sets = [
         f"{family}={{{', '.join(f'{name} = {json.dumps(value)}' for name, value in part.items())}}}"
-        for family, part in replay(found.folder, rounds).items()
+        for family, part in replay(found.folder, experiment).items()
     ]
     if sets:
         again: dict[str, Given] = {"--set": sets, "--use": use}

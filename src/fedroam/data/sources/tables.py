@@ -46,13 +46,13 @@ def _header(path: Path, separator: str) -> tuple[int, list[str]]:
 
 
 def read_table(
-    path: Path, numbers: Sequence[str], words: Sequence[str], separator: str = ","
+    path: Path, numbers: Sequence[str], words: Sequence[str], separator: str = ",", *, empty: bool = False
 ) -> dict[str, np.ndarray]:
     """Columns of a CSV file with a header line, packed with gzip or not, UTF-8 with or without mark.
 
     `numbers` come as float64 [rows], all finite; `words` as arrays of text objects [rows], none empty; columns not
-    named are not looked at, though every row must have as many cells as the header. Raises InputError with
-    file, line and column for a hole, for what is not a finite number, and for a ragged row.
+    named are not looked at, though every row must have as many cells as the header; empty: there may be no row.
+    Raises InputError with file, line and column for a hole, for what is not a finite number, and for a ragged row.
     """
     line, header = _header(path, separator)
     known = frozenset(header)
@@ -74,7 +74,7 @@ def read_table(
             )
     except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
         raise _complaint(path, header, numbers, words, separator, str(error)) from None
-    if not table.num_rows:
+    if not table.num_rows and not empty:
         raise InputError(f"{path}: a header but no rows")
     columns: dict[str, np.ndarray] = {}
     for name in numbers:

@@ -156,7 +156,7 @@ def serve(
             observer=observer,
             on_interrupt=on_interrupt,
             stage=stage,
-            facts={"where": NETWORK},
+            where=NETWORK,
         )
         done = True
         if stage.sight is not None:

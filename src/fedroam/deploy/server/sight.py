@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from fedroam.contacts.recorded import COLUMNS as PAIR
 from fedroam.deploy.messages import NO_ORDER, Order, Refused, packed, sum_of
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.server.remote import RemoteLearner
 from fedroam.deploy.site.file import Movement, Site
 from fedroam.errors import InputError
+from fedroam.experiment import Experiment
 from fedroam.federation import access_point
+from fedroam.parts import Parts
 from fedroam.recording.looks import LOOKS, note_looks, read_looks
 from fedroam.traces import Trace, write_trace
 from fedroam.writing import write_text
 
-TRACE, PLACES = "trace.parquet", "access_points.csv"  # in `movement/` of the run folder
+TRACE, PLACES, MET = "trace.parquet", "access_points.csv", "met.csv"  # in `movement/` of the run folder
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class RemoteSight:
             after, graph = replace(before, present=told), _graph(answer & answer.T)
         else:
             after, graph = before.after(seconds, signal, self._site.movement), None
-        self._note(doors, seconds, signal, after, round)
+        self._note(doors, seconds, signal, after, round, np.flatnonzero(told) if self.peers else ())
         return self._state(after), graph
 
     def _asked(self, doors: Sequence[int], round: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -179,7 +182,13 @@ class RemoteSight:
         return Asked(order, packed(arrays), expected, _plausible, about=about)
 
     def _note(
-        self, doors: Sequence[int], seconds: np.ndarray, signal: np.ndarray, after: Turning, round: int
+        self,
+        doors: Sequence[int],
+        seconds: np.ndarray,
+        signal: np.ndarray,
+        after: Turning,
+        round: int,
+        peers: Iterable[int],
     ) -> None:
         names = [self._hub.name(door) for door in doors]
         clients = {i: self._hub.name(i) for i in range(self._clients)}
@@ -196,32 +205,28 @@ class RemoteSight:
             for i, name in clients.items()
             if not self.peers and after.present[i]
         }
-        note_looks(self._folder, round, told(seconds), told(signal), belongs)
+        note_looks(
+            self._folder, round, told(seconds), told(signal), belongs, [clients[int(i)] for i in peers]
+        )
 
     def keep(self) -> None:
-        """Write what was found out of access points as a trace that replays, and their places beside it, into
+        """Write what was found out as a trace that replays, and access points' places or who met whom beside it, into
         `movement/` of the run folder."""
-        if self.peers:
-            return
         found = read_looks(self._folder / LOOKS)
-        names = sorted({name for each in found.values() for name in each.belongs})
-        numbers = {node.name: node.access_point for node in self._site.nodes if node.access_point is not None}
-        fixes = [
-            (k, t, numbers[found[t].belongs[name]])
-            for k, name in enumerate(names)
-            for t in found
-            if name in found[t].belongs
-        ]
-        never = len(self._site.clients) - len(names)
-        if never or not fixes:
-            self._hub.tell(
-                f"{never} devices were never with an access point: no trace of where all were is kept"
-            )
+        clients = {node.name: number for number, node in self._site.clients.items()}
+        doors = {node.name: node.access_point for node in self._site.nodes if node.access_point is not None}
+        fixes = []
+        for k, name in enumerate(sorted(clients)):
+            there = {t: each.belongs.get(name, "") for t, each in found.items() if name in each.present}
+            # A device that was never there comes when all is over.
+            fixes += [(k, t, doors.get(door, 0)) for t, door in (there or {max(found) + 1: ""}).items()]
+        if not any(each.present for each in found.values()):
+            self._hub.tell("no device was ever there: no trace of where all were is kept")
             return
         device, time, place = np.array(fixes, np.int64).T
         trace = Trace(
-            tuple(names),
-            np.searchsorted(device, np.arange(len(names) + 1)),
+            tuple(sorted(clients)),
+            np.searchsorted(device, np.arange(len(clients) + 1)),
             time.astype(np.float64),
             self._places[place],
             {
@@ -234,19 +239,24 @@ class RemoteSight:
                 "dropped": {},
                 "source_format": "looks",
             },
-            tuple(numbers),
-            place.astype(np.int32),
+            tuple(doors),
+            place.astype(np.int32) if doors else None,
         )
         folder = self._folder / "movement"
         folder.mkdir(exist_ok=True)
         write_trace(trace, folder / TRACE)
-        rows = [f"{x!r},{y!r}" for x, y in self._places.tolist()]
-        write_text(folder / PLACES, "\n".join(["x,y", *rows, ""]))
+        if self.peers:
+            pairs = [f"{t},{clients[i]},{clients[j]}" for t, each in found.items() for i, j in each.met]
+            write_text(folder / MET, "\n".join([",".join(PAIR), *pairs, ""]))
+        else:
+            rows = [f"{x!r},{y!r}" for x, y in self._places.tolist()]
+            write_text(folder / PLACES, "\n".join(["x,y", *rows, ""]))
 
 
-def replay(folder: Path, rounds: int) -> dict[str, dict[str, Any]]:
-    """The settings by which an experiment of so many rounds simulates what was found out in a run's folder: its
-    mobility replays the trace, round by round, and access points stand where they stood. Empty where nothing was kept.
+def replay(folder: Path, experiment: Experiment) -> dict[str, dict[str, Any]]:
+    """The settings by which an experiment simulates what was found out in a run's folder: its mobility replays the
+    trace, round by round; access points stand where they stood, and peers meet whom they met. Empty where nothing was
+    kept.
     """
     movement = folder / "movement"
     if not (movement / TRACE).exists():
@@ -256,10 +266,14 @@ def replay(folder: Path, rounds: int) -> dict[str, dict[str, Any]]:
         "file": str(movement / TRACE),
         "interval": 1.0,
         "begin": 0.0,
-        "length": rounds + 1.0,
+        "length": experiment.rounds + 2.0,
         "devices": "names",
     }
-    return {"mobility": trace, "access_points": {"kind": "file", "path": str(movement / PLACES)}}
+    if not (movement / MET).exists():
+        return {"mobility": trace, "access_points": {"kind": "file", "path": str(movement / PLACES)}}
+    reach = Parts.of(experiment).contacts.reach()
+    near = {"range": reach} if np.isfinite(reach) else {}
+    return {"mobility": trace, "contacts": {"kind": "recorded", "file": str(movement / MET), **near}}
 
 
 def _plausible(answer: Mapping[str, np.ndarray]) -> None:

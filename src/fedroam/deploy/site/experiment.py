@@ -85,7 +85,8 @@ def check_begins(experiment: Experiment) -> None:
     parts = Parts.of(experiment)
     any_classes = np.ones((experiment.clients, 2), dtype=np.int64)
     world = World(experiment.seed, experiment.clients, any_classes, parts.contacts.reach(), experiment.rounds)
-    check_limits(parts.activity, world)
+    for part in (parts.activity, parts.contacts):
+        check_limits(part, world)
     parts.mobility.start(world)
 
 
