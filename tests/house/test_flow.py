@@ -25,7 +25,7 @@ ORDER = (
     "__main__",
 )  # fmt: skip
 MODULES = sorted(SOURCE.rglob("*.py"))
-IDS = [str(path.relative_to(SOURCE)) for path in MODULES]
+TEXTS = {path: path.read_text(encoding="utf-8") for path in MODULES}
 NAMES = {
     ".".join(("fedroam", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
     for path in MODULES
@@ -80,10 +80,10 @@ def wrong_way(source: str, path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_imports_run_along_the_flow(path: Path) -> None:
-    assert room(path) in ("", *ORDER), f"{room(path)} has no place in the flow: add it to ORDER"
-    assert wrong_way(path.read_text(encoding="utf-8"), path) == []
+def test_imports_run_along_the_flow() -> None:
+    homeless = {room(path) for path in MODULES} - {"", *ORDER}
+    assert not homeless, f"{homeless} have no place in the flow: add them to ORDER"
+    assert [line for path, text in TEXTS.items() for line in wrong_way(text, path)] == []
 
 
 @pytest.mark.parametrize(
@@ -184,10 +184,11 @@ def unsafe(source: str, name: str, allowed: str = "") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_nothing_unsafe_and_no_global_randomness(path: Path) -> None:
-    allowed = ALLOWED.get(str(path.relative_to(SOURCE)).replace("\\", "/"), "")
-    assert unsafe(path.read_text(encoding="utf-8"), path.name, allowed) == []
+def test_nothing_unsafe_and_no_global_randomness() -> None:
+    found = []
+    for path, text in TEXTS.items():
+        found += unsafe(text, path.name, ALLOWED.get(path.relative_to(SOURCE).as_posix(), ""))
+    assert found == []
 
 
 @pytest.mark.parametrize(
@@ -310,10 +311,12 @@ def remembers(source: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_modules_remember_nothing(path: Path) -> None:
-    place = str(path.relative_to(SOURCE).with_suffix("")).replace("\\", "/")
-    found = {f"{place}.{name}" for name in remembers(path.read_text(encoding="utf-8"))}
+def test_modules_remember_nothing() -> None:
+    found = {
+        f"{path.relative_to(SOURCE).with_suffix('').as_posix()}.{name}"
+        for path, text in TEXTS.items()
+        for name in remembers(text)
+    }
     assert found <= REMEMBERED.keys(), "state that outlives a run: hand it on as a value instead"
 
 
@@ -337,13 +340,13 @@ def test_a_module_that_remembers_is_noticed(line: str) -> None:
     assert not remembers("ALL = {}\ndef f(ALL):\n    ALL['a'] = 1\ndef g():\n    return ALL['a']")
 
 
-@pytest.mark.parametrize("path", MODULES, ids=IDS)
-def test_docstrings_tell_and_do_not_point(path: Path) -> None:
+def test_docstrings_tell_and_do_not_point() -> None:
     """What only points elsewhere is @override's to say."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
-            text = ast.get_docstring(node) or ""
-            assert not text.startswith("See `"), f"{path.name}:{node.lineno} {node.name}: {text}"
+    for path, text in TEXTS.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                told = ast.get_docstring(node) or ""
+                assert not told.startswith("See `"), f"{path.name}:{node.lineno} {node.name}: {told}"
 
 
 def depth(cls: type) -> int:
