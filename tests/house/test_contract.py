@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
@@ -21,7 +22,7 @@ from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 from support import contract
-from support.tiny import EXAMPLES, example, own_data, own_samples, play, same_tables, tiny
+from support.tiny import EXAMPLES, Played, example, own_data, own_samples, play, same_tables, tiny
 
 ALL = [(family, kind) for family in FAMILIES for kind in kinds(family)]
 OF_NODES = [(family, kind) for family in NODE_FAMILIES for kind in kinds(family)]
@@ -210,7 +211,7 @@ def test_federation(kind: str, mixing: str) -> None:
 def light(kind: str) -> bool:
     """Whether a model is small enough to be run whole several times."""
     part: Any = example("model", kind)
-    with torch.random.fork_rng(devices=[]):
+    with torch.device("meta"):  # sizes without values
         network = part.build(contract.shape_for(part), 10)
     return sum(p.numel() for p in network.parameters()) < 2_000_000
 
@@ -218,6 +219,8 @@ def light(kind: str) -> bool:
 def whole_runs() -> list[Any]:
     runs = []
     for family, kind in ALL:
+        if family == "execution":
+            continue  # more is asked of them
         if family == "data" and "root" in kinds(family)[kind].model_fields and (family, kind) not in EXAMPLES:
             continue  # public data sets: too large, and not here
         runs.append(pytest.param(family, kind, id=f"{family}-{kind}"))
@@ -265,24 +268,48 @@ def test_a_whole_run_repeats_and_resumes_in_both_orders(order: str, mixing: str)
 def repeats_and_resumes(experiment: Experiment) -> None:
     """Twice the same bits, other bits for another seed, and the same bits again from every checkpoint."""
     whole = play(experiment)
-    again = play(experiment)
-    same_tables(whole.tables(), again.tables())
-    assert whole.states == again.states
     assert len(whole.rounds) == experiment.rounds + 1
     assert np.isfinite(whole.rounds["accuracy"]).all()
     assert whole.rounds["consensus_distance"].iloc[-1] >= 0
+    begun = play(experiment, last=0)
+    assert begun.states == whole.states[:1]
+    same_tables(begun.tables(), upon(whole, -1, 0))
 
-    other = play(experiment.replace(seed=experiment.seed + 1))
-    assert other.states[-1] != whole.states[-1], "the seed changes nothing"
-    assert not other.rounds.equals(whole.rounds)
+    other = play(experiment.replace(seed=experiment.seed + 1), last=1)
+    assert other.states[-1] != whole.states[1], "the seed changes nothing"
+    assert not other.rounds.equals(upon(whole, -1, 1)["rounds"])
 
+    # To the end from the start, which is the whole run again, and from the middle; one round from all others, in a
+    # scene that knows nothing of those before.
+    middle = experiment.rounds // 2
     for reached in range(experiment.rounds):
-        rest = play(experiment, (reached, whole.states[reached]))
-        assert rest.states == whole.states[reached + 1 :], f"resumed at round {reached}, another state"
-        for name, table in rest.tables().items():
-            expected = whole.tables()[name]
-            expected = expected[expected["round"] > reached].reset_index(drop=True)
-            same_tables({name: table.reset_index(drop=True)}, {name: expected})
+        goes_on(experiment, whole, reached, experiment.rounds if reached in (0, middle) else reached + 1)
+
+
+def goes_on(experiment: Experiment, whole: Played, reached: int, last: int) -> None:
+    """From a checkpoint of a run, the same bits as in it."""
+    rest = play(experiment, (reached, whole.states[reached]), last)
+    assert rest.states == whole.states[reached + 1 : last + 1], f"resumed at round {reached}, another state"
+    same_tables(rest.tables(), upon(whole, reached, last))
+
+
+def upon(whole: Played, reached: int, last: int) -> dict[str, pd.DataFrame]:
+    """The tables of the rounds after `reached`, up to `last`."""
+    return {
+        name: table[table["round"].between(reached + 1, last)].reset_index(drop=True)
+        for name, table in whole.tables().items()
+    }
+
+
+@pytest.mark.parametrize("kind", of("execution"))
+def test_an_execution_changes_no_bit(kind: str) -> None:
+    """Wherever clients are computed, it is the run of one process, which repeats: from its beginning, and resumed."""
+    alone = play(tiny())
+    spread = tiny(execution=example("execution", kind))
+    found = play(spread)
+    assert found.states == alone.states
+    same_tables(found.tables(), alone.tables())
+    goes_on(spread, alone, 2, 4)
 
 
 @pytest.mark.slow

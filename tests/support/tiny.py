@@ -204,15 +204,16 @@ def thawed(scene: Scene, round: int, held: bytes) -> State:
     return State.of(round, load(held), scene)
 
 
-def steps(scene: Scene, state: State) -> Iterator[tuple[State, RoundResult]]:
-    """All rounds that are left."""
-    while state.round < scene.experiment.rounds:
+def steps(scene: Scene, state: State, last: int | None = None) -> Iterator[tuple[State, RoundResult]]:
+    """All rounds that are left, or those up to `last`."""
+    while state.round < (scene.experiment.rounds if last is None else last):
         state, done = play_round(scene, state)
         yield state, done
 
 
-def play(experiment: Experiment, start: tuple[int, bytes] | None = None) -> Played:
-    """Run in memory, from the beginning or from a state of `Played.states`; every round is measured."""
+def play(experiment: Experiment, start: tuple[int, bytes] | None = None, last: int | None = None) -> Played:
+    """Run in memory, from the beginning or from a state of `Played.states`, to the end or the round `last`; every
+    round is measured."""
     scene = prepare(experiment)
     try:
         state = begin(scene) if start is None else thawed(scene, *start)
@@ -230,7 +231,7 @@ def play(experiment: Experiment, start: tuple[int, bytes] | None = None) -> Play
 
         if start is None:
             note(state, RoundResult.nothing(state.meeting))
-        for step in steps(scene, state):
+        for step in steps(scene, state, last):
             note(*step)
     finally:
         scene.learner.close()
