@@ -6,21 +6,24 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 from hypothesis import settings
-
-from fedroam.learning.cpu.kernels import target
 
 settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
 settings.load_profile("fedroam")
 HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
-torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
+SETS = "instruction sets"
+computed_with = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compiled kernels are kept for all workers of this session, and for what they start, but for no other."""
+    if computes(config):
+        import torch
+
+        torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
     if not hasattr(config, "workerinput"):
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -36,14 +39,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what the numbers were computed with: what passes with one instruction set may fail with another."""
-    terminalreporter.section("instruction sets")
-    terminalreporter.write_line(instruction_sets())
+def computes(config: pytest.Config) -> bool:
+    """Whether tests run in this process, rather than in workers of it."""
+    return hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """What the numbers were computed with: what passes with one instruction set may fail with another."""
+    if computes(session.config):
+        session.config.stash[computed_with] = instruction_sets()
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput[SETS] = session.config.stash[computed_with]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker tells: who only hands out tests need not load what they need."""
+    if told := getattr(node, "workeroutput", {}).get(SETS):
+        node.config.stash[computed_with] = told
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.section(SETS)
+    terminalreporter.write_line(config.stash.get(computed_with, "no worker came to its end"))
 
 
 def instruction_sets() -> str:
     """Those of torch, of its libraries where they are held back, and of our own kernels."""
+    import torch
+
+    from fedroam.learning.cpu.kernels import target
+
     here = target()
     kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"
     held_back = [f"{name}={os.environ[name]}" for name in HELD_BACK if name in os.environ]

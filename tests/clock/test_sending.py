@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -139,8 +140,9 @@ def on_air(
     return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]])
 
 
-FAST = air_kernel.compiled()
-needs_numba = pytest.mark.skipif(FAST is None, reason="needs Numba: pip install 'fedroam[fast]'")
+needs_numba = pytest.mark.skipif(
+    find_spec("numba") is None, reason="needs Numba: pip install 'fedroam[fast]'"
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -162,7 +164,8 @@ def test_the_kernel_is_the_air_bit_for_bit(
     air, plan = Air(case.link.shared, case.link.simultaneous, case.link.setup, (0,)), case.plan
     pairs = np.stack([plan.sender, plan.receiver], axis=1).tolist()
     slow = sending._on_air(case.link, air, case.plan, case.windows, until, LENGTH, case.hearing)
-    for play in (air_kernel.play, *([] if FAST is None else [FAST])):
+    fast = air_kernel.compiled()
+    for play in (air_kernel.play, *([] if fast is None else [fast])):
         found = on_air(case, case.link, until, play)
         for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
             np.testing.assert_array_equal(getattr(found, name), getattr(slow, name), err_msg=name)
@@ -180,7 +183,8 @@ def test_rounds_of_many_transfers_are_compiled(monkeypatch: pytest.MonkeyPatch) 
     slow = case.sent(LENGTH)
     asked: list[int] = []
     monkeypatch.setattr(sending, "MANY", len(case.plan))
-    monkeypatch.setattr(sending, "compiled", lambda: asked.append(1) or FAST)
+    fast = air_kernel.compiled()
+    monkeypatch.setattr(sending, "compiled", lambda: asked.append(1) or fast)
     found = case.sent(LENGTH)
     assert asked == [1]
     for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
