@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from fedroam.components import kinds
+from fedroam.execution.transport import Transport
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load
 from fedroam.runner import run
@@ -73,7 +74,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def both(settings: dict[str, Any], folder: Path, transport: InProcess) -> tuple[Run, Run, Scene]:
+def both(settings: dict[str, Any], folder: Path, transport: Transport) -> tuple[Run, Run, Scene]:
     """A run in this process, and spread over workers."""
     experiment, scenes = tiny(**{"evaluate_every": 1, **settings}), []
 

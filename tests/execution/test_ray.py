@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from execution.test_equality import OURS, OWN, same
+from execution.test_equality import OURS, OWN, both, same
 from fedroam import components
 from fedroam.components import use
 from fedroam.errors import FedroamError, InputError, MissingExtraError
@@ -33,6 +34,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
 SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
 
 
+class Kept(cluster.RayTransport):
+    """Workers that several runs have, one after the other: to begin one loads all that fedroam needs."""
+
+    @override
+    def start(self) -> None:
+        if not self.actors:
+            super().start()
+
+    @override
+    def close(self) -> None:
+        """They stay for the next run; the cluster ends them."""
+
+
 @pytest.fixture(scope="module")
 def two_nodes() -> Iterator[str]:
     """A cluster of two nodes, one worker each; gives its address."""
@@ -48,13 +62,25 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_run_over_a_cluster_is_the_run_of_one_process(case: str, two_nodes: str, tmp_path: Path) -> None:
-    experiment = tiny(**CASES[case])
-    alone = run(experiment, tmp_path / "alone")
-    spread = run(experiment.replace(execution=SPREAD), tmp_path / "spread")
-    same(alone, spread)
-    assert spread.environment["computed"][0] == "execution: ray, 2 workers of 1 cores on 2 nodes"
+def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: str, tmp_path: Path) -> None:
+    """One after the other by the same workers, with whom nothing of an earlier run stays."""
+    workers = Kept("auto", 2, 1)
+    try:
+        for case, settings in CASES.items():
+            same(*both(settings, tmp_path / case, workers)[:2])
+    finally:
+        cluster.RayTransport.close(workers)
+
+
+def test_what_a_worker_refuses_is_told_in_one_line(two_nodes: str) -> None:
+    transport = cluster.RayTransport("auto", 1, 1)
+    transport.start()
+    try:
+        with pytest.raises(FedroamError, match="before it was told what for") as told:
+            transport.get(transport.call(0, "hold", None))
+        assert "\n" not in str(told.value)
+    finally:
+        transport.close()
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None:
@@ -77,12 +103,13 @@ def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None
     with pytest.warns(UserWarning, match="a worker is lost"):
         spread = run(experiment.replace(execution=SPREAD), tmp_path / "spread", observer=observe, stage=stage)
     same(alone, spread)
+    assert spread.environment["computed"][0] == "execution: ray, 2 workers of 1 cores on 2 nodes"
     assert len(killed) == 1
     assert crew_of(scenes[0]).told["renewals"] == 1
 
 
 def test_a_sweep_of_runs_over_a_cluster(two_nodes: str, tmp_path: Path) -> None:
-    over = ["training.lr=0.1,0.2"]
+    over = ["training.lr=0.2"]
     spread = {**SPREAD, "address": two_nodes}
     found = run_sweep(sweep_plan(settings(execution=spread), over=over), tmp_path / "ray", workers=1)
     same_sweep(found, run_sweep(sweep_plan(settings(), over=over), tmp_path / "here", workers=1))
@@ -112,17 +139,6 @@ def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path, monkeypatch:
     experiment = tiny(aggregation="middle")
     alone = run(experiment, tmp_path / "alone")
     same(alone, run(experiment.replace(execution=SPREAD), tmp_path / "spread"))
-
-
-def test_what_a_worker_refuses_is_told_in_one_line(two_nodes: str, tmp_path: Path) -> None:
-    transport = cluster.RayTransport("auto", 1, 1)
-    transport.start()
-    try:
-        with pytest.raises(FedroamError, match="before it was told what for") as told:
-            transport.get(transport.call(0, "hold", None))
-        assert "\n" not in str(told.value)
-    finally:
-        transport.close()
 
 
 def test_more_workers_than_there_is_room_for_are_refused(two_nodes: str, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fedroam.planning import sweep_plan
-from fedroam.sweep import Event, Progress, cluster, open_sweep
+from fedroam.planning import SweepPlan, sweep_plan
+from fedroam.sweep import Event, Progress, Sweep, cluster, open_sweep
 from fedroam.sweep.running import run_sweep
 from support.ray_nodes import two_nodes_of_ray
-from support.sweeps import OVER, SEEDS, bad_parts, same, settings
+from support.sweeps import OVER, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
@@ -30,10 +30,22 @@ def two_nodes() -> Iterator[Any]:
         yield here
 
 
-def test_a_cluster_of_two_nodes_gives_the_same_table(two_nodes: Any, tmp_path: Path) -> None:
-    plan = sweep_plan(settings(), over=OVER, seeds=SEEDS)
-    spread = run_sweep(plan, tmp_path / "ray", ray="auto")
-    same(spread, run_sweep(plan, tmp_path / "local", workers=2))
+@pytest.fixture(scope="module")
+def plan() -> SweepPlan:
+    """Four runs."""
+    return sweep_plan(settings(), over=OVER[:1], seeds=2)
+
+
+@pytest.fixture(scope="module")
+def local(plan: SweepPlan, tmp_path_factory: pytest.TempPathFactory) -> Sweep:
+    """The runs without a cluster."""
+    return run_sweep(plan, tmp_path_factory.mktemp("sweep") / "local", workers=1)
+
+
+def test_a_cluster_of_two_nodes_gives_the_same_table(
+    two_nodes: Any, plan: SweepPlan, local: Sweep, tmp_path: Path
+) -> None:
+    same(run_sweep(plan, tmp_path / "ray", ray="auto"), local)
     assert not (tmp_path / "ray" / cluster.TOKEN).exists()
 
 
@@ -62,9 +74,8 @@ def test_a_killed_worker_of_ray_and_failures(two_nodes: Any, tmp_path: Path) -> 
 
 
 def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
-    two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    two_nodes: Any, plan: SweepPlan, local: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = sweep_plan(settings(), over=["training.lr=0.1,0.2"])
     node = cluster._node_setup
     monkeypatch.setattr(
         cluster, "_node_setup", lambda *given: replace(node(*given), token="of another place")
@@ -79,7 +90,7 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
 
     far = run_sweep(plan, tmp_path / "ray", ray="auto", observer=observe)
     assert heard == set(plan.distinct)
-    same(far, run_sweep(plan, tmp_path / "local", workers=1))
+    same(far, local)
     assert sorted(path.name for path in (tmp_path / "ray" / "runs").iterdir()) == sorted(
         digest[:16] for digest in plan.distinct
     )
