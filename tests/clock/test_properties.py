@@ -107,8 +107,8 @@ def test_no_device_does_two_trainings_at_once(run: Experiment) -> None:
         assert len(set(begun)) == len(begun), "two pieces of work in a round"
         if isinstance(federation, SendsToServers | AveragesInPairs):
             assert not state[BUSY][begun].any(), "new work for who has not done the old"
-        doings = found.doings
-        assert doings is not None
+        assert found.doings is not None
+        doings = found.doings()
         dies = np.full(len(state[BUSY]), np.inf) if found.use is None else found.use.dies
         assert (doings.trains >= 0).all()
         assert (doings.trains <= doings.trained).all()
@@ -128,9 +128,9 @@ def test_a_cell_is_on_the_air_for_no_longer_than_the_round_is(run: Experiment) -
     rate = run.link.throughput * 1e6 / 8
     for _, found in watched(run):
         assert found.doings is not None
+        tries = found.doings().tries
         assert (
-            found.doings.tries.traffic.bytes.sum() / rate
-            <= found.seconds * (1 + 1e-9) + len(found.doings.tries.begun) / rate
+            tries.traffic.bytes.sum() / rate <= found.seconds * (1 + 1e-9) + len(tries.begun) / rate
         )  # bytes are whole numbers
 
 

@@ -26,8 +26,11 @@ def cells(
     hearing: Intervals,
     wired: Iterable[int],
     most: int | None,
+    *,
+    in_groups: bool = True,
 ) -> Cells:
-    """The transfers of a round, as `send` is handed them. most: of a radio at a time; None: any number.
+    """The transfers of a round, as `send` is handed them. most: of a radio at a time; None: any number. in_groups:
+    whether they are cut into groups, or are one; it changes the order in which tries are told, and nothing else.
 
     Two transfers are of one group where they have a radio in common, one waits for the other, or radios of theirs hear
     each other at any time of the round, by way of others, too. What happens in a group concerns no other.
@@ -36,30 +39,36 @@ def cells(
     for node in wired:
         ends[ends == node] = NONE
     radios = int(max(ends.max(initial=0), hearing.i.max(initial=0), hearing.j.max(initial=0))) + 1
-    place, of, groups = _groups(ends, plan.after, hearing, radios)
-    group_first, group = _rows(of, groups)
-    # Transfers stand group by group from here on, so that what a group needs lies together.
-    ends, windows, after = ends[group], windows.some(group), np.full(len(plan), FIRST)
-    stands = np.empty(len(plan), dtype=np.int64)
-    stands[group] = np.arange(len(plan))
-    waits = np.flatnonzero(plan.after != FIRST)
-    after[stands[waits]] = stands[plan.after[waits]]
-    follows = np.flatnonzero(after != FIRST)
-
+    after, follows = plan.after, np.flatnonzero(plan.after != FIRST)
     pair_key = np.minimum(hearing.i, hearing.j) * radios + np.maximum(hearing.i, hearing.j)
-    hears = np.argsort(pair_key, kind="stable")
-    hearing, pair_key = hearing.some(hears), pair_key[hears]
+    if (pair_key[1:] < pair_key[:-1]).any():
+        hears = np.argsort(pair_key, kind="stable")
+        hearing, pair_key = hearing.some(hears), pair_key[hears]
     fresh = np.append(True, pair_key[1:] != pair_key[:-1])[: len(pair_key)]
     keys, pair = pair_key[fresh], np.cumsum(fresh) - 1
+    pair_ends = np.stack(np.divmod(keys, radios), axis=1)
     time = np.concatenate([hearing.open, hearing.close])
     change = np.repeat([1, -1], len(hearing))
     told = np.concatenate([pair, pair])
-    place = np.tile(place[hearing.i], 2)
-    known = np.flatnonzero(place != NONE)
-    # What begins stands before what ceases, pair by pair: so it stays in a group where times are equal.
-    known = known[np.argsort(time[known], kind="stable")]
-    order = known[stable_order(place[known], groups)]
-    pair_ends = np.stack(np.divmod(keys, radios), axis=1)
+    if not in_groups:
+        group, group_first = np.arange(len(plan)), np.array([0, len(plan)])
+        order = np.argsort(time, kind="stable")
+        hear_first = np.array([0, len(order)])
+    else:
+        place, of, groups = _groups(ends, plan.after, hearing, radios)
+        group_first, group = _rows(of, groups)
+        # Transfers stand group by group from here on, so that what a group needs lies together.
+        ends, windows, after = ends[group], windows.some(group), np.full(len(plan), FIRST)
+        stands = np.empty(len(plan), dtype=np.int64)
+        stands[group] = np.arange(len(plan))
+        after[stands[follows]] = stands[plan.after[follows]]
+        follows = np.flatnonzero(after != FIRST)
+        place = np.tile(place[hearing.i], 2)
+        known = np.flatnonzero(place != NONE)
+        # What begins stands before what ceases, pair by pair: so it stays in a group where times are equal.
+        known = known[np.argsort(time[known], kind="stable")]
+        order = known[stable_order(place[known], groups)]
+        hear_first = np.append(0, np.cumsum(np.bincount(place[order], minlength=groups)))
 
     both = np.concatenate([ends[:, 0], ends[:, 1]])
     has = np.flatnonzero(both != NONE)
@@ -82,7 +91,7 @@ def cells(
         step_rate=step_rate,
         group_first=group_first,
         group=group,
-        hear_first=np.append(0, np.cumsum(np.bincount(place[order], minlength=groups))),
+        hear_first=hear_first,
         hear_time=time[order],
         hear_change=change[order],
         hear_pair=told[order],

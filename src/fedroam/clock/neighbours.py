@@ -48,7 +48,8 @@ def among_neighbours(
     left = np.where(state[BUSY], state["left_training"], work)
     ready = np.where(state[BUSY] & ~learns, np.inf, np.where(learns, left, 0.0))
     each = round.models.bytes_each
-    sender, receiver, size = _transfers(meeting.graph.astype(np.int64) * each if sends is None else sends)
+    sender, receiver, size = _transfers(meeting.graph if sends is None else sends)
+    size = np.full(len(sender), each) if sends is None else size.astype(np.int64)
     begun = Begun.nothing(sender, receiver, round.number)
     if in_pieces:
         begun = Begun.of(state, meeting.graph, begun)
@@ -62,7 +63,7 @@ def among_neighbours(
         up = both[: len(both) // 2]
         windows = way.windows(up, timing.reach, meet=True, both_ways=True, heard=timing.link.shared)
     else:
-        windows = way.windows(both, timing.reach, meet=True)
+        windows = way.windows(both, timing.reach, meet=True, heard=timing.link.shared)
     windows = windows.until(until(dies, sender, receiver), timing.length)
     hearing = heard(timing, meeting)
 
@@ -91,7 +92,8 @@ def among_neighbours(
         kept = np.zeros(len(kept), dtype=bool)  # what was really sent is told here
     elif sends is None:
         pairs, whole = both[: len(both) // 2], np.isfinite(end).reshape(2, -1).all(0)
-        graph, kept = graph_of(pairs[whole], clients), np.tile(whole, 2)
+        graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
+        kept = np.tile(whole, 2)
     else:
         ends = (receiver[kept], sender[kept])
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
@@ -104,6 +106,16 @@ def among_neighbours(
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
     jobs = some_of(given.jobs, ~late[who])
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+
+    def doings() -> Doings:
+        return Doings(
+            np.zeros(clients),
+            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+            paid(jobs, off, shares),
+            tries(timing, sent, sender, receiver, apart),
+            np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
+        )
+
     return Timetable(
         seconds,
         done,
@@ -120,14 +132,8 @@ def among_neighbours(
         ),
         state=found,
         facts=facts(late, sent, end),
-        doings=Doings(
-            np.zeros(clients),
-            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-            paid(jobs, off, shares),
-            tries(timing, sent, sender, receiver, apart),
-            np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
-        ),
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
+        doings=doings,
     )
 
 
@@ -143,12 +149,14 @@ def tries(timing: Timing, sent: Sent, sender: np.ndarray, receiver: np.ndarray, 
 
 
 def _transfers(sends: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Senders, receivers and bytes, int64: by pair all that go up from the lower client, then all that go down."""
-    found = (sends if sends.has_sorted_indices else sends.sorted_indices()).tocoo()
-    sender, receiver = found.col.astype(np.int64), found.row.astype(np.int64)
+    """Senders, receivers (int64) and what stands there: by pair all that go up from the lower client, then all that go
+    down."""
+    found = sends if sends.has_sorted_indices else sends.sorted_indices()
+    clients = sends.shape[0]
+    receiver, sender = np.repeat(np.arange(clients), np.diff(found.indptr)), found.indices.astype(np.int64)
     up, down = np.flatnonzero(sender < receiver), np.flatnonzero(sender > receiver)
-    order = np.concatenate([up[stable_order(sender[up], sends.shape[0])], down])
-    return sender[order], receiver[order], found.data[order].astype(np.int64)
+    order = np.concatenate([up[stable_order(sender[up], clients)], down])
+    return sender[order], receiver[order], found.data[order]
 
 
 def facts(late: np.ndarray, sent: Sent, end: np.ndarray) -> dict[str, float]:

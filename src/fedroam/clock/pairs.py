@@ -90,6 +90,16 @@ def in_pairs(
     }
     jobs = [job for job in given.jobs if job.client not in stopped]
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+
+    def doings() -> Doings:
+        return Doings(
+            np.zeros(clients),
+            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+            paid(jobs, off, shares),
+            _both_ways(timing, sent, pairs, paths.end, each / size),
+            np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
+        )
+
     return Timetable(
         seconds,
         done,
@@ -108,13 +118,7 @@ def in_pairs(
             "broken": 2.0 * float((sent.tries - whole).sum()),
         },
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
-        doings=Doings(
-            np.zeros(clients),
-            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-            paid(jobs, off, shares),
-            _both_ways(timing, sent, pairs, paths.end, each / size),
-            np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
-        ),
+        doings=doings,
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 

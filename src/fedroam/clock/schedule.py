@@ -101,8 +101,9 @@ def timetable(
     found = _planned(timing, federation, handed, given, after, state, dies)
     while supply is not None and found.doings is not None:
         # A round that is over before sees nobody die.
-        use = use_of(supply, found.doings, found.seconds, np.where(dies <= found.seconds, dies, np.inf))
-        first = first_to_die(supply, use, found.doings.linked, dies)
+        doings = found.doings()
+        use = use_of(supply, doings, found.seconds, np.where(dies <= found.seconds, dies, np.inf))
+        first = first_to_die(supply, use, doings.linked, dies)
         if np.isinf(first).all():
             return replace(found, use=use)
         dies = np.minimum(dies, first)
@@ -125,7 +126,7 @@ def _planned(
         if isinstance(federation, AveragesInPairs):
             pairs = federation.pairs(round, meeting)
             return in_pairs(timing, round, given, meeting, state, pairs, dies=dies)
-        sends = federation.sends(round, meeting) if isinstance(federation, SendsOneWay) else None
+        sends = meeting.sends(federation, round) if isinstance(federation, SendsOneWay) else None
         in_pieces = timing.link.broken != "lost" and _in_pieces(federation)
         return among_neighbours(timing, round, given, meeting, state, sends, dies=dies, in_pieces=in_pieces)
     assert isinstance(federation, SendsToServers)  # `check_fits` asked

@@ -17,6 +17,7 @@ from fedroam.links import Link, compiled
 from fedroam.links.air import Air, Transfer
 
 MANY = 50_000  # transfers of a run, from which on the seconds of compiling pay
+FEW = 1000  # transfers of a round: up to so many are not worth being cut into groups
 AGAIN = 10  # so often, or more, a round is planned in which devices can run empty
 
 
@@ -76,9 +77,15 @@ def send(
     if link.shared or most is not None:
         asked = len(plan) * rounds * (AGAIN if tell_tries else 1)
         if asked >= MANY and (play := compiled()) is not None:
-            found = np.array([math.nan, math.inf, math.nan, 0.0, 0.0, 0.0]) * np.ones((len(plan), 1))
+            in_groups = tell_tries or len(plan) > FEW
+            found = np.zeros((len(plan), 6))
+            found[:, :3] = math.nan, math.inf, math.nan
             each = np.empty((len(windows.transfer) if tell_tries else 0, 4))  # a window is tried once at most
-            told = play(cells(link, plan, windows, until, length, hearing, wired, most), found, each)
+            told = play(
+                cells(link, plan, windows, until, length, hearing, wired, most, in_groups=in_groups),
+                found,
+                each,
+            )
             begun, end, stopped, arrived, air_time, tries = found.T.copy()
             return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]] if tell_tries else [])
         air = Air(link.shared, most, link.setup, wired)

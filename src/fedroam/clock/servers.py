@@ -132,11 +132,23 @@ def with_servers(
     already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
     jobs = [job for job in given.jobs if job.client not in stopped]
     shares = np.array([trained[job.client] / work[job.client] for job in off])
-    begins = np.minimum(np.where(part, begun, 0.0), seconds)
-    nodes = np.arange(server + 1)
-    names = np.where(nodes < clients, nodes, np.where(nodes == server, SERVER, access_point(nodes - clients)))
-    apart = np.concatenate([down.distance[loads], up.distance[sends]])
-    on_radio = np.concatenate([plan.sender, plan.receiver]).reshape(2, -1).T
+
+    def doings() -> Doings:
+        begins = np.minimum(np.where(part, begun, 0.0), seconds)
+        nodes = np.arange(server + 1)
+        names = np.where(
+            nodes < clients, nodes, np.where(nodes == server, SERVER, access_point(nodes - clients))
+        )
+        on_radio = np.stack([plan.sender, plan.receiver], axis=1)
+        apart = np.concatenate([down.distance[loads], up.distance[sends]])
+        return Doings(
+            begins,
+            begins + np.where(part, trained, 0.0),
+            paid([*jobs, *given.trained], off, shares),
+            tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
+            on_radio[(on_radio != server).all(axis=1)],
+        )
+
     return Timetable(
         seconds,
         done,
@@ -153,13 +165,7 @@ def with_servers(
         facts=facts(late, sent, end),
         spans=Spans.of(seconds, training, here, plan, sent, dies),
         already=already,
-        doings=Doings(
-            begins,
-            begins + np.where(part, trained, 0.0),
-            paid([*jobs, *given.trained], off, shares),
-            tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
-            on_radio[(on_radio != server).all(axis=1)],
-        ),
+        doings=doings,
         lost=np.flatnonzero(late & holds_work & ~keeps),
     )
 
@@ -219,6 +225,8 @@ class _Leg:
 
 def _ways(before: Paths, after: Paths) -> Paths:
     """The way of everybody; who is away after it stays where it was, and gets what it had been given."""
+    if after.present.all():
+        return after
     clients = before.clients
     still = Paths.still(before.end)
     joined = Paths(

@@ -107,23 +107,29 @@ class Way:
         window without duration, at the end of the way. both_ways: of transfers between these pairs, and then of those
         the other way round. heard: the contacts of all present clients at this reach are asked for, too.
         """
-        reach, parts = np.broadcast_to(np.asarray(reach, dtype=np.float64), len(pairs)), []
-        for one in distinct(reach):
-            asked = np.flatnonzero(reach == one)
-            parts.append(self._within(pairs, asked, float(one), heard))
-        transfer = np.concatenate([which for which, _ in parts]) if parts else np.zeros(0, np.int64)
-        contacts = Intervals.joined([found for _, found in parts])
+        if not isinstance(reach, np.ndarray):
+            transfer, contacts = self._within(pairs, float(reach), heard)
+        else:
+            asked = [np.flatnonzero(reach == one) for one in distinct(reach)]
+            parts = [self._within(pairs[some], float(reach[some[0]]), heard) for some in asked]
+            nobody = np.zeros(0, np.int64)
+            transfer = np.concatenate([nobody, *(some[k] for some, (k, _) in zip(asked, parts, strict=True))])
+            contacts = Intervals.joined([found for _, found in parts])
+            order = np.lexsort((contacts.open, transfer))
+            transfer, contacts = transfer[order], contacts.some(order)
         stays = contacts.close == 1.0
         if meet:
             apart = np.ones(len(pairs), dtype=bool)
             apart[transfer] = False
-            never = np.flatnonzero(apart)
-            ends = np.ones(len(never))
-            transfer = np.append(transfer, never)
-            contacts = Intervals.joined([contacts, Intervals(pairs[never, 0], pairs[never, 1], ends, ends)])
-            stays = np.append(stays, np.zeros(len(never), dtype=bool))
-        order = np.lexsort((contacts.open, transfer))
-        transfer, contacts, stays = transfer[order], contacts.some(order), stays[order]
+            if apart.any():
+                never, ends = np.flatnonzero(apart), np.ones(int(apart.sum()))
+                transfer = np.append(transfer, never)
+                contacts = Intervals.joined(
+                    [contacts, Intervals(pairs[never, 0], pairs[never, 1], ends, ends)]
+                )
+                stays = np.append(stays, np.zeros(len(never), dtype=bool))
+                order = np.argsort(transfer, kind="stable")
+                transfer, contacts, stays = transfer[order], contacts.some(order), stays[order]
         legs = Legs.of(self.paths)
         steps = rate_steps(self.link, legs, contacts, self.length, self.seed, both_ways=both_ways)
         rate, opens, closes = self._last(legs, contacts, both_ways), contacts.open, contacts.close
@@ -141,32 +147,22 @@ class Way:
         rates = [self.link.rate(apart, self.seed, np.stack(pair, axis=1)) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))
 
-    def _within(
-        self, pairs: np.ndarray, asked: np.ndarray, reach: float, heard: bool
-    ) -> tuple[np.ndarray, Intervals]:
-        """The contacts of the transfers `asked`, and which transfer each is of."""
+    def _within(self, pairs: np.ndarray, reach: float, heard: bool) -> tuple[np.ndarray, Intervals]:
+        """The contacts of transfers, and which transfer each is of, ordered by that and then by opening."""
         nodes = self.paths.clients
-        key = pairs[asked, 0] * nodes + pairs[asked, 1]
-        if (key[1:] > key[:-1]).all():  # each pair once, and in order
-            if heard and (pairs[asked, 0] < pairs[asked, 1]).all() and self.paths.present[pairs[asked]].all():
-                found = contact_intervals(self.paths, reach)
-            else:
-                found = contact_intervals(self.paths, reach, pairs[asked])
-            wanted = found.i * nodes + found.j
-            place = np.searchsorted(key, wanted)
-            known = np.append(key, -1)[place] == wanted
-            if not known.all():
-                place, found = place[known], found.some(known)
-            return asked[place], found
-        unique, place = np.unique(key, return_inverse=True)
-        found = contact_intervals(self.paths, reach, np.stack(np.divmod(unique, nodes), axis=1))
-        count = np.bincount(np.searchsorted(unique, found.i * nodes + found.j), minlength=len(unique))
-        first = np.cumsum(count) - count
-        which = np.repeat(np.arange(len(asked)), count[place])
-        entry = first[place][which] + _counted(count[place])
-        return asked[which], found.some(entry)
-
-
-def _counted(count: np.ndarray) -> np.ndarray:
-    """0 .. count[k] - 1 for each k, one after the other."""
-    return np.asarray(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count))
+        if heard and self.paths.present[pairs].all():
+            found = contact_intervals(self.paths, reach)
+        else:
+            found = None
+        key = pairs[:, 0] * nodes + pairs[:, 1]
+        if found is None and (key[1:] > key[:-1]).all():  # each pair once, and in order
+            found = contact_intervals(self.paths, reach, pairs)
+        elif found is None:
+            unique = distinct(key)
+            found = contact_intervals(self.paths, reach, np.stack(np.divmod(unique, nodes), axis=1))
+        else:  # of which each pair's lower one stands first
+            key = np.minimum(pairs[:, 0], pairs[:, 1]) * nodes + np.maximum(pairs[:, 0], pairs[:, 1])
+        known = found.i * nodes + found.j
+        first = np.searchsorted(known, key)
+        which, entry = expand(first, np.searchsorted(known, key, side="right") - first)
+        return which, Intervals(pairs[which, 0], pairs[which, 1], found.open[entry], found.close[entry])

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from fedroam.contacts.candidates import candidates
+from fedroam.contacts.candidates import FEW, all_pairs, candidates
 from fedroam.contacts.ragged import chunks, expand
 from fedroam.mobility import Paths, within_reach
 
 LIMIT = 1 << 18  # legs looked at in one go: bounds the memory, changes no result
+
+
+class Near(NamedTuple):
+    """Legs of two clients that come within a radius while both last; arrays [legs].
+
+    which: int64, the pair that they are of, ascending. a, b: int64, the two legs. begin, end: float64, from when to
+    when both last (0 to 1). gap, last: float64 [legs, 2], metres, from b to a at these two moments. at_begin, at_end:
+    bool, whether they are within the radius then.
+    """
+
+    which: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    gap: np.ndarray
+    last: np.ndarray
+    at_begin: np.ndarray
+    at_end: np.ndarray
+
+    @classmethod
+    def nothing(cls) -> Near:
+        """No legs."""
+        number, moment, way, told = np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)), np.zeros(0, bool)
+        return cls(number, number, number, moment, moment, way, way, told, told)
+
+    def some(self, which: np.ndarray) -> Near:
+        """Those of an index or mask, in its order."""
+        return Near(*(column[which] for column in self))
 
 
 def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
@@ -23,37 +54,35 @@ def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np
     if np.isinf(radius):
         return np.ones(len(i), dtype=bool)
     met = np.zeros(len(i), dtype=bool)
-    met[legs_within(paths, i, j, radius)[0]] = True
+    met[legs_within(paths, i, j, radius).which] = True
     return met
 
 
-def legs_within(
-    paths: Paths, i: np.ndarray, j: np.ndarray, radius: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All legs of clients i[k] and j[k] that come within `radius` (m) while both last: which k (ascending), and the two
-    legs; int64 [legs] each."""
-    nothing = np.zeros(0, dtype=np.int64)
+def legs_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> Near:
+    """All legs of clients i[k] and j[k] that come within `radius` (m) while both last, ordered by k."""
     if not len(i):
-        return nothing, nothing, nothing
+        return Near.nothing()
     legs, found = Legs.of(paths), []
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
         which, a, b = legs.overlapping(i[part], j[part])
-        near = np.flatnonzero(legs.near(a, b, radius))
-        found.append((which[near] + part.start, a[near], b[near]))
-    which, a, b = (np.concatenate(side) for side in zip(*found, strict=True))
-    if (which[1:] >= which[:-1]).all():
-        return which, a, b
-    order = np.argsort(which, kind="stable")
-    return which[order], a[order], b[order]
+        found.append(legs.near(which + part.start, a, b, radius))
+    near = found[0] if len(found) == 1 else Near(*map(np.concatenate, zip(*found, strict=True)))
+    rises = (near.which[1:] >= near.which[:-1]).all()
+    return near if rises else near.some(np.argsort(near.which, kind="stable"))
 
 
-def legs_in_contact(
-    paths: Paths, radius: float
-) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The `candidates` of a finite radius, and their `legs_within` it, found once."""
+def legs_in_contact(paths: Paths, radius: float) -> tuple[np.ndarray, Near]:
+    """Pairs of present clients as `candidates` gives them for a finite radius, and their `legs_within` it, found once.
 
-    def find() -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        pairs = candidates(paths, radius)
+    Of a few who all go straight every pair is looked at: the closed form is as fast as a look at their boxes.
+    """
+
+    def find() -> tuple[np.ndarray, Near]:
+        present = np.flatnonzero(paths.present)
+        if paths.straight_ways and len(present) <= FEW:
+            pairs = np.asarray(present[all_pairs(len(present))])
+        else:
+            pairs = candidates(paths, radius)
         return pairs, legs_within(paths, pairs[:, 0], pairs[:, 1], radius)
 
     return paths.derived(("legs in contact", radius), find)
@@ -69,6 +98,7 @@ class Legs:
 
     def __init__(self, paths: Paths) -> None:
         self.count = np.diff(paths.first) - 1
+        self.straight = paths.straight_ways  # then legs are clients
         self.first = paths.first[:-1] - np.arange(paths.clients)
         own = np.ones(len(paths.time) - 1, dtype=bool)
         own[paths.first[1:-1] - 1] = False  # from one client's last point to the next client's first
@@ -81,6 +111,8 @@ class Legs:
 
     def overlapping(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All legs of i[k] and j[k] that share a moment, and some that nearly do: which k, and the two legs."""
+        if self.straight:
+            return np.arange(len(i)), i, j
         straight = (self.count[i] == 1) & (self.count[j] == 1)
         one = np.flatnonzero(straight)
         which, a, b = self._several(i, j, np.flatnonzero(~straight))
@@ -104,17 +136,24 @@ class Legs:
         leg, b = expand(first, last - first)
         return which[leg], a[leg], b
 
-    def near(self, a: np.ndarray, b: np.ndarray, radius: float) -> np.ndarray:
-        """Whether legs a[k] and b[k] come within the radius (m) while both last; bool [legs]."""
-        begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
-        gap = self.at(a, begin) - self.at(b, begin)
-        last = self.at(a, end) - self.at(b, end)
+    def near(self, which: np.ndarray, a: np.ndarray, b: np.ndarray, radius: float) -> Near:
+        """Those of legs a[k] and b[k], of pair which[k], that come within the radius (m) while both last."""
+        if self.straight:
+            begin, end = np.zeros(len(a)), np.ones(len(a))
+            gap, last = (side[a] - side[b] for side in (self.point[::2], self.point[1::2]))
+        else:
+            begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
+            gap = self.at(a, begin) - self.at(b, begin)
+            last = self.at(a, end) - self.at(b, end)
         move = last - gap
-        near = within_reach(gap[:, 0], gap[:, 1], radius) | within_reach(last[:, 0], last[:, 1], radius)
-        foot_inside = ((gap * move).sum(axis=1) < 0) & ((last * move).sum(axis=1) > 0)
-        cross = np.abs(gap[:, 0] * move[:, 1] - gap[:, 1] * move[:, 0])
-        near |= foot_inside & (cross <= radius * np.hypot(move[:, 0], move[:, 1]))
-        return np.asarray(near & (begin <= end))
+        (x, y), (end_x, end_y), (move_x, move_y) = gap.T, last.T, move.T
+        at_begin, at_end = within_reach(np.stack([x, end_x]), np.stack([y, end_y]), radius)
+        foot_inside = (x * move_x + y * move_y < 0) & (end_x * move_x + end_y * move_y > 0)
+        touches = np.abs(x * move_y - y * move_x) <= radius * np.hypot(move_x, move_y)
+        near = at_begin | at_end | (foot_inside & touches)
+        if not self.straight:
+            near &= begin <= end
+        return Near(which, a, b, begin, end, gap, last, at_begin, at_end).some(np.flatnonzero(near))
 
     def at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Place on a leg at a moment; exact at both ends and for clients that stand still."""

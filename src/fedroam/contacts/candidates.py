@@ -8,6 +8,7 @@ strips and along x within a strip; a look-up is a binary search in the own strip
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -51,10 +52,8 @@ def _candidates(paths: Paths, radius: float, few: int) -> np.ndarray:
     # Some slack for rounding, here and in the closed form: a candidate too many does no harm.
     reach = radius * (1 + 1e-9) + 1e-12 * float(np.abs(paths.point).max())
     if len(present) <= few:
-        boxes = _boxes(paths, np.arange(len(present)), 0)
-        i, j = np.triu_indices(len(present), k=1)
-        near = _near(boxes, boxes, i, j, reach)
-        return np.asarray(present[np.stack([i[near], j[near]], axis=1)])
+        boxes, pairs = _boxes(paths, np.arange(len(present)), 0), all_pairs(len(present))
+        return np.asarray(present[pairs[_near(boxes, boxes, pairs[:, 0], pairs[:, 1], reach)]])
     levels = _levels(paths, radius)
     table = {int(k): _boxes(paths, np.flatnonzero(levels == k), int(k)) for k in distinct(levels)}
     found = [
@@ -66,6 +65,14 @@ def _candidates(paths: Paths, radius: float, few: int) -> np.ndarray:
     ]
     pairs = distinct(np.concatenate(found)) if found else np.zeros(0, dtype=np.int64)
     return np.asarray(present[np.stack(np.divmod(pairs, len(present)), axis=1)])
+
+
+@functools.lru_cache(maxsize=4)
+def all_pairs(number: int) -> np.ndarray:
+    """All pairs i < j of a few, int64 [pairs, 2], ordered by i, then j; read-only."""
+    found = np.stack(np.triu_indices(number, k=1), axis=1)
+    found.flags.writeable = False
+    return found
 
 
 def _levels(paths: Paths, radius: float) -> np.ndarray:

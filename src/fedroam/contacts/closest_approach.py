@@ -28,8 +28,8 @@ class ClosestApproach(Part):
         """By the closed form. Cost grows with contacts, not with pairs."""
         if np.isinf(self.radius):
             return graph_of(candidates(paths, self.radius), paths.clients)
-        pairs, (which, _, _) = legs_in_contact(paths, self.radius)
-        return graph_of(pairs[distinct(which)], paths.clients)
+        pairs, near = legs_in_contact(paths, self.radius)
+        return graph_of(pairs[distinct(near.which)], paths.clients)
 
     def reach(self) -> float:
         """The radius."""

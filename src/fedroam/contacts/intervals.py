@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedroam.contacts.approach import Legs, legs_in_contact, legs_within
+from fedroam.contacts.approach import Legs, Near, legs_in_contact, legs_within
 from fedroam.contacts.candidates import candidates
-from fedroam.mobility import Paths, within_reach
+from fedroam.mobility import Paths
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,15 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
 
 def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Intervals:
     """The intervals of the pairs asked, or of all."""
-    pairs = candidates(paths, radius) if asked is None else asked
-    if np.isinf(radius) or not len(pairs):
-        i, j = pairs.T.astype(np.int64)
+    if np.isinf(radius):
+        i, j = (candidates(paths, radius) if asked is None else asked).T.astype(np.int64)
         found = Intervals(i, j, np.zeros(len(i)), np.ones(len(i)))
+    elif asked is None:
+        pairs, near = legs_in_contact(paths, radius)
+        return _intervals(pairs[:, 0], pairs[:, 1], radius, near)  # in order
     else:
-        i, j = pairs.T.astype(np.int64)
-        near = legs_in_contact(paths, radius)[1] if asked is None else legs_within(paths, i, j, radius)
-        found = _intervals(Legs.of(paths), i, j, radius, near)
+        i, j = asked.T.astype(np.int64)
+        found = _intervals(i, j, radius, legs_within(paths, i, j, radius))
     key = found.i * paths.clients + found.j
     rises = (key[1:] > key[:-1]) | ((key[1:] == key[:-1]) & (found.open[1:] >= found.open[:-1]))
     return found if rises.all() else found.some(np.lexsort((found.open, found.j, found.i)))
@@ -94,22 +95,18 @@ def distance_at(legs: Legs, i: np.ndarray, j: np.ndarray, time: np.ndarray) -> n
     return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
 
-def _intervals(
-    legs: Legs, i: np.ndarray, j: np.ndarray, radius: float, near: tuple[np.ndarray, np.ndarray, np.ndarray]
-) -> Intervals:
+def _intervals(i: np.ndarray, j: np.ndarray, radius: float, near: Near) -> Intervals:
     """The contacts of pairs, in their order, from their `legs_within` the radius."""
-    which, a, b = near
-    begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
-    if (which[1:] <= which[:-1]).any():
-        order = np.lexsort((end, begin, which))
-        which, a, b, begin, end = which[order], a[order], b[order], begin[order], end[order]
-    gap, last = legs.at(a, begin) - legs.at(b, begin), legs.at(a, end) - legs.at(b, end)
+    once = (near.which[1:] > near.which[:-1]).all()
+    if not once:
+        near = near.some(np.lexsort((near.end, near.begin, near.which)))
+    which, begin, end, at_begin, at_end = near.which, near.begin, near.end, near.at_begin, near.at_end
     # The ends of pieces are decided as `closest_approach` decides, not by rounded roots: so no contact is torn there.
-    at_begin = within_reach(gap[:, 0], gap[:, 1], radius)
-    at_end = within_reach(last[:, 0], last[:, 1], radius)
-    low, high = crossings(gap, last - gap, radius)
+    low, high = crossings(near.gap, near.last - near.gap, radius)
     opening = np.where(at_begin, begin, begin + low * (end - begin))
     closing = np.where(at_end, end, np.maximum(begin + high * (end - begin), opening))
+    if once:
+        return Intervals(i[which], j[which], opening, closing)
     follows = np.zeros(len(which), dtype=bool)
     follows[1:] = (which[1:] == which[:-1]) & at_end[:-1] & at_begin[1:] & (end[:-1] == begin[1:])
     head = np.flatnonzero(~follows)

@@ -37,6 +37,7 @@ class Meeting:
 
     paths: Paths
     graph: sparse.csr_array
+    _sends: dict[int, sparse.csr_array] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def nowhere(cls, clients: int) -> Meeting:
@@ -59,6 +60,12 @@ class Meeting:
         pair = [np.ravel_multi_index(each, self.graph.shape) for each in ((i, j), (a, b), (b, a))]
         met = ~np.isin(pair[0], np.append(pair[1], pair[2]))
         return Meeting(self.paths, self._graph(i[met], j[met]))
+
+    def sends(self, federation: SendsOneWay, round: Round) -> sparse.csr_array:
+        """What a federation sends in this meeting of a round, as its `sends` says: asked once, as some draw it."""
+        if round.number not in self._sends:
+            self._sends[round.number] = sparse.csr_array(federation.sends(round, self))
+        return self._sends[round.number]
 
     def _graph(self, i: np.ndarray, j: np.ndarray) -> sparse.csr_array:
         return sparse.csr_array((np.ones(len(i), dtype=bool), (i, j)), shape=self.graph.shape)
@@ -86,19 +93,25 @@ class Traffic:
         distance: np.ndarray | float = np.nan,
     ) -> Traffic:
         """Transfers; what is the same for all of them may be given as one number."""
-        ends = np.broadcast_arrays(*(np.atleast_1d(value) for value in (sender, receiver, size, distance)))
-        kinds = (np.int32, np.int32, np.int64, np.float64)
-        return cls(*(np.array(value, dtype=kind) for value, kind in zip(ends, kinds, strict=True)))
+        given = (sender, receiver, size, distance)
+        most = next((np.size(value) for value in given if np.size(value) != 1), 1)
+        columns = [np.empty(most, dtype=kind) for kind in (np.int32, np.int32, np.int64, np.float64)]
+        for column, value in zip(columns, given, strict=True):
+            column[:] = value
+        return cls(*columns)
 
     @classmethod
     def nothing(cls) -> Traffic:
         """No transfer."""
-        return cls.of(NOBODY, NOBODY, NOBODY, NOBODY)
+        kinds = (np.int32, np.int32, np.int64, np.float64)
+        return cls(*(np.zeros(0, dtype=kind) for kind in kinds))
 
     @classmethod
     def joined(cls, parts: Sequence[Traffic]) -> Traffic:
         """All transfers of several traffics, in order."""
-        parts = [cls.nothing(), *parts]
+        parts = [part for part in parts if len(part.bytes)]
+        if len(parts) <= 1:
+            return parts[0] if parts else cls.nothing()
         return cls(
             np.concatenate([part.sender for part in parts]),
             np.concatenate([part.receiver for part in parts]),

@@ -92,6 +92,11 @@ class Paths:
         return len(self.first) - 1
 
     @property
+    def straight_ways(self) -> bool:
+        """Whether everybody takes one straight way, from the first point to the second."""
+        return self.derived("straight ways", lambda: bool((np.diff(self.first) == 2).all()))
+
+    @property
     def start(self) -> np.ndarray:
         """Places at the beginning of the round, float64 [clients, 2]."""
         return np.asarray(self.point[self.first[:-1]])

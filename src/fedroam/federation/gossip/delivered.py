@@ -33,7 +33,7 @@ class Delivered:
     @classmethod
     def of(cls, federation: SendsOneWay, round: Round, meeting: Meeting) -> Delivered:
         """Of what a federation sends in a meeting: all of it, or what the round says that was received."""
-        sends, clients = sparse.csr_array(federation.sends(round, meeting)), round.context.clients
+        sends, clients = meeting.sends(federation, round), round.context.clients
         found = sends if round.received is None else round.received
         here = ~np.isin(np.arange(clients), round.lost)
         i, j = (ends.astype(np.int64) for ends in found.nonzero())

@@ -73,7 +73,7 @@ class PushSum(Decentralized):
         meeting, models = self._met(round, after), round.models
         found = Delivered.of(self, round, meeting)
         got = found.received.astype(np.float64)
-        shares = 1.0 / (1.0 + np.diff(self.sends(round, meeting).tocsc().indptr))
+        shares = 1.0 / (1.0 + np.diff(meeting.sends(self, round).tocsc().indptr))
         through = np.bincount(found.received.indices, minlength=len(shares)).astype(np.float64)
         x, w = round.state[NUMERATORS], round.state[WEIGHTS]
         parts = _on_the_air(shares * w)
