@@ -30,13 +30,14 @@ from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.server import journal, serving
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
-from fedroam.deploy.site.file import FILE, NODES, read_site
+from fedroam.deploy.server.sight import replay
+from fedroam.deploy.site.file import FILE, NODES, checked_movement, read_site
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.recording import Run, open_run
 from fedroam.recording.recorder import Recorder
 from fedroam.runner import run
-from support.losing import same_runs, without
+from support.losing import same_movement, same_runs, without
 from support.sites import LocalSite, free_port
 from support.tiny import tiny
 from support.waiting import HANGS
@@ -46,6 +47,7 @@ EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 4, "mob
 ONE_PLACE = {"kind": "grid", "columns": 1, "rows": 1}
 MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 3}, access_points=ONE_PLACE, checkpoint_every=3)
 PEERS = tiny(**EVERY, contacts={"kind": "radius", "radius": float("inf")}, checkpoint_every=3)
+TWO_DOORS = MOHAWK.replace(access_points={"kind": "grid", "columns": 2, "rows": 1})
 SERVED = tiny(**EVERY, federation="moon", model={"kind": "mlp", "hidden": [6]}, checkpoint_every=3)
 ROOMS = ("fedroam.deploy.node.process", "fedroam.deploy.server.serving", "fedroam.parts", "sklearn.datasets")
 # Where a process may die, and whose method that is: before it, or after.
@@ -366,6 +368,7 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
 
 # --- access points and peers --------------------------------------------------------------------------------------
 
+HERE = ("127.0.0.1",)  # the loopback alone: nothing of a test goes on a network
 HOLDER = {"holding": ("open", "take", "piece", "keep", "aggregate", "begin"), "node": ("_arrived", "_put")}
 
 
@@ -396,18 +399,34 @@ def live(folder: Path, name: str, after: int) -> None:
         for owner, methods in HOLDER.items():
             for method in methods:
                 struck(node.holding if owner == "holding" else node, method)
+        if node.site.movement.by != "experiment":
+            struck(node, "_work")  # looks are among it
+            struck(Listener, "_ping")
+        if node.site.movement.by == "discovery":
+            node.on_the_network(HERE)
         node.run()
         node.close()
 
 
-@pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21))],
-                         ids=["access point", "peer"])  # fmt: skip
-def test_whoever_is_killed_and_begun_anew_changes_nothing(
-    experiment: Experiment, instants: Sequence[int], tmp_path: Path
-) -> None:
-    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
+def nothing(node: Node) -> None:
+    """No change to a node."""
+
+
+def here(node: Node) -> None:
+    """It looks for others at the loopback alone."""
+    node.on_the_network(HERE)
+
+
+def nursed(
+    site: LocalSite,
+    victim: int,
+    instants: Sequence[int],
+    out: Path,
+    change: Callable[[Node], None] = nothing,
+) -> tuple[Run, list[int]]:
+    """The run of a site of which one node is a process that is killed at these instants, and begun anew each time; at
+    which of them it was."""
     nodes = read_site(site.folder / FILE).holders
-    victim = next(number for number, node in nodes.items() if node.listens)
     kills: list[int] = []
     over = threading.Event()
     running: list[Any] = []
@@ -427,25 +446,71 @@ def test_whoever_is_killed_and_begun_anew_changes_nothing(
         nursing.start()
         for number in nodes:
             if number != victim:
-                site.start(number)
+                site.start(number, change)
 
     try:
         network = serving.serve(
-            site.folder, tmp_path / "network", address="127.0.0.1:0", patience=HANGS, tell=site.lines.append,
+            site.folder,
+            out,
+            address="127.0.0.1:0",
+            patience=HANGS,
+            tell=site.lines.append,
             listening=listening,
-        )  # fmt: skip
+        )
     finally:
         over.set()
         site.end()
         running[0].join(5)
         running[0].kill()
         nursing.join(HANGS)
+    return network, kills
+
+
+@pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21))],
+                         ids=["access point", "peer"])  # fmt: skip
+def test_whoever_is_killed_and_begun_anew_changes_nothing(
+    experiment: Experiment, instants: Sequence[int], tmp_path: Path
+) -> None:
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
+    nodes = read_site(site.folder / FILE).holders
+    victim = next(number for number, node in nodes.items() if node.listens)
+    network, kills = nursed(site, victim, instants, tmp_path / "network")
     assert kills == list(instants)
     assert site.lines == site.heard == []
     assert not list(site.folder.rglob(f"{MEMORY}*")), "a run that is done needs it no more"
     told = (site.folder / "heard").read_text().splitlines()
     assert any("goes on where an earlier process of it was broken off" in line for line in told)
     same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+@pytest.mark.parametrize(
+    ("by", "experiment", "role", "instants"),
+    [
+        ("answers", TWO_DOORS, "access_point", (5, 12, 19)),
+        ("answers", TWO_DOORS, "client", (2, 5, 8)),
+        ("discovery", PEERS, "peer", (3, 16, 9)),
+    ],
+    ids=["access point", "device", "peer"],
+)
+def test_whoever_is_killed_while_devices_find_out_where_they_are_is_looked_for_again(
+    by: str, experiment: Experiment, role: str, instants: Sequence[int], tmp_path: Path
+) -> None:
+    """Who was not answered meanwhile was away or elsewhere, and that is what is simulated again: nothing else is lost,
+    and nothing counts twice."""
+    site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
+    found = read_site(site.folder / FILE)
+    how = checked_movement({"by": by, "pings": 1, "patience": 5.0}, "test")
+    found.model_copy(update={"movement": how}).write(site.folder)
+    victim = next(number for number, node in found.holders.items() if node.role == role)
+    network, kills = nursed(
+        site, victim, instants, tmp_path / "network", here if by == "discovery" else nothing
+    )
+    assert kills == list(instants)
+    assert site.lines == site.heard == []
+    same_movement(
+        network, run(experiment.replace(**replay(network.folder, experiment)), tmp_path / "simulated")
+    )
+    assert network.rounds["active"].iloc[-1] > 0
 
 
 OWNER = f"peer-00 of site site in run {PEERS.digest}"

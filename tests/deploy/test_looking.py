@@ -28,8 +28,8 @@ from fedroam.recording import Run, open_run
 from fedroam.recording.looks import LOOKS, note_looks, read_looks
 from fedroam.runner import run
 from fedroam.traces import read_trace
-from support.losing import same_runs
-from support.sites import LocalSite, states
+from support.losing import same_movement, same_runs
+from support.sites import LocalSite
 from support.tiny import same_tables, tiny
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -157,20 +157,7 @@ def simulated_again(site: LocalSite, network: Run, out: Path, told: Callable[[],
     assert main([*shlex.split(command)[1:], "--out", str(out), "--quiet", "--no-report"]) == 0
     again = open_run(out / "seed-0")
     assert again.where == "simulation"
-    named = ["device", "group"]  # as the trace has it
-    same_tables(
-        *(
-            {
-                name: each.table(name).drop(columns=named, errors="ignore")
-                for name in ("rounds", "clients", "positions", "contacts")
-            }
-            for each in (network, again)
-        )
-    )
-    for (_, one), (_, other) in zip(states(network), states(again), strict=True):
-        for name in one:
-            if not name.startswith(("mobility.near", "mobility.other", "mobility.times")):
-                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+    same_movement(network, again)
     return again
 
 

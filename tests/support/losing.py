@@ -17,7 +17,7 @@ from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
 from support.holders import Answer, Apart, Transfer
-from support.sites import same_states
+from support.sites import same_states, states
 from support.tiny import same_tables
 
 NOBODY = np.zeros(0, np.int64)
@@ -91,6 +91,24 @@ def without(
         return dataclasses.replace(scene, learner=Losing(scene.learner, losing, away), aggregator=aggregator)
 
     return run(experiment, out, stage=stage)
+
+
+def same_movement(network: Run, simulated: Run) -> None:
+    """Fail where the run of devices that found out where they were differs from the one that replays it: in a table, or
+    in a state, but for how devices make up their minds, what a trace calls them, and the way to where they are, of
+    which a network knows the end alone."""
+    named, own = ["device", "group"], ("mobility.near", "mobility.other", "mobility.times", "meeting.point")
+    tables = ("rounds", "clients", "positions", "contacts")
+    same_tables(
+        *(
+            {name: each.table(name).drop(columns=named, errors="ignore") for name in tables}
+            for each in (network, simulated)
+        )
+    )
+    for (_, one), (_, other) in zip(states(network), states(simulated), strict=True):
+        for name in one:
+            if not name.startswith(own):
+                np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def same_runs(a: Run, b: Run) -> None:
