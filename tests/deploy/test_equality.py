@@ -35,6 +35,14 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": {"kind": "decentralized", "order": "mix_then_move"},
         "mixing": "mobility_aware",
     },
+    "gossip steered by classes": {
+        "federation": "decentralized",
+        "mobility": {"kind": "dam", "grid": 4, "mobile": 3},
+    },
+    "gossip steered by differences": {
+        "federation": "decentralized",
+        "mobility": {"kind": "dcm", "grid": 4, "mobile": 3},
+    },
     "gossip by a robust rule": {"federation": "decentralized", "aggregation": "trimmed_mean"},
     "gossip among liars": {
         "federation": "decentralized",

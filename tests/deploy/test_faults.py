@@ -13,14 +13,16 @@ import pytest
 from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
+from fedroam.deploy.server.hub import Hub
+from fedroam.federation import access_point
 from fedroam.interrupts import Interrupted
 from fedroam.recording import open_run
 from fedroam.runner import run
-from support.cutting import CuttingLink
+from support.cutting import CuttingLink, Gate
 from support.losing import same_runs, without
 from support.sites import LocalSite
 from support.tiny import tiny
-from support.waiting import HANGS
+from support.waiting import HANGS, eventually
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -177,3 +179,43 @@ def test_a_run_that_a_simulation_finishes_says_so(tmp_path: Path) -> None:
     same_runs(mixed, simulated)
     found = variants([mixed, simulated])
     assert [group.label for group in found] == ["network to round 2, then simulation", "simulation"]
+
+
+@pytest.mark.parametrize("federation", ["fedavg", "decentralized", {"kind": "mohawk", "k2": 2}], ids=str)
+def test_a_network_that_splits_and_heals(federation: Any, tmp_path: Path) -> None:
+    """Two of four are on the other side in rounds 3 and 4, in which the cloud aggregates, and then back."""
+    far, rounds = [2, 3], 6
+    experiment = tiny(**EVERY, federation=federation, clients=4, rounds=rounds, mobility="static")
+    site, gates, hubs = LocalSite.new(tmp_path / "site", experiment, away=0.0), list[Gate](), list[Hub]()
+
+    def link(port: int) -> int:
+        gates.append(Gate(port))
+        return port
+
+    def beyond(node: Node) -> None:
+        node.site = node.site.model_copy(update={"address": f"127.0.0.1:{gates[0].port}"})
+
+    def observe(round: int, rounds: int, measurement: object) -> None:
+        if round == 2:
+            gates[0].shut()
+            eventually(lambda: hubs[0].missing() == far, "they are gone")
+        if round == 4:
+            gates[0].open()
+            eventually(lambda: not hubs[0].missing(), "they are back")
+
+    try:
+        network = site.run(
+            tmp_path / "network", dict.fromkeys(far, beyond), link=link, observer=observe, serving=hubs.append
+        )
+    finally:
+        gates[0].close()
+    # In round 3 they are still asked to learn; of access points they get no model to begin with.
+    models = frozenset((3, int(access_point(a)), client) for a in range(4) for client in far)
+    lost = {(3, client) for client in far} if isinstance(federation, str) else set()
+    away = dict.fromkeys((3, 4), np.array(far))
+    simulated = without(experiment, tmp_path / "simulated", lost, away, transfers=models)
+    same_runs(network, simulated)
+    assert [line for line in site.lines if "client-02" in line or "peer-02" in line]
+    present = network.positions.pivot(index="round", columns="client", values="present")
+    assert present[3].tolist() == [True, True, True, False, False, True, True]
+    assert network.rounds["active"].tolist()[-1] == 4

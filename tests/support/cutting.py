@@ -65,3 +65,53 @@ class CuttingLink:
 
     def close(self) -> None:
         self._server.close()
+
+
+class Gate:
+    """A port that passes everything on to another one, as long as it is open."""
+
+    def __init__(self, target: int) -> None:
+        self._target, self._open = target, True
+        self._ends: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                with self._lock:
+                    if not self._open:
+                        near.close()
+                        continue
+                    far = socket.create_connection(("127.0.0.1", self._target))
+                    self._ends += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass, args=ends, daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65_536):
+                sink.sendall(data)
+
+    def shut(self) -> None:
+        """Nothing goes through from now on, and nobody is told."""
+        with self._lock:
+            self._open = False
+            for end in self._ends:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()
+            self._ends.clear()
+
+    def open(self) -> None:
+        """All goes through again."""
+        with self._lock:
+            self._open = True
+
+    def close(self) -> None:
+        """End it."""
+        self._server.close()
+        self.shut()
