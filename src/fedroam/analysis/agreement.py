@@ -212,15 +212,11 @@ def _columns(
     for table in ("rounds", "clients", "positions"):
         one, other = network.table(table), simulated.table(table)
         pairs += [
-            (one[name].to_numpy(), _column(other, name))
+            (one[name].to_numpy(), other[name].to_numpy() if name in other else None)
             for name in one.columns
             if wanted(name) and name not in NOT_REPEATABLE and pd.api.types.is_numeric_dtype(one[name])
         ]
     return _compared(what, len(network.rounds), pairs, allowed, relative=relative)
-
-
-def _column(table: pd.DataFrame, name: str) -> np.ndarray | None:
-    return table[name].to_numpy() if name in table.columns else None
 
 
 def _compared(

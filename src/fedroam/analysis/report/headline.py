@@ -20,7 +20,8 @@ def headline(comparison: Comparison) -> list[str]:
     if not len(known):
         return ["No run has a final accuracy that is a number; see the notes."]
     best = known.iloc[int(known["final"].to_numpy().argmax())]
-    over = _over(int(best["seeds"]))
+    seeds = int(best["seeds"])
+    over = f"mean ± standard error over {seeds} seeds" if seeds > 1 else "one seed"
     if len(table) == 1:
         alike = comparison.evaluated_models.get(best["variant"]) == "global"
         who = "the global model reaches" if alike else "the clients' models reach"
@@ -59,7 +60,3 @@ def _difference(row: pd.Series, first: str) -> str:
 def _points(row: pd.Series) -> str:
     """A final accuracy: `79.9 ± 1.3 %`."""
     return f"{number(row['final'], row['final_error'], scale=100)}\u00a0%"
-
-
-def _over(seeds: int) -> str:
-    return f"mean ± standard error over {seeds} seeds" if seeds > 1 else "one seed"

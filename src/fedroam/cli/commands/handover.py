@@ -73,7 +73,8 @@ def export(
         path = export_model(model, to, home)
     if model.accuracy is not None:
         say(f"accuracy that the run recorded: {model.accuracy:.4f}")
-    say(f"model: {path} ({path.stat().st_size} bytes), with {', '.join(_beside(path))}")
+    beside = sorted(other.name for other in path.parent.iterdir() if other != path)
+    say(f"model: {path} ({path.stat().st_size} bytes), with {', '.join(beside)}")
 
 
 def predict(
@@ -142,7 +143,3 @@ def _name(run: Run, whose: str | None, to: str) -> str:
     variant = run.status["variant"]
     words = [run.status["name"], *([variant] if variant else []), f"seed-{run.status['seed']}", who, to]
     return "-".join(str(word) for word in words)
-
-
-def _beside(path: Path) -> list[str]:
-    return sorted(other.name for other in path.parent.iterdir() if other != path)

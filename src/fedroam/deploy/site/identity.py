@@ -186,7 +186,7 @@ def certified(
 ) -> tuple[SiteNode, bytes]:
     """A certificate (PEM) of the site's authority for a node's key, valid for so many days, and the node with its new
     serial number; nothing is written. Raises InputError where the authority's key is not here."""
-    authority_key = _authority_key(folder)
+    authority_key = _key(folder / AUTHORITY_KEY)
     authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
     serial = x509.random_serial_number()
     node = node.model_copy(update={"serial": f"{serial:x}", "revoked": False})
@@ -264,10 +264,6 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-def _authority_key(folder: Path) -> ec.EllipticCurvePrivateKey:
-    return _key(folder / AUTHORITY_KEY)
 
 
 def _key(path: Path) -> ec.EllipticCurvePrivateKey:
