@@ -42,9 +42,14 @@ BASE: Settings = {
 }
 
 
+def board_seconds(data: str) -> float:
+    """How long a board takes to train on one sample, s."""
+    return CONV5_FLOPS[data] / (BOARDS[BOARD][0] * EFFICIENCY)
+
+
 def played(data: str, method: str, place: Where) -> StudyVariant:
     """A method on a data set (k2 = 5, IID), as nodes play it or as it is simulated: the settings are the same."""
-    seconds = CONV5_FLOPS[data] / (BOARDS[BOARD][0] * EFFICIENCY)
+    seconds = board_seconds(data)
     settings: Settings = {
         "data": {"kind": data},
         "training": {"epochs": DATA[data][1]},
