@@ -1,7 +1,7 @@
 """36 devices, 20 access points and a cloud on one machine: memory, time, and whether it is the simulation.
 
     python benchmarks/fleet.py --record docs/records/fleet.json          # 50 rounds, one hidden layer of 32
-    python benchmarks/fleet.py --model conv5 --rounds 3                  # memory with the network of Farcas et al.
+    python benchmarks/fleet.py --model conv5 --rounds 5 --record docs/records/fleet-conv5.json   # that of Farcas et al.
 
 36 devices, 20 access points, MNIST dealt IID, one local epoch and k2 = 5 are those of the prototype of Farcas et al.
 (Sec. 4.4, Table 10), for MOHAWK; 100 images a device, the network and random walks are not. Then the same is simulated

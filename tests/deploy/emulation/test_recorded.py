@@ -24,6 +24,18 @@ def test_a_fleet_is_the_simulation() -> None:
     assert f"took {fleet['seconds']:.0f} seconds on two cores" in PAGE
 
 
+def test_so_is_one_with_the_network_of_the_paper() -> None:
+    fleet = recorded("fleet-conv5")
+    assert (fleet["devices"], fleet["access_points"], fleet["model"]) == (36, 20, "conv5")
+    assert fleet["told"] == []
+    assert fleet["gib"] < 16
+    assert all(one["identical"] and one["values"] for one in fleet["agreement"].values())
+    assert (
+        f"one of {fleet['rounds']} rounds with the network of Farcas et al. (`--model conv5`), whose "
+        f"{fleet['processes']} processes had {fleet['gib']} GiB and took {fleet['seconds']:.0f} seconds"
+    ) in PAGE
+
+
 def test_an_access_point_bears_its_load() -> None:
     load = recorded("access-point-load")
     assert load["messages"] > 10_000
