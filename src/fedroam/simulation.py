@@ -173,7 +173,7 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
         return round, after
     round = replace(
         round,
-        lost=np.union1d(round.lost, time.lost),
+        lost=np.union1d(round.lost, time.lost) if len(time.lost) else round.lost,
         arrived=time.arrived,
         finished=time.done,
         received=time.received,
@@ -196,6 +196,6 @@ def _accounted(
     traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
     if time is None:
         return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
-    lost = np.union1d(done.discarded, time.dropped)
+    lost = np.union1d(done.discarded, time.dropped) if len(time.dropped) else done.discarded
     broken_off = (time.broken_off, time.shares)
     return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, lost, broken_off), traffic

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -126,16 +127,18 @@ def test_all_at_once_is_event_by_event(seed: int, link: dict[str, Any], until: f
 
 
 def on_air(
-    case: Case, link: Link, until: float, play: Callable[[Cells, np.ndarray, np.ndarray], int]
+    case: Case,
+    link: Link,
+    until: float,
+    play: Callable[[Cells, np.ndarray, np.ndarray], int],
+    in_groups: bool,
 ) -> Sent:
-    """By the kernel, compiled or not."""
+    """By the kernel, compiled or not, cut into groups or not."""
     found = np.array([np.nan, np.inf, np.nan, 0.0, 0.0, 0.0]) * np.ones((len(case.plan), 1))
     each = np.empty((len(case.windows.transfer), 4))
-    told = play(
-        cells(link, case.plan, case.windows, until, LENGTH, case.hearing, (0,), link.simultaneous),
-        found,
-        each,
-    )
+    most = link.simultaneous
+    laid = cells(link, case.plan, case.windows, until, LENGTH, case.hearing, (0,), most, in_groups=in_groups)
+    told = play(laid, found, each)
     begun, end, stopped, arrived, air_time, tries = found.T
     return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]])
 
@@ -165,8 +168,8 @@ def test_the_kernel_is_the_air_bit_for_bit(
     pairs = np.stack([plan.sender, plan.receiver], axis=1).tolist()
     slow = sending._on_air(case.link, air, case.plan, case.windows, until, LENGTH, case.hearing)
     fast = air_kernel.compiled()
-    for play in (air_kernel.play, *([] if fast is None else [fast])):
-        found = on_air(case, case.link, until, play)
+    for play, in_groups in product((air_kernel.play, *([] if fast is None else [fast])), (True, False)):
+        found = on_air(case, case.link, until, play, in_groups)
         for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
             np.testing.assert_array_equal(getattr(found, name), getattr(slow, name), err_msg=name)
         for device in np.unique(plan.sender):  # the tries of each in one order, as a battery adds them up

@@ -18,6 +18,7 @@ from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.contacts.ragged import stable_order
 from fedroam.federation import Distributed, Meeting, Round, Traffic
 from fedroam.learning import clients_of, some_of
+from fedroam.mobility import Paths
 
 
 def among_neighbours(
@@ -99,8 +100,10 @@ def among_neighbours(
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
     off = list(some_of(given.jobs, late[who] & ~carried[who]))
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
-    apart = np.hypot(*(paths.end[sender] - paths.end[receiver]).T)
     extra = np.flatnonzero(more > 0)
+    vain = Traffic.of(
+        sender[extra], receiver[extra], more[extra], _apart(paths, sender[extra], receiver[extra])
+    )
     training = (np.zeros(clients), np.where(learns, left, 0.0))
     found = following(on, seconds, paths.present, training, plan, sent, dies)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
@@ -112,7 +115,7 @@ def among_neighbours(
             np.zeros(clients),
             np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
             paid(jobs, off, shares),
-            tries(timing, sent, sender, receiver, apart),
+            tries(timing, sent, sender, receiver, _apart(paths, sender, receiver)),
             np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
         )
 
@@ -127,14 +130,18 @@ def among_neighbours(
         pieces=pieces,
         arrived=None,
         dropped=np.flatnonzero(late & ~carried),
-        traffic=Traffic.joined(
-            [given.traffic, Traffic.of(sender[extra], receiver[extra], more[extra], apart[extra])]
-        ),
+        traffic=Traffic.joined([given.traffic, vain]),
         state=found,
         facts=facts(late, sent, end),
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
         doings=doings,
     )
+
+
+def _apart(paths: Paths, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """How far clients i[k] and j[k] are apart at the end of a round, float64, m."""
+    places = paths.end
+    return np.asarray(np.hypot(*(places[i] - places[j]).T))
 
 
 def tries(timing: Timing, sent: Sent, sender: np.ndarray, receiver: np.ndarray, apart: np.ndarray) -> Tries:

@@ -71,8 +71,10 @@ class Timing:
 
     def over(self, done: np.ndarray) -> float:
         """When a round is over, s. done: float64 [taking part], s, infinite for who cannot be done."""
+        if self.clock.wait == "deadline":
+            return self.length
         ends = np.sort(done[np.isfinite(done)])
-        if self.clock.wait == "deadline" or not len(ends):
+        if not len(ends):
             return self.length
         last = len(ends) if self.clock.wait == "all" else min(self.clock.minimum, len(ends))
         return max(self.length, float(ends[last - 1]))
@@ -175,6 +177,8 @@ def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> n
 def until(dies: np.ndarray, *ends: np.ndarray) -> np.ndarray:
     """When the first end of each transfer dies, s, float64 [transfers]. dies: of clients; other nodes never do."""
     found = np.full(len(ends[0]), np.inf)
+    if np.isinf(dies).all():
+        return found
     for end in ends:
         own = np.flatnonzero(end < len(dies))
         found[own] = np.minimum(found[own], dies[end[own]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,8 @@ def legs_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> Ne
     if not len(i):
         return Near.nothing()
     legs, found = Legs.of(paths), []
+    if legs.straight and len(i) <= LIMIT // 2:
+        return legs.near(np.arange(len(i)), i, j, radius)
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
         which, a, b = legs.overlapping(i[part], j[part])
         found.append(legs.near(which + part.start, a, b, radius))
@@ -99,15 +102,46 @@ class Legs:
     def __init__(self, paths: Paths) -> None:
         self.count = np.diff(paths.first) - 1
         self.straight = paths.straight_ways  # then legs are clients
-        self.first = paths.first[:-1] - np.arange(paths.clients)
-        own = np.ones(len(paths.time) - 1, dtype=bool)
-        own[paths.first[1:-1] - 1] = False  # from one client's last point to the next client's first
-        self.start, self.point = np.flatnonzero(own), paths.point
-        self.begin, self.end = paths.time[self.start], paths.time[self.start + 1]
-        # Clients take disjoint intervals [client, client + 1/2] of one axis, so that one search finds a client's
-        # leg at a moment.
-        owner = np.repeat(np.arange(paths.clients), self.count)
-        self.begin_key, self.end_key = owner + self.begin / 2, owner + self.end / 2
+        self._paths, self.point = paths, paths.point
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """The first leg of each client, int64 [clients]."""
+        return np.asarray(self._paths.first[:-1] - np.arange(self._paths.clients))
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        """The point in which each leg begins, int64 [legs]."""
+        own = np.ones(len(self._paths.time) - 1, dtype=bool)
+        own[self._paths.first[1:-1] - 1] = False  # from one client's last point to the next client's first
+        return np.flatnonzero(own)
+
+    @cached_property
+    def begin(self) -> np.ndarray:
+        """When each leg begins, float64 [legs], 0 to 1."""
+        return np.asarray(self._paths.time[self.start])
+
+    @cached_property
+    def end(self) -> np.ndarray:
+        """When each leg ends, float64 [legs], 0 to 1."""
+        return np.asarray(self._paths.time[self.start + 1])
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The client of each leg, int64 [legs]."""
+        return np.repeat(np.arange(self._paths.clients), self.count)
+
+    # Clients take disjoint intervals [client, client + 1/2] of one axis, so that one search finds a client's leg at a
+    # moment.
+    @cached_property
+    def begin_key(self) -> np.ndarray:
+        """Where each leg begins on that axis, float64 [legs]."""
+        return np.asarray(self.owner + self.begin / 2)
+
+    @cached_property
+    def end_key(self) -> np.ndarray:
+        """Where each leg ends on that axis, float64 [legs]."""
+        return np.asarray(self.owner + self.end / 2)
 
     def overlapping(self, i: np.ndarray, j: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All legs of i[k] and j[k] that share a moment, and some that nearly do: which k, and the two legs."""

@@ -45,8 +45,10 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
         order = stable_order(rows, clients)
         first = np.append(0, np.cumsum(np.bincount(rows, minlength=clients)))
         whole = np.int32 if len(data) < 1 << 31 else np.int64
-        parts = (data, columns[order].astype(whole), first.astype(whole))
-        graph = sparse.csr_array(parts, shape=(clients, clients))
+        graph = sparse.csr_array(
+            (clients, clients), dtype=bool
+        )  # to be filled: parts would be looked through
+        graph.data, graph.indices, graph.indptr = data, columns[order].astype(whole), first.astype(whole)
         graph.has_sorted_indices = graph.has_canonical_format = True
         return graph
     graph = sparse.coo_array((data, (rows, columns)), shape=(clients, clients)).tocsr()

@@ -318,7 +318,12 @@ class Hierarchical(Part):
         if self.access == "ring" and step:
             return walked(ap, len(access_points), self.move, seed, step)
         if self.access == "nearest":
-            return turned(ap, paths.present, paths.end, access_points, self.ties, seed, step, ranges)
+
+            def turn() -> np.ndarray:
+                return turned(ap, paths.present, paths.end, access_points, self.ties, seed, step, ranges)
+
+            # A clock asks beforehand what the exchange will ask.
+            return paths.derived(("turned", seed, step, self.ties, ap.tobytes()), turn).copy()
         return ap
 
     def _arrive(

@@ -35,6 +35,17 @@ def sent(fanout: int, draw: str, round: Round, graph: np.ndarray) -> np.ndarray:
     return found
 
 
+def test_a_meeting_is_asked_once_a_round() -> None:
+    """What is drawn for the timetable is what the exchange goes by; the next round draws anew."""
+    federation, meeting = part(1, "local"), meeting_of(~np.eye(9, dtype=bool))
+    first, second = (a_round(9, seed=3, number=number) for number in (1, 2))
+    asked = [meeting.sends(federation, each) for each in (first, first, second)]
+    assert asked[0] is asked[1]
+    for each, found in zip((first, second), asked[1:], strict=True):
+        np.testing.assert_array_equal(found.toarray(), federation.sends(each, meeting).toarray())
+    assert (asked[1].toarray() != asked[2].toarray()).any()
+
+
 @pytest.mark.parametrize("draw", ["local", "oracle"])
 def test_a_pair_by_hand(draw: str) -> None:
     """Alone with each other, both send and average: 0.5 and 2.5 give 1.5, then 1.25 and 3.25 give 2.25."""
