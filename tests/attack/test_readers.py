@@ -18,7 +18,7 @@ from fedroam.randomness import stream
 
 SEED = 0
 CASES = 14  # of each target
-BITS = 8  # flipped in each kind of file; a thousand each are in the record
+BITS = 4  # flipped in each kind of file; a thousand each are in the record
 GROUPS = (
     "experiment",
     "sweep",

@@ -21,7 +21,14 @@ OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}
 OURS = {"engine": {"kind": "cpu", "workers": 1}, "model": {"kind": "mlp", "hidden": [6]}}
 CASES: dict[str, dict[str, Any]] = {
     "fedavg": {"federation": "fedavg"},
-    "convolutions": {"federation": "fedavg", **OURS, "model": "conv5", "clients": 3, "rounds": 2},
+    "convolutions": {
+        "federation": "fedavg",
+        **OURS,
+        "model": "conv5",
+        "clients": 3,
+        "rounds": 2,
+        "data": {"kind": "digits", "test_share": 0.1},
+    },
     "momentum at home": {"federation": "local", **OURS},
     "own samples": {"federation": "ditto", **OWN},
     "churn": {"federation": "fedprox", "activity": {"kind": "rate", "rate": 0.6}},

@@ -60,7 +60,7 @@ CASES: dict[str, dict[str, Any]] = {
     "wrong labels": {"federation": "fedavg", "attack": {"kind": "label_flip", "share": 0.3}},
     "side by side, on a share of the test samples": {**OURS, "evaluate_share": 0.5, "evaluate_whole": 1},
     "own samples": {**OURS, **OWN},
-    "convolutions": {**OURS, "model": "conv5", "rounds": 2},
+    "convolutions": {**OURS, "model": "conv5", "rounds": 2, "data": {"kind": "digits", "test_share": 0.1}},
     "buffers and dropout": {
         "model": {"kind": "torch_module", "target": f"{__name__}:NormAndDropout"},
         "rounds": 2,

@@ -14,7 +14,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_runs_killed_at_random_moments_resume_to_equal_files() -> None:
-    words = ["--kinds", "decentralized", "mohawk", "sweep", "--kills", "3", "--rounds", "10", "--seed", "5"]
+    """Of sweeps, see `tests/sweep/test_run.py`."""
+    words = ["--kinds", "decentralized", "mohawk", "--kills", "3", "--rounds", "10", "--seed", "5"]
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *words],
         capture_output=True,
