@@ -161,12 +161,19 @@ def test_the_table_by_hand(peers: Scripts) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads memory from /proc")
 def test_what_a_command_took_counts_all_its_processes_and_ends_them(tmp_path: Path) -> None:
-    """A command that leaves a process behind; watched from a process of its own, which takes it over."""
-    command = """
+    """A command that leaves a process behind; watched from a process of its own, which takes it over. What it held is
+    held until a whole look has been taken at it."""
+    busy, looked = tmp_path / "busy", tmp_path / "looked"
+    command = f"""
 import json, os, subprocess, sys
-busy = "held = bytearray(60_000_000); import time\\nwhile time.process_time() < 0.4: pass"
+busy = '''held = bytearray(60_000_000)
+import time
+from pathlib import Path
+while time.process_time() < 0.4: pass
+Path({str(busy)!r}).touch()
+while not Path({str(looked)!r}).exists(): time.sleep(0.02)'''
 left = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-subprocess.run([sys.executable, "-c", busy + "\\ntime.sleep(1.2)"], check=True)
+subprocess.run([sys.executable, "-c", busy], check=True)
 print("left", left.pid, flush=True)
 sys.exit(3)
 """
@@ -174,8 +181,15 @@ sys.exit(3)
 import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {str(PEERS)!r})
-from watch import take
-found = take([sys.executable, "-c", {command!r}], dict(os.environ), Path({str(tmp_path / "log")!r}), 500.0)
+import watch
+looks, below = [], watch._below
+def look():
+    looks.extend([1] * Path({str(busy)!r}).exists())
+    if len(looks) > 1:  # the one before is over
+        Path({str(looked)!r}).touch()
+    return below()
+watch._below = look
+found = watch.take([sys.executable, "-c", {command!r}], dict(os.environ), Path({str(tmp_path / "log")!r}), 500.0)
 print(json.dumps([found.code, found.cpu, found.memory, found.processes, found.words]))
 """
     done = subprocess.run([sys.executable, "-c", watching], capture_output=True, text=True, timeout=HANGS)
