@@ -11,7 +11,7 @@ from fedroam.access_points import AccessPoints, given, landmarks, synthetic
 from fedroam.attacks import Attack, attackers, model_poisoning
 from fedroam.clock import Clock
 from fedroam.clock import kinds as clocks
-from fedroam.contacts import Contacts, closest_approach, radius
+from fedroam.contacts import Contacts, closest_approach, radius, recorded
 from fedroam.cost import Radio, lte_wifi
 from fedroam.data import DataSource, Partition, dirichlet, partition, shards
 from fedroam.data.sources import cifar10, csv_table, digits, mnist, own, unsw_nb15
@@ -111,6 +111,7 @@ CONTACTS: Final[tuple[type[Contacts], ...]] = (
     closest_approach.ClosestApproach,
     closest_approach.Sampled,
     radius.Radius,
+    recorded.Recorded,
 )
 MIXINGS: Final[tuple[type[Mixing], ...]] = (
     contact_duration.ContactDuration,
