@@ -209,7 +209,7 @@ def _arithmetic(run: Experiment) -> tuple[float, float]:
 
 
 def _smaller(kept: Kept) -> str:
-    words = escape(" ".join(_verdicts(kept).values()))
+    words = escape(", ".join(_verdicts(kept).values()))
     return f"<p>Kept, too: scale {escape(kept.scale)}, {len(kept.result.seeds)} seeds: {words}.</p>"
 
 
