@@ -246,7 +246,7 @@ def main() -> int:
     # Children are forked from a server that has imported fedroam and nothing else, so that they start at once.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation", "fedroam.sweep"]
+        ["fedroam.runner", "fedroam.data", "fedroam.learning", "fedroam.federation", "fedroam.sweep.running"]
     )
     moments = stream(options.seed, "kills")
     chosen = kinds_to_kill(options.kinds)

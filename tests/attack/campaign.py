@@ -34,9 +34,9 @@ GIB = 2**30
 MEMORY = 2 * GIB  # that a case may take beyond what the process has before it
 LONGEST = 3000  # characters that an error may have: what a terminal shows at once
 ROOMS = (
-    "fedroam.analysis",
+    "fedroam.analysis.report.report",
     "fedroam.runner",
-    "fedroam.sweep",
+    "fedroam.sweep.running",
     "fedroam.traces",
     "sklearn.datasets",
     "pydantic",

@@ -185,7 +185,7 @@ def test_after_an_interruption_the_command_to_go_on_is_told(
         assert len(given["only"]) == 4  # type: ignore[arg-type]
         raise Interrupted("stopped with 3 of 4 runs unfinished")
 
-    monkeypatch.setattr("fedroam.sweep.run_sweep", stopped)
+    monkeypatch.setattr("fedroam.sweep.running.run_sweep", stopped)
     answer = call("reproduce", "mine.py", "helps", "--seeds", "2", "--workers", "1", "--quiet")
     assert answer.code == 130
     told = "go on with: fedroam reproduce mine.py helps --scale quick --seeds 2 --workers 1"
@@ -359,7 +359,7 @@ def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(
     def rung(*_: object, **__: object) -> None:
         threading.Event().wait(HANGS)  # until the alarm rings
 
-    monkeypatch.setattr("fedroam.sweep.run_sweep", rung)
+    monkeypatch.setattr("fedroam.sweep.running.run_sweep", rung)
     times = iter([1000.0])  # when it begins; ever after, the time is over
     monkeypatch.setattr(reproduce, "monotonic", lambda: next(times, 9999.0))
     answer = call("reproduce", "mine.py", "claims", "--hours", "1", "--workers", "1", "--quiet")

@@ -190,7 +190,7 @@ class Run:
     def plot(self, what: str = "accuracy", **options: Any) -> Any:
         """Draw a column of `rounds` and return matplotlib's axes; options are those of `fedroam.plot`."""
         # Named, not imported: analysis comes after recording.
-        return importlib.import_module("fedroam.analysis").plot([self], what, **options)
+        return importlib.import_module("fedroam.analysis.figures.plotting").plot([self], what, **options)
 
     def manifest(self) -> dict[str, FileFacts]:
         """Size and SHA-256 of each file as `run.json` lists them; empty in a run of fedroam 0.1.0."""
