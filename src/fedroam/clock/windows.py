@@ -8,7 +8,7 @@ import numpy as np
 
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
 from fedroam.contacts.ragged import distinct, expand
-from fedroam.links import Link, everywhere
+from fedroam.links import ConstantRate, Link
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
 
@@ -141,8 +141,8 @@ class Way:
     def _last(self, legs: Legs, contacts: Intervals, both_ways: bool) -> np.ndarray:
         """The rates of arrival when contacts close, bytes/s, float64 [contacts], or those of both ways."""
         pairs = [(contacts.i, contacts.j), (contacts.j, contacts.i)][: 2 if both_ways else 1]
-        if (constant := everywhere(self.link)) is not None:
-            return np.full(len(pairs) * len(contacts), constant * (1 - self.link.loss))
+        if isinstance(self.link, ConstantRate):
+            return np.full(len(pairs) * len(contacts), self.link.everywhere * (1 - self.link.loss))
         apart = distance_at(legs, contacts.i, contacts.j, contacts.close)
         rates = [self.link.rate(apart, self.seed, np.stack(pair, axis=1)) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))

@@ -3,7 +3,7 @@
 from fedroam.links import link, lte_wifi, path_loss
 from fedroam.links.air import Air, Ended, Transfer
 from fedroam.links.air_kernel import Cells, compiled
-from fedroam.links.link import ConstantRate, Link, everywhere
+from fedroam.links.link import ConstantRate, Link
 from fedroam.links.lte_wifi import between
 from fedroam.links.steps import Steps, rate_steps
 
@@ -17,7 +17,6 @@ __all__ = [
     "Transfer",
     "between",
     "compiled",
-    "everywhere",
     "link",
     "lte_wifi",
     "path_loss",

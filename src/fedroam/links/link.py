@@ -64,12 +64,6 @@ class ConstantRate(Protocol):
         """Bytes in a second; what `rate` gives, whatever it is asked."""
 
 
-def everywhere(link: Link) -> float | None:
-    """The one rate of a `ConstantRate`, bytes/s; None of any other link. Asked in every round, so by the name alone."""
-    found: float | None = getattr(link, "everywhere", None)
-    return found
-
-
 @register("link", "instant")
 class InstantLink(Part):
     """Sending takes no time."""

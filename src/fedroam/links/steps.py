@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, distance_at
-from fedroam.links.link import Link, everywhere
+from fedroam.links.link import ConstantRate, Link
 
 PARTS = 16  # of a contact, in each of which the rate is one number
 AT_ONCE = 1 << 16  # contacts looked at in one go: bounds the memory, changes no result
@@ -85,9 +85,9 @@ def rate_steps(
     both_ways: a row for each contact from i to j, and then one for each from j to i.
     """
     ways = 2 if both_ways else 1
-    if (constant := everywhere(link)) is not None:
+    if isinstance(link, ConstantRate):
         rows = ways * len(contacts)
-        rate = np.full(rows, constant * (1 - link.loss))
+        rate = np.full(rows, link.everywhere * (1 - link.loss))
         return Steps(np.arange(rows + 1, dtype=np.int64), np.tile(contacts.open * length, ways), rate)
     found: list[list[np.ndarray]] = [[] for _ in range(ways)]
     for k in range(0, len(contacts), AT_ONCE):
