@@ -51,18 +51,22 @@ def announced(
     tell: Callable[[str], None],
     interfaces: Interfaces = None,
     node: SiteNode | None = None,
+    patience: float = 0.0,
 ) -> Iterator[None]:
     """Within it, the local network is told where a node (default: the server) of a site listens.
 
     address: host:port that it was told to listen at; where that is everywhere, all addresses of this machine are told
     but those of loopback. Where that cannot be done, as when a stranger has taken the name, a line is told, and it goes
-    on: who knows the address comes all the same.
+    on: who knows the address comes all the same. patience: seconds that a stranger has to answer to the name before the
+    probes of RFC 6762, Sec. 8.1, begin, which wait for a second in all.
     """
     owner = (node or site.server).name
     with contextlib.ExitStack() as speaking:
         try:
             voice = Zeroconf(interfaces=list(interfaces) if interfaces else InterfaceChoice.All)
             speaking.callback(voice.close)
+            if patience and _told(voice, instance(site, node), patience):
+                raise NonUniqueNameException
             voice.register_service(_service(site, node, address, port))
         except NonUniqueNameException:
             tell(f"{owner}: somebody else is announced on the local network by its name")

@@ -117,13 +117,15 @@ class Node:
                 open_door.enter_context(self.announce(node.address or EVERYWHERE, port))
             self._live()
 
-    def on_the_network(self, interfaces: Sequence[str] | None = None) -> None:
+    def on_the_network(self, interfaces: Sequence[str] | None = None, patience: float | None = None) -> None:
         """From now on look for others on the local network, by these addresses of this machine (default: all), and tell
-        it of the node's own door."""
-        from fedroam.deploy.discovery import announced, heard
+        it of the node's own door. patience: seconds that others have to answer (default: `discovery.PATIENCE`)."""
+        from fedroam.deploy.discovery import PATIENCE, announced, heard
+
+        wait = PATIENCE if patience is None else patience
 
         def search(nodes: Sequence[SiteNode]) -> dict[int, Sequence[str]]:
-            found = heard(self.callers.site_now(), nodes, interfaces)
+            found = heard(self.callers.site_now(), nodes, interfaces, wait)
             return {node.number: some for node, some in zip(nodes, found, strict=True)}
 
         def announce(address: str, port: int) -> AbstractContextManager[None]:
