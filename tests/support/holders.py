@@ -15,6 +15,7 @@ from fedroam.federation import (
     Aggregator,
     FederationContext,
     Gathered,
+    KnownToHolders,
     Model,
     Transfers,
 )
@@ -56,7 +57,8 @@ class Apart(Aggregator):
             members = row.coords[1].astype(np.int64)
             gathered.append(Gathered(i, i, members, members, AveragingWeights(row.data[:, None], row.data)))
         facts = Facts(self.context.samples, np.zeros(clients))
-        answers, made = self.made(self.rule, models, gathered, self.context, facts, round)
+        known = KnownToHolders(self.context, facts, round)
+        answers, made = self.made(self.rule, models, gathered, known)
         found = list(made)
         for i, (parameters, buffers) in zip(np.flatnonzero(answers).tolist(), found, strict=True):
             models.parameters[i], models.buffers[i] = parameters, buffers
@@ -67,15 +69,13 @@ class Apart(Aggregator):
         rule: AggregatesAtHolders,
         models: Models,
         gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        known: KnownToHolders,
     ) -> tuple[np.ndarray, Iterator[Model]]:
-        answers = np.array([(round, each.holder) not in self.silent for each in gathered], dtype=bool)
+        answers = np.array([(known.round, each.holder) not in self.silent for each in gathered], dtype=bool)
         found = []
         for k in np.flatnonzero(answers).tolist():
             each = gathered[k]
             alone = models.rows(torch.from_numpy(np.append(each.own, each.rows)))
             there = replace(each, own=0, rows=np.arange(1, 1 + len(each.rows)))
-            found.append(rule.made(alone, there, context, facts, round))
+            found.append(rule.made(alone, there, known))
         return answers, iter(found)

@@ -18,15 +18,14 @@ from fedroam.federation import (
     AggregatesAtHolders,
     Aggregator,
     AtHand,
-    FederationContext,
     Gathered,
+    KnownToHolders,
     Model,
     Transfers,
 )
 from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores, clients_of
 from fedroam.learning.engine import Indices, Rows
 from fedroam.learning.exchange import changes
-from fedroam.mixing import Facts
 
 # Ask a worker something of models there: its number, their slots, and which of all that were asked for they are.
 Ask = Callable[[int, np.ndarray, np.ndarray], list[Any]]
@@ -242,11 +241,9 @@ class SpreadAggregator(Aggregator):
         rule: AggregatesAtHolders,
         models: Models,
         gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        known: KnownToHolders,
     ) -> tuple[np.ndarray, Iterator[Model]]:
-        return self._here.made(rule, models, gathered, context, facts, round)
+        return self._here.made(rule, models, gathered, known)
 
     @override
     def replace(
@@ -255,21 +252,19 @@ class SpreadAggregator(Aggregator):
         models: Models,
         gathered: Sequence[Gathered],
         into: Sequence[int],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        known: KnownToHolders,
     ) -> np.ndarray:
         needed = np.concatenate(
             [np.zeros(0, np.int64), *([*each.rows, each.own] for each in gathered)]
         ).astype(int)
         if not isinstance(models, SpreadModels) or (models.holder[needed] == HERE).all():
-            return super().replace(rule, models, gathered, into, context, facts, round)
+            return super().replace(rule, models, gathered, into, known)
         crew = self.crew
         crew.changes += 1
         at = np.array([self._where(models, each) for each in gathered], dtype=np.int64)
         targets = np.asarray(into, dtype=np.int64)
         crew.bring(models, targets, at)
-        told = facts if facts.declared else replace(facts, around=None)
+        facts = known.facts if known.facts.declared else replace(known.facts, around=None)
         lent = []
         for w, some in by_worker(at):
             theirs = [gathered[k] for k in some.tolist()]
@@ -285,7 +280,7 @@ class SpreadAggregator(Aggregator):
             ]
             lent.append((w, renumbered, models.slot[targets[some]].tolist(), loan))
         for w, renumbered, slots, loan in lent:
-            crew.tell(w, "make", renumbered, slots, told, round)
+            crew.tell(w, "make", renumbered, slots, facts, known.round)
             loan.back()
         self._note(gathered)
         return np.ones(len(gathered), dtype=bool)

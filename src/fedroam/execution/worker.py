@@ -13,7 +13,7 @@ from scipy import sparse
 from fedroam.components import Part
 from fedroam.errors import FedroamError
 from fedroam.execution.loading import load_parts
-from fedroam.federation import AggregatesAtHolders, FederationContext, Gathered
+from fedroam.federation import AggregatesAtHolders, FederationContext, Gathered, KnownToHolders
 from fedroam.learning import Anchor, Engine, Job, Learner, Models, Task, to_tensors
 from fedroam.learning.capacity import with_capacity
 from fedroam.learning.exchange import mix_rows
@@ -227,8 +227,8 @@ class Worker:
         """Put into rows `into` what holders make of the models in theirs."""
         models, rule, outfit = self._there, self._known.rule, self._known
         assert isinstance(rule, AggregatesAtHolders)
-        context = replace(outfit.context, task=self._ready.task)
-        made = [rule.made(models, each, context, facts, round) for each in gathered]
+        known = KnownToHolders(replace(outfit.context, task=self._ready.task), facts, round)
+        made = [rule.made(models, each, known) for each in gathered]
         for row, model in zip(into, made, strict=True):
             models.write(row, *model)
 

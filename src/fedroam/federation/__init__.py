@@ -11,6 +11,7 @@ from fedroam.federation.holders import AggregatesAtHolders as AggregatesAtHolder
 from fedroam.federation.holders import Aggregator as Aggregator
 from fedroam.federation.holders import AtHand as AtHand
 from fedroam.federation.holders import Gathered as Gathered
+from fedroam.federation.holders import KnownToHolders as KnownToHolders
 from fedroam.federation.holders import Model as Model
 from fedroam.federation.holders import Transfers as Transfers
 from fedroam.federation.pieces import Pieces as Pieces

@@ -12,7 +12,7 @@ from fedroam.components import Part, field, register
 from fedroam.contacts import degrees
 from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights
-from fedroam.federation.holders import Gathered, Model, Transfers
+from fedroam.federation.holders import Gathered, KnownToHolders, Model, Transfers
 from fedroam.federation.pieces import Pieces, mix_pieces
 from fedroam.federation.protocol import (
     Arrays,
@@ -29,7 +29,7 @@ from fedroam.federation.protocol import (
 )
 from fedroam.learning import Jobs, Learner, Models
 from fedroam.learning.exchange import mix_rows
-from fedroam.mixing import Facts, entries
+from fedroam.mixing import entries
 from fedroam.mobility import Paths
 
 
@@ -158,9 +158,8 @@ class Decentralized(Part):
         context = round.context
         if not averages(context.aggregation):
             gathered = _gathered(meeting.graph, weights, clients)
-            facts = context.facts(context.aggregation, meeting)
             own = [each.own for each in gathered]
-            round.aggregator.replace(self, models, gathered, own, context, facts, round.number)
+            round.aggregator.replace(self, models, gathered, own, context.known(meeting, round.number))
         elif len(clients) == len(models):
             round.aggregator.mix(models, weights, round.number)
         else:
@@ -168,14 +167,12 @@ class Decentralized(Part):
             theirs = sparse.csr_array(sparse.diags_array(taken) @ weights + sparse.diags_array(1 - taken))
             round.aggregator.mix(models, theirs, round.number)
 
-    def made(
-        self, models: Models, gathered: Gathered, context: FederationContext, facts: Facts, round: int
-    ) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
         """The weighted average, as row `own` of the product of all, or what the experiment's rule makes of them."""
         assert gathered.weights is not None
         weights = gathered.weights.buffers
-        if not averages(context.aggregation):
-            return made_by_rule(models, gathered, weights, context, facts, round)
+        if not averages(known.context.aggregation):
+            return made_by_rule(models, gathered, weights, known)
         near = models.rows(torch.from_numpy(gathered.rows).to(models.parameters.device))
         some = np.flatnonzero(weights)
         row = sparse.csr_array((weights[some], (np.zeros_like(some), some)), shape=(1, len(near)))

@@ -16,7 +16,7 @@ from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights, Cosine, attention, average
 from fedroam.federation.backhaul import broadcast, routes, upload
 from fedroam.federation.hierarchy_state import CLOUD, COUNTED, NOBODY, HierarchyState
-from fedroam.federation.holders import Gathered, Model, Transfers
+from fedroam.federation.holders import Aggregator, Gathered, KnownToHolders, Model, Transfers
 from fedroam.federation.protocol import (
     SERVER,
     Distributed,
@@ -33,7 +33,6 @@ from fedroam.federation.protocol import (
 )
 from fedroam.federation.selection import Assignment, Ties, assigned, chosen_few, turned, walked
 from fedroam.learning import Job, Learner, Models
-from fedroam.mixing import Facts
 from fedroam.mobility import Paths
 from fedroam.randomness import stream
 
@@ -228,11 +227,9 @@ class Hierarchical(Part):
             self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
             for ap in np.unique(hierarchy.ap[devices]).tolist()
         ]
-        known = context.facts(context.aggregation, after)
+        known = context.known(after, round.number)
         into = [hierarchy.row_to_be(int(hierarchy.ap[each.holders[0]]), each.holders) for each in gathered]
-        answers = round.aggregator.replace(
-            self, hierarchy.models, gathered, into, context, known, round.number
-        )
+        answers = round.aggregator.replace(self, hierarchy.models, gathered, into, known)
         gathered = list(compress(gathered, answers))
         # An access point that does not answer has aggregated nothing: the updates that it was sent still wait.
         devices = np.sort(np.concatenate([NOBODY, *(each.holders for each in gathered)]))
@@ -245,7 +242,7 @@ class Hierarchical(Part):
         for each in gathered:
             hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders)
         if round.number % self.k2 == 0:
-            traffic.append(self._global(round, known, hierarchy))
+            traffic.append(self._global(known, round.aggregator, hierarchy))
         discarded = self._given_up(hierarchy, round.number)
         hierarchy.drop(discarded)
         discarded = np.append(discarded, round.lost)
@@ -369,22 +366,20 @@ class Hierarchical(Part):
         matrix = [near.parameters[row] for row in others]
         return attention(near.parameters[first], matrix, models.layout, self.cosine, strength, counts)
 
-    def made(
-        self, models: Models, gathered: Gathered, context: FederationContext, facts: Facts, round: int
-    ) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
         """The weighted average, or what the experiment's aggregation rule makes of the models.
 
         Cosine weights at an access point are its own to find. A rule is handed one weight a model: that of the whole
         model.
         """
         weights = gathered.weights or self._attention(models, gathered.own, gathered.rows)
-        if averages(context.aggregation):
+        if averages(known.context.aggregation):
             return average(models, gathered.rows, weights, self.cosine)
-        return made_by_rule(models, gathered, weights.buffers, context, facts, round)
+        return made_by_rule(models, gathered, weights.buffers, known)
 
-    def _global(self, round: Round, facts: Facts, hierarchy: HierarchyState) -> Traffic:
+    def _global(self, known: KnownToHolders, aggregator: Aggregator, hierarchy: HierarchyState) -> Traffic:
         """The global aggregation (Eq. 6): the cloud's model is replaced, and all access points get it."""
-        context = round.context
+        context = known.context
         places = context.access_points
         size, following = hierarchy.models.bytes_each, routes(places, self.hop_reach, self.gateways)
         own = np.flatnonzero(hierarchy.ap_row)
@@ -402,7 +397,7 @@ class Hierarchical(Part):
                 weights = AveragingWeights.by(shares)
                 holders = np.asarray(access_point(np.append(own, others)))
             cloud = [Gathered(SERVER, CLOUD, rows, holders, weights)]
-            round.aggregator.replace(self, hierarchy.models, cloud, [CLOUD], context, facts, round.number)
+            aggregator.replace(self, hierarchy.models, cloud, [CLOUD], known)
         hierarchy.reset()
         if self.cloud == "all":
             own = np.arange(len(places))

@@ -63,10 +63,18 @@ class AggregatesAtHolders(Protocol):
     def holders(self) -> Literal["clients", "access_points"]:
         """Who aggregates."""
 
-    def made(
-        self, models: Models, gathered: Gathered, context: FederationContext, facts: Facts, round: int
-    ) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
         """What a holder makes of the models that have reached it; nothing is changed."""
+
+
+@dataclass(frozen=True)
+class KnownToHolders:
+    """What holders may know when they aggregate in a round: what does not change in a run, and what the experiment's
+    aggregation rule declares."""
+
+    context: FederationContext
+    facts: Facts
+    round: int
 
 
 class Aggregator(Protocol):
@@ -82,13 +90,7 @@ class Aggregator(Protocol):
         """
 
     def made(
-        self,
-        rule: AggregatesAtHolders,
-        models: Models,
-        gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        self, rule: AggregatesAtHolders, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
     ) -> tuple[np.ndarray, Iterator[Model]]:
         """Which holders answer, bool [gathered], and what each that does makes of its models, in order.
 
@@ -101,13 +103,11 @@ class Aggregator(Protocol):
         models: Models,
         gathered: Sequence[Gathered],
         into: Sequence[int],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        known: KnownToHolders,
     ) -> np.ndarray:
         """Put into row into[k] what holder k makes of the models that have reached it; which holders answer, bool
         [gathered]. All is made of the models as they are now, and rows of holders that do not answer stay."""
-        answers, made = self.made(rule, models, gathered, context, facts, round)
+        answers, made = self.made(rule, models, gathered, known)
         answering = list(compress(zip(gathered, into, strict=True), answers))
         last = {row: k for k, (each, _) in enumerate(answering) for row in (each.own, *each.rows.tolist())}
         waiting: list[tuple[int, Model]] = []
@@ -132,13 +132,7 @@ class AtHand(Aggregator):
 
     @override
     def made(
-        self,
-        rule: AggregatesAtHolders,
-        models: Models,
-        gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        self, rule: AggregatesAtHolders, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
     ) -> tuple[np.ndarray, Iterator[Model]]:
-        made = (rule.made(models, each, context, facts, round) for each in gathered)
+        made = (rule.made(models, each, known) for each in gathered)
         return np.ones(len(gathered), dtype=bool), made

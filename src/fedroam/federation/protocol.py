@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import nn
 
 from fedroam.attacks import Withheld
-from fedroam.federation.holders import Aggregator, AtHand
+from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
@@ -173,6 +173,10 @@ class FederationContext:
         """What a mixing or aggregation rule may know in a round, as far as it declares it."""
         around = Surroundings(meeting.paths, meeting.graph, self.reach, self.class_counts)
         return Facts.of(rule, self.samples, around)
+
+    def known(self, meeting: Meeting, round: int) -> KnownToHolders:
+        """What holders may know that aggregate in a round what they got in a meeting."""
+        return KnownToHolders(self, self.facts(self.aggregation, meeting), round)
 
     def available(self, meeting: Meeting) -> np.ndarray:
         """The clients (int64) that are present at the end of a meeting's round and hold training samples."""

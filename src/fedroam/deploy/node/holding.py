@@ -23,7 +23,7 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.pacing import Pace
-from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered
+from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered, KnownToHolders
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Layout, Models
 from fedroam.mixing import Facts, Surroundings
@@ -219,7 +219,7 @@ class Holding:
             self.context.aggregation,
             {name.removeprefix("facts."): each for name, each in arrays.items() if name.startswith("facts.")},
         )
-        made = self.rule.made(models, gathered, self.context, facts, order.round)
+        made = self.rule.made(models, gathered, KnownToHolders(self.context, facts, order.round))
         found = {name: each.numpy() for name, each in zip(("parameters", "buffers"), made, strict=True)}
         body = packed(found)
         self.keep(sum_of(body), body, "made")

@@ -33,13 +33,13 @@ from fedroam.federation import (
     AtHand,
     FederationContext,
     Gathered,
+    KnownToHolders,
     Model,
     Transfers,
 )
 from fedroam.federation.aggregating import averages
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Models
-from fedroam.mixing import Facts
 
 
 class ErrandOrder(NamedTuple):
@@ -184,14 +184,12 @@ class RemoteAggregator(Aggregator):
         rule: AggregatesAtHolders,
         models: Models,
         gathered: Sequence[Gathered],
-        context: FederationContext,
-        facts: Facts,
-        round: int,
+        known: KnownToHolders,
     ) -> tuple[np.ndarray, Iterator[Model]]:
         if all(each.holder == SERVER for each in gathered):
-            return self._here.made(rule, models, gathered, context, facts, round)
-        told = {} if averages(context.aggregation) else fact_arrays(facts)
-        return self._made(models, gathered, told, round)
+            return self._here.made(rule, models, gathered, known)
+        facts = {} if averages(known.context.aggregation) else fact_arrays(known.facts)
+        return self._made(models, gathered, facts, known.round)
 
     def _made(
         self, models: Models, gathered: Sequence[Gathered], facts: Mapping[str, np.ndarray], round: int

@@ -152,16 +152,11 @@ class ServerLoop:
         if not averages(context.aggregation):
             clients = torch.from_numpy(round.clients).to(parameters.device)
             own = values(round.tensor(GLOBAL), round.tensor(GLOBAL_BUFFERS))
-            found = aggregated(
-                context,
-                context.facts(context.aggregation, round.meeting),
-                own,
+            models, known = (
                 values(parameters[clients], buffers[clients]),
-                round.shares(),
-                SERVER,
-                round.clients,
-                round.number,
+                context.known(round.meeting, round.number),
             )
+            found = aggregated(known, own, models, round.shares(), SERVER, round.clients)
             round.state[GLOBAL], round.state[GLOBAL_BUFFERS] = np.split(found, [parameters.shape[1]])
             return
         round.state[GLOBAL] = weighted_mean(parameters, round.clients, round.shares())
