@@ -17,7 +17,7 @@ pytest.importorskip("cryptography")
 from fedroam.cli import main
 from fedroam.deploy.messages import Refused
 from fedroam.deploy.node import looking
-from fedroam.deploy.node.looking import plain_host, signals
+from fedroam.deploy.node.looking import beacons, plain_host, scanned, signals
 from fedroam.deploy.node.neighbours import Listener, Neighbours
 from fedroam.deploy.server import sight
 from fedroam.deploy.server.sight import Turning, replay
@@ -357,6 +357,57 @@ def test_the_signal_of_the_wifi_that_is_joined_is_that_of_its_gateway(tmp_path: 
         assert signals(tmp_path) == {}
 
 
+# As `iw` 5.19 prints it, with what stands between left out.
+DUMP = """BSS b8:27:eb:00:00:01(on wlan0) -- associated
+	last seen: 1234.567s [boottime]
+	TSF: 16813452288 usec (0d, 04:40:13)
+	freq: 2412
+	signal: -47.00 dBm
+	last seen: 156 ms ago
+	SSID: hall
+BSS b8:27:eb:00:00:02(on wlan0)
+	freq: 5180
+	signal: -71.00 dBm
+	last seen: 29999 ms ago
+	SSID: signal: -1.00 dBm
+	RSN:	 * Version: 1
+BSS b8:27:eb:00:00:03(on wlan0)
+	signal: -40.00 dBm
+	last seen: 30001 ms ago
+BSS b8:27:eb:00:00:04(on wlan0)
+	signal: 12/100
+	last seen: 1 ms ago
+BSS 00:00
+"""
+IW = """#!/bin/sh
+echo "$@" >> {told}
+case "$*" in
+  "dev wlan0 scan dump") cat {dump} ;;
+  *) echo "command failed: Operation not permitted (-1)" >&2; exit 255 ;;
+esac
+"""
+
+
+def test_what_is_heard_lately_counts() -> None:
+    assert beacons(DUMP) == {"b8:27:eb:00:00:01": -47.0, "b8:27:eb:00:00:02": -71.0}
+    assert beacons("") == beacons("command failed: No such device (-19)") == {}
+
+
+def test_a_board_listens_to_access_points_that_it_has_not_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, dump, iw = tmp_path / "told", tmp_path / "dump", tmp_path / "iw"
+    monkeypatch.setattr(looking, "IW", str(iw))
+    assert scanned(tmp_path) == {}, "without wireless interfaces"
+    (tmp_path / "wireless").write_text(WIRELESS)
+    assert scanned(tmp_path) == {}, "without iw"
+    dump.write_text(DUMP)
+    iw.write_text(IW.format(told=told, dump=dump))
+    iw.chmod(0o755)
+    assert scanned(tmp_path) == beacons(DUMP)
+    assert told.read_text().splitlines() == ["dev wlan0 scan dump", "dev wlan0 scan trigger"]
+
+
 @pytest.mark.parametrize(
     ("address", "host"),
     [
@@ -378,6 +429,42 @@ def test_what_a_board_hears_reaches_the_server(tmp_path: Path, monkeypatch: pyte
     assert belongs(network) == [[0, 0, 0]] * 2
     (looked, _) = read_looks(network.folder / LOOKS).values()
     assert looked.signal["client-02"] == {"access-point-00": -61.0, "access-point-01": -61.0}
+
+
+def test_the_loudest_access_point_is_taken_though_nobody_has_joined_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = {"b8:27:eb:00:00:01": -80.0, "b8:27:eb:00:00:02": -62.0, "b8:27:eb:00:00:03": -60.0}
+    monkeypatch.setattr(looking, "scanned", lambda: heard)
+    local = site_of(tmp_path / "site", MOHAWK.replace(rounds=1), by="signal")
+    site = read_site(local.folder / FILE)
+    for name, radios in (("access-point-00", [*heard][:2]), ("access-point-01", [*heard][2:])):
+        site = site.changed(site.named(name).model_copy(update={"bssid": tuple(radios)}))
+    site.write(local.folder)
+    assert read_site(local.folder / FILE) == site
+    network = local.run(tmp_path / "network")
+    assert belongs(network) == [[1, 1, 1]] * 2
+    (looked, _) = read_looks(network.folder / LOOKS).values()
+    assert looked.signal["client-02"] == {"access-point-00": -62.0, "access-point-01": -60.0}
+
+
+def test_another_access_point_must_be_louder_for_some_time() -> None:
+    """Worked by hand: louder by 6 dB twice in succession; one that is not heard any more is left at once."""
+    rule, both, none = Movement(by="signal", stronger=6.0, times=2), np.array([[0.001, 0.001]]), np.nan
+    now, found = Turning.nowhere(1), []
+    for level in (
+        [-50, -70],
+        [-60, -55],
+        [-60, -54],
+        [-60, -55],
+        [-60, -54],
+        [-61, -54],
+        [-50, none],
+        [none, none],
+    ):
+        now = now.after(both, np.array([level], dtype=float), rule)
+        found.append(int(now.near[0]))
+    assert found == [0, 0, 0, 0, 0, 1, 0, 0]
 
 
 # --- what is refused ----------------------------------------------------------------------------------------------

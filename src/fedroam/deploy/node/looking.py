@@ -1,8 +1,10 @@
-"""What a node finds out of where it is: who answers it, how soon, and whose Wi-Fi it has joined."""
+"""What a node finds out of where it is: who answers it, how soon, and whose Wi-Fi it hears."""
 
 from __future__ import annotations
 
 import contextlib
+import re
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv6Address, ip_address
@@ -25,6 +27,9 @@ import numpy as np
 # Where nodes may be, host:port, by their number; those of whom nobody tells are left out.
 Search = Callable[[Sequence[SiteNode]], Mapping[int, Sequence[str]]]
 NETWORK = Path("/proc/net")
+IW = "iw"
+FRESH = 30_000  # milliseconds since a beacon was heard, for which it tells anything
+WAIT = 5.0  # seconds for an answer of `iw`
 
 
 def look(
@@ -33,11 +38,12 @@ def look(
     """Ask those that an order names whether they answer, where it says or where they are found.
 
     The answer: `seconds`, float64 [nodes], the median time to an answer, NaN where not all came; `signal`, float64
-    [nodes], dBm, of the one whose Wi-Fi this node has joined, NaN for all others.
+    [nodes], dBm, of those that this node hears, by a BSSID of theirs, and of the one whose Wi-Fi it has joined; NaN for
+    all others.
     """
     ends = arrays["end"].tolist()
+    holders = neighbours.callers.site_now().holders
     if order.search:
-        holders = neighbours.callers.site_now().holders
         found = search([holders[end] for end in ends if end in holders])
         addresses = {end: list(found.get(end, ())) for end in ends}
     else:
@@ -45,7 +51,13 @@ def look(
         addresses = {end: [f"{order.hosts[h]}:{port}"] for end, (h, port) in zip(ends, places, strict=True)}
     at, took = _asked(neighbours, addresses, order.pings, order.patience)
     joined = signals()
-    signal = [joined.get(plain_host(at[end]), np.nan) if end in at else np.nan for end in ends]
+    radios = {end: holders[end].bssid or () for end in ends if end in holders}
+    heard = scanned() if any(radios.values()) else {}
+    levels = {end: [heard[radio] for radio in some if radio in heard] for end, some in radios.items()}
+    signal = [
+        max(levels.get(end) or [joined.get(plain_host(at[end]), np.nan)]) if end in at else np.nan
+        for end in ends
+    ]
     if order.search:
         neighbours.found.update(at)
     seconds = [float(np.median(took[end])) if end in took else np.nan for end in ends]
@@ -103,6 +115,45 @@ def signals(network: Path = NETWORK) -> dict[str, float]:
             if int(target, 16) == 0 and int(gateway, 16) and heard.get(interface, 0.0) < 0:
                 address = ip_address(bytes.fromhex(gateway)[::-1])
                 found[str(address)] = heard[interface]
+    return found
+
+
+def scanned(network: Path = NETWORK) -> dict[str, float]:
+    """How strongly the wireless interfaces of this machine hear access points, joined or not, dBm, by BSSID: what `iw`
+    tells of the last half minute. Nothing where there is no `iw`, or no such interface.
+
+    Afterwards they are asked to listen anew, for the next time, which only root may ask for; where somebody else on
+    this machine does so now and then, its beacons are found all the same.
+    """
+    found: dict[str, float] = {}
+    with contextlib.suppress(OSError, UnicodeDecodeError, subprocess.SubprocessError):
+        names = [
+            line.partition(":")[0].strip() for line in (network / "wireless").read_text().splitlines()[2:]
+        ]
+        for name in filter(None, names):
+            for bssid, level in beacons(_iw(name, "dump")).items():
+                found[bssid] = max(level, found.get(bssid, level))
+            _iw(name, "trigger")
+    return found
+
+
+def _iw(interface: str, what: str) -> str:
+    words = [IW, "dev", interface, "scan", what]
+    return subprocess.run(words, capture_output=True, timeout=WAIT, check=False).stdout.decode(
+        errors="replace"
+    )
+
+
+def beacons(text: str) -> dict[str, float]:
+    """The levels, dBm, by BSSID, in what `iw dev NAME scan dump` prints: one block an access point, of which those
+    count that were heard lately."""
+    found = {}
+    for block in re.split(r"^BSS ", text, flags=re.MULTILINE)[1:]:
+        bssid = re.match(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", block)
+        level = re.search(r"^\s+signal: (-\d{1,3}(\.\d+)?) dBm$", block, re.MULTILINE)
+        age = re.search(r"^\s+last seen: (\d{1,9}) ms ago$", block, re.MULTILINE)
+        if bssid and level and age and int(age[1]) <= FRESH:
+            found[bssid[0]] = float(level[1])
     return found
 
 

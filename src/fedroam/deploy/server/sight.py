@@ -48,32 +48,33 @@ class Turning:
 
     def after(self, seconds: np.ndarray, signal: np.ndarray, rule: Movement) -> Turning:
         """When everybody has looked: seconds, float64 [devices, access points], the time to an answer, NaN for none;
-        signal: the same shape, dBm, of the access point whose Wi-Fi a device has joined, NaN for all others.
+        signal: the same shape, dBm, of the access points that a device hears, NaN for all others.
 
         A device that has none, or whose own one does not answer, takes the quickest at once. Otherwise another one must
-        be quicker by a share of `rule.quicker`, the same one `rule.times` rounds in succession. By signal, the one that
-        it has joined is taken at once where it answers: when to change that, its own system has weighed.
+        be quicker by a share of `rule.quicker`, the same one `rule.times` rounds in succession. By signal, the loudest
+        of those that answer is taken instead; if the own one is heard, too, it must be louder than that by
+        `rule.stronger`, likewise. A device that hears only the one that it has joined turns to it at once: when to
+        change that, its own system has weighed.
         """
         near, other, times = self.near.copy(), self.other.copy(), self.times.copy()
         present = np.isfinite(seconds).any(axis=1)
         for i in range(len(near)):
             took, own = np.where(np.isfinite(seconds[i]), seconds[i], np.inf), int(near[i])
-            best, quickest = -1, -1
-            joined = np.flatnonzero(np.isfinite(signal[i]) & np.isfinite(seconds[i]))
-            if present[i]:
-                quickest = int(np.argmin(took))
-                if rule.by == "signal" and len(joined):
-                    best = int(joined[np.argmax(signal[i][joined])])
-                elif own < 0 or not np.isfinite(took[own]):
-                    best = quickest
-                elif took[quickest] <= (1 - rule.quicker) * took[own] and quickest != own:
-                    times[i] = times[i] + 1 if quickest == other[i] else 1
-                    other[i] = quickest
-                    if times[i] < rule.times:
-                        continue
-                    best = quickest
-            near[i] = own if best < 0 else best
-            other[i], times[i] = -1, 0
+            level = np.where(np.isfinite(took), signal[i], np.nan)
+            best, known, better = own, False, False
+            if rule.by == "signal" and np.isfinite(level).any():
+                best = int(np.nanargmax(level))
+                known, better = np.isfinite(level[own]), level[best] >= level[own] + rule.stronger
+            elif present[i]:
+                best = int(np.argmin(took))
+                known, better = np.isfinite(took[own]), took[best] <= (1 - rule.quicker) * took[own]
+            if own >= 0 and known and best != own:
+                count = times[i] + 1 if best == other[i] else 1
+                if better and count < rule.times:
+                    other[i], times[i] = best, count
+                    continue
+                best = best if better else own
+            near[i], other[i], times[i] = best, -1, 0
         return Turning(near, other, times, present)
 
 

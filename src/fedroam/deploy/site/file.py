@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -17,6 +17,7 @@ from fedroam.writing import write_text
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
 NEXT_KEY = "next-key.pem"  # of which a certificate has been asked for
+BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 ADDRESS = r"^[^\s/:\[\]]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$"
 Role = Literal["server", "client", "peer", "access_point"]
@@ -50,17 +51,18 @@ class Movement(_Checked):
     """Where devices are, and who meets whom.
 
     by: `experiment`, as the experiment's mobility and contact rule say; or what they find out themselves: `answers`,
-    which access point answers quickest, or which peers answer; `signal`, the access point whose Wi-Fi they have joined,
-    else as `answers`; `discovery`, as `answers`, of those that are found on the local network. pings: how often each is
-    asked in a round, by whose median it is judged. patience: seconds that it has for each answer. quicker: by which
-    share another access point must answer quicker, and times: so many rounds in succession, before a device turns to
-    it.
+    which access point answers quickest, or which peers answer; `signal`, the access point that they hear loudest or
+    whose Wi-Fi they have joined, else as `answers`; `discovery`, as `answers`, of those that are found on the local
+    network. pings: how often each is asked in a round, by whose median it is judged. patience: seconds that it has for
+    each answer. quicker: by which share another access point must answer quicker, or stronger: by how many dB it must
+    be heard louder than a device's own; and times: so many rounds in succession, before a device turns to it.
     """
 
     by: Literal["experiment", "answers", "signal", "discovery"] = "experiment"
     pings: int = Field(5, ge=1, le=20)
     patience: float = Field(1.0, gt=0, le=60)
     quicker: float = Field(0.3, ge=0, lt=1)
+    stronger: float = Field(6.0, ge=0, le=100)
     times: int = Field(2, ge=1, le=1000)
 
 
@@ -71,7 +73,8 @@ class SiteNode(_Checked):
     serial: of that certificate, hexadecimal; any other one of the node's is refused; empty where it has none yet.
     address: host:port where a peer or an access point listens, port 0 for any that is free; not set: everywhere, and
     found where it calls the server from.
-    meter: how its power is measured, the settings of a part of the family `meter`.
+    meter: how its power is measured, the settings of a part of the family `meter`. bssid: of an access point, the
+    addresses of its radios (one a band), by which devices hear it that have not joined its Wi-Fi.
     """
 
     name: str = Field(pattern=f"^{NAME}$")
@@ -82,6 +85,7 @@ class SiteNode(_Checked):
     serial: str = Field(pattern="^$|^[0-9a-f]{2,40}$")
     revoked: bool = False
     meter: dict[str, Any] | None = None
+    bssid: tuple[Annotated[str, Field(pattern=BSSID)], ...] | None = Field(None, strict=False)
 
     @property
     def number(self) -> int:
@@ -132,6 +136,8 @@ class Site(_Checked):
                 node.role != "access_point",
             ):
                 raise ValueError(f"{node.name}: a {node.role} that is another in the experiment")
+            if node.bssid and node.role != "access_point":
+                raise ValueError(f"{node.name}: only access points have a bssid")
         if len({node.role for node in self.nodes if node.client is not None}) > 1:
             raise ValueError("allowed are clients or peers, not both")
         if sum(node.role == "server" for node in self.nodes) != 1:
