@@ -212,3 +212,4 @@ def test_a_node_works_without_what_only_whoever_looks_at_runs_needs(tmp_path: Pa
     there = set((tmp_path / "imported").read_text().split())
     assert there >= {"torch", "grpc", "fedroam"}
     assert not there & {"matplotlib", "sklearn", "llvmlite", "pyproj"}
+    assert "sympy" not in there, "torch's compiler is loaded, which takes a second and is not used"

@@ -23,6 +23,7 @@ from fedroam.learning.cpu import mlp, sequential, trainer
 from fedroam.learning.cpu.kernels import conv_stack
 from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.samples import standard
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, SMOOTH, Problem, check_steps, check_trajectory, learner_of, problem
 
@@ -104,6 +105,38 @@ def test_every_training(network: str, training: str, seed: int) -> None:
 @given(seed=seeds)
 def test_every_training_by_the_reference_engine(training: str, seed: int) -> None:
     check_trajectory(smooth(training=TRAININGS[training], seed=seed), "reference")
+
+
+@pytest.mark.parametrize("training", TRAININGS)
+def test_the_reference_engine_steps_as_torchs_own_optimiser(training: str) -> None:
+    """Bit for bit; one layer is frozen, which has no gradient and no momentum."""
+    shape, make = SMOOTH["autograd"]
+
+    def frozen() -> nn.Module:
+        network = make()
+        next(network.parameters()).requires_grad_(False)
+        return network
+
+    case = problem(frozen, shape, SIZES, training=TRAININGS[training], seed=4)
+    found, _ = case.trained("reference", 3)
+    task, rule = case.task, TRAININGS[training]
+    for k in (0, 2):
+        module = case.module(case.start(), k).train()
+        made = [
+            torch.optim.SGD(module.parameters(), momentum=rule.momentum, weight_decay=rule.weight_decay)
+            for _ in range(3)
+        ]
+        for job, own in zip([case.jobs(t)[k] for t in (1, 2, 3)], made, strict=True):
+            optimiser = made[0] if rule.momentum_state == "kept" else own
+            optimiser.param_groups[0]["lr"] = rule.lr * rule.lr_decay ** (job.round - 1)
+            for positions in job.positions(task):
+                index = torch.from_numpy(job.samples[positions])
+                optimiser.zero_grad()
+                functional.cross_entropy(module(standard(task.x[index])), task.y[index]).backward()
+                optimiser.step()
+        reached = case.module(found, k)
+        for (name, one), other in zip(module.named_parameters(), reached.parameters(), strict=True):
+            assert torch.equal(one, other), name
 
 
 def test_each_smooth_network_is_computed_in_its_own_way() -> None:

@@ -1,4 +1,4 @@
-"""The reference engine: one client after the other, plain `nn.Module` and `torch.optim.SGD`.
+"""The reference engine: one client after the other, plain `nn.Module` and the step of `torch.optim.SGD`.
 
 Slow and obvious. It is the documentation of what local training means, and the oracle that every fast engine
 must agree with.
@@ -11,12 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim.sgd import sgd
 from typing_extensions import override
 
 from fedroam.components import Part, register
 from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, rate, tally
 from fedroam.learning.matrix import Layout, Models
 from fedroam.learning.samples import standard
+from fedroam.learning.training import Training
 from fedroam.models import noise, split
 from fedroam.randomness import torch_default_stream, torch_stream
 
@@ -49,35 +51,29 @@ class ReferenceLearner(Learner):
         task, layout, module = self.task, models.layout, self.module
         layout.read(module, models.parameters[job.row], models.buffers[job.row])
         module.train()
-        optimizer = torch.optim.SGD(
-            module.parameters(),
-            lr=rate(task.training, job.round),
-            momentum=task.training.momentum,
-            weight_decay=task.training.weight_decay,
-        )
-        parameters = dict(module.named_parameters())
+        parameters, lr = dict(module.named_parameters()), rate(task.training, job.round)
+        momentum: dict[str, torch.Tensor] = {}
         if models.momentum is not None:
-            for entry in layout.parameters:
-                kept = entry.view(models.momentum[job.row]).clone()
-                optimizer.state[parameters[entry.name]]["momentum_buffer"] = kept
+            momentum = {
+                entry.name: entry.view(models.momentum[job.row]).clone() for entry in layout.parameters
+            }
         generator = torch_stream(task.seed, "dropout", job.round, job.client, device=task.x.device)
         total, seen = 0.0, 0
         with noise(generator), torch_default_stream(task.seed, "foreign draws", job.round, job.client):
             for positions in job.positions(task):
                 index = torch.from_numpy(job.samples[positions]).to(task.x.device)
                 handed = job.handed(torch.from_numpy(positions).to(task.x.device))
-                optimizer.zero_grad()
+                module.zero_grad()
                 loss = task.objective.loss(module, standard(task.x[index]), task.y[index], **handed)
                 loss.backward()
                 if job.anchor is not None:
                     _hold(job.anchor, layout, parameters)
-                optimizer.step()
+                _step(task.training, lr, parameters, momentum)
                 total, seen = total + loss.item() * len(positions), seen + len(positions)
         layout.write(module, models.parameters[job.row], models.buffers[job.row])
         if models.momentum is not None:
             for entry in layout.parameters:
-                state = optimizer.state[parameters[entry.name]]
-                entry.view(models.momentum[job.row]).copy_(state["momentum_buffer"])
+                entry.view(models.momentum[job.row]).copy_(momentum[entry.name])
         return total / seen if seen else float("nan")
 
     @torch.no_grad()
@@ -125,6 +121,32 @@ def _stacked(counts: Sequence[np.ndarray]) -> np.ndarray:
     classes = max((count.shape[1] for count in counts), default=1)
     full = [np.broadcast_to(count, (3, classes)) for count in counts]
     return np.stack(full, axis=1) if full else np.zeros((3, 0, classes), np.int64)
+
+
+@torch.no_grad()
+def _step(
+    training: Training,
+    lr: float,
+    parameters: dict[str, torch.nn.Parameter],
+    momentum: dict[str, torch.Tensor],
+) -> None:
+    """A step of `torch.optim.SGD` for the parameters that have a gradient, by the function that it calls: to make the
+    optimiser itself imports torch's compiler, about a second for every process that learns."""
+    some = {name: each for name, each in parameters.items() if each.grad is not None}
+    gradients = [each.grad for each in some.values() if each.grad is not None]
+    buffers = [momentum.get(name) for name in some] if training.momentum else []
+    sgd(
+        list(some.values()),
+        gradients,
+        buffers,
+        weight_decay=training.weight_decay,
+        momentum=training.momentum,
+        lr=lr,
+        dampening=0.0,
+        nesterov=False,
+        maximize=False,
+    )
+    momentum.update((name, each) for name, each in zip(some, buffers, strict=False) if each is not None)
 
 
 @torch.no_grad()
