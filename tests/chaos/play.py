@@ -54,7 +54,7 @@ FEDERATIONS: tuple[tuple[Any, bool], ...] = (
 )
 TWO_PLACES = {"kind": "grid", "columns": 2, "rows": 1}
 # What nodes import, some of it only when they begin to train: Python 3.11's server does not look below tests/.
-ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets", "torch._dynamo")
+ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets")
 LOST = re.compile(r"round (\d+): client-(\d+) .* counts as not arrived$")
 
 
