@@ -24,6 +24,7 @@ from fedroam.components import Part
 from fedroam.data import Dataset, forget, name_of, offer
 from fedroam.execution.cluster import brief, connect, ray_module
 from fedroam.execution.loading import load_parts
+from fedroam.sweep.board import MessageBoard, News
 from fedroam.sweep.limits import limit_memory, restore
 from fedroam.sweep.local import TRIES
 from fedroam.sweep.messages import Done, Failed, Message, RoundDone, RunTask, Stopped, TaskBegun
@@ -34,29 +35,6 @@ from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
 TOKEN = ".token"  # in the sweep's folder while it runs: a node that can read it sees the folder
 POLL = 0.3  # seconds between two looks at what has happened
 PING = 0.5  # seconds between two questions of a task whether to stop
-
-
-class MessageBoard:
-    """An actor that tasks tell how far they are, and ask whether to stop."""
-
-    def __init__(self) -> None:
-        self._news: dict[str, RoundDone] = {}
-        self._stop = False
-
-    def post(self, digest: str, news: RoundDone | None) -> bool:
-        """Take down how far a task has come (if it says so); whether it is to stop."""
-        if news is not None:
-            old = self._news.get(digest)
-            if news.accuracy is None and old is not None:
-                news = RoundDone(news.round, old.accuracy)
-            self._news[digest] = news
-        return self._stop
-
-    def collect(self, stop: bool) -> dict[str, RoundDone]:
-        """All news since the last call, by digest; with `stop`, all tasks are to stop."""
-        self._stop = self._stop or stop
-        news, self._news = self._news, {}
-        return news
 
 
 @dataclass(frozen=True)
@@ -171,11 +149,11 @@ def _submit_all(
                 break
             ready, _ = ray.wait(list(submitted), timeout=POLL)
             with contextlib.suppress(ray.exceptions.RayError):  # the board's node died: it will be back
-                news: dict[str, RoundDone] = ray.get(board.collect.remote(stopped))
+                news: dict[str, News] = ray.get(board.collect.remote(stopped))
                 for task in submitted.values():
                     if task.digest in news:
                         begin(task)
-                        on_message(task, news[task.digest])
+                        on_message(task, RoundDone(*news[task.digest]))
             for reference in ready:
                 task = submitted.pop(reference)
                 message = _result(ray, reference, task)
@@ -247,7 +225,7 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
 
     def send(news: RoundDone) -> None:
         nonlocal last
-        last = board.post.remote(task.digest, news)
+        last = board.post.remote(task.digest, (news.round, news.accuracy))
 
     there = Path(node.root) / TOKEN
     seen = there.exists() and there.read_text() == node.token
