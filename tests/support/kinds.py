@@ -46,7 +46,7 @@ from fedroam.mixing import (
     mobility_aware,
     weights,
 )
-from fedroam.mobility import Activity, Mobility, activity, grid, random_walk, steered
+from fedroam.mobility import Activity, Mobility, activity, grid, random_walk, random_waypoint, steered
 from fedroam.models import ModelBuilder, convolutional, dense, resnet, torch_module
 from fedroam.traces import availability, replay
 
@@ -86,6 +86,7 @@ MOBILITIES: Final[tuple[type[Mobility], ...]] = (
     grid.Random,
     grid.Static,
     random_walk.RandomWalk,
+    random_waypoint.RandomWaypoint,
     replay.Replay,
     steered.grid.DAM,
     steered.grid.DCM,

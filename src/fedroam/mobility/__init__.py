@@ -3,6 +3,7 @@
 from fedroam.mobility import activity as activity
 from fedroam.mobility import grid as grid
 from fedroam.mobility import random_walk as random_walk
+from fedroam.mobility import random_waypoint as random_waypoint
 from fedroam.mobility import steered as steered
 from fedroam.mobility.activity import Activity as Activity
 from fedroam.mobility.activity import KnowsItsLimits as KnowsItsLimits
