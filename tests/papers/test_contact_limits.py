@@ -12,17 +12,21 @@ import fedroam as fr
 from fedroam.papers import find_study
 from fedroam.papers.contact_limits.measures import fit
 from fedroam.papers.contact_limits.runs import (
+    BEYOND,
     HIDDEN,
     INSTANT,
+    REGIMES,
     bytes_of,
     link,
     on_trace,
+    roam,
     steered,
     under_access_points,
     walk,
     walk_larger,
     walk_shared,
 )
+from fedroam.papers.contact_limits.winners import SERVERS, method
 
 STUDY, _ = find_study("contact-limits")
 
@@ -65,6 +69,11 @@ def test_the_share_that_gets_through_by_hand() -> None:
         walk(10.0, "fast", method="fedbuff"),
         walk(10.0, "fast", method="local"),
         walk_shared(150.0),
+        roam(10.0, "slow"),
+        roam(2.0, shared=True),
+        roam(30.0, broken="partial"),
+        roam(30.0, broken="resumed"),
+        roam(10.0, hidden=8),
         *(steered(pattern, 30.0) for pattern in ("static", "random", "dam", "dcm")),
     ],
 )
@@ -88,6 +97,47 @@ def test_runs_on_traces(variant: str, tmp_path: Path, monkeypatch: pytest.Monkey
     settings = {"rounds": 3, "evaluate_every": 1, "clients": 60}
     rounds = fr.run(experiment.replace(**settings), tmp_path / "run").rounds
     assert rounds["time"].iloc[-1] == 3 * experiment.settings()["clock"]["length"]
+
+
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("fedavg", 10.0), ("fedbuff", 10.0), ("fedavg", BEYOND), ("local", 10.0)]
+)
+def test_servers_and_who_learns_alone_do_not_see_how_clients_move(
+    name: str, seconds: float, tmp_path: Path
+) -> None:
+    """So their runs on straight walks stand for those on random waypoint."""
+    there = STUDY.experiment(walk(seconds, "fast", method=name), "quick").replace(rounds=3, evaluate_every=1)
+    settings = STUDY.experiment(roam(seconds), "quick").settings()
+    here = there.replace(mobility=settings["mobility"])
+    one, two = (fr.run(each, tmp_path / str(k)).rounds for k, each in enumerate((there, here)))
+    assert one["accuracy"].tolist() == two["accuracy"].tolist()
+    changed = one["accuracy"].iloc[-1] != one["accuracy"].iloc[0]
+    assert changed == (seconds != BEYOND), "a server that no model reaches learns nothing"
+
+
+def test_whole_models_beyond_a_round_reach_nobody_and_parts_do(tmp_path: Path) -> None:
+    """At 50 s of a round's 60 s: of nearly all contacts the parts that came are averaged."""
+    own = {"rounds": 6, "evaluate_every": 1}
+    lost, parts = (
+        fr.run(
+            STUDY.experiment(roam(BEYOND, broken=broken), "quick").replace(**own), tmp_path / broken
+        ).rounds
+        for broken in ("lost", "partial")
+    )
+    assert lost["broken"].sum() > 0.9 * lost["transfers"].sum() > 0
+    assert parts["consensus_distance"].iloc[-1] < 0.9 * lost["consensus_distance"].iloc[-1]
+
+
+def test_every_winner_is_held_against_all_others() -> None:
+    """The claims on winners compare with each method of their table: servers, the three without, and alone."""
+    named = {claim.name: set(claim.variants) for claim in STUDY.claims}
+    for name, seconds in REGIMES.items():
+        others = {method(each, seconds) for each in ("lost", "resumed", "partial", "local")}
+        assert named[f"servers-win-{name}"] == others | {method(each, seconds) for each in SERVERS}
+        best = "no-winner" if name == "all" else "parts-win"
+        assert named[f"{best}-without-server-{name}"] == others
+    assert {one.family for one in STUDY.claims if "waypoint" in one.name} == {"random waypoint"}
+    assert not any(claim.family for claim in STUDY.claims if claim.name in STUDY.primary)
 
 
 def test_size_and_bandwidth_count_by_their_ratio_alone(tmp_path: Path) -> None:

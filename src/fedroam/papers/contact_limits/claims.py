@@ -1,4 +1,7 @@
-"""What was expected of contacts that are too short, each as a test over seeds. Declared before any run."""
+"""What was expected of contacts that are too short, each as a test over seeds. Declared before any run.
+
+Those on random waypoint, and which method wins where, came later: see `winners`.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from fedroam.papers.contact_limits.runs import (
     walk_larger,
     walk_shared,
 )
+from fedroam.papers.contact_limits.winners import ADDED
 from fedroam.study.claims import Claim, Test, all_of, equal, falls, order, under
 from fedroam.study.measures import final, later_half
 
@@ -65,11 +69,11 @@ HIERARCHICAL = tuple(
 )
 # Of three regimes that others found. Added to those above before any run, in a family of their own.
 SABELLA = "the regimes of Sabella et al."
-REGIMES = (
+SABELLAS = (
     Claim(
         "meetings-decide",
-        "(i) Where most models get through (2 s), it is meetings that decide: fast walkers are ahead of slow ones, and "
-        "a link that takes no time adds less than 2 points (slow walkers).",
+        "(i) On straight walks, where most models get through (2 s), it is meetings that decide: fast walkers are "
+        "ahead of slow ones, and a link that takes no time adds less than 2 points (slow walkers).",
         all_of(
             [
                 order(later_half.of(walk(SENDING, "fast")), later_half.of(walk(SENDING, "slow"))),
@@ -81,8 +85,8 @@ REGIMES = (
     ),
     Claim(
         "dense-contacts-contend",
-        "(iii) On shared air fewer of the models get through with a reach of 450 m than with 150 m, and fewer than "
-        "with 450 m on air that is not shared.",
+        "(iii) On straight walks and shared air fewer of the models get through with a reach of 450 m than with "
+        "150 m, and fewer than with 450 m on air that is not shared.",
         all_of(
             [
                 order(fit.of(walk_shared(DENSER[1])), fit.of(walk_shared(DENSER[2]))),
@@ -94,7 +98,7 @@ REGIMES = (
     ),
     Claim(
         "denser-is-worse-on-shared-air",
-        "(iii) So on shared air a reach of 450 m gives less accuracy than one of 150 m.",
+        "(iii) So on shared air (straight walks) a reach of 450 m gives less accuracy than one of 150 m.",
         order(later_half.of(walk_shared(DENSER[1])), later_half.of(walk_shared(DENSER[2]))),
         "expected by us, of Sabella et al., (iii)",
         SABELLA,
@@ -103,8 +107,8 @@ REGIMES = (
 CLAIMS = (
     Claim(
         "fits-less-the-longer",
-        "On the walk, the longer a model takes, the smaller the share of transfers that get through, slow or fast, "
-        "near or far.",
+        "On straight walks, the longer a model takes, the smaller the share of transfers that get through, slow or "
+        "fast, near or far.",
         all_of(
             falls({time: fit.of(walk(time, speed, radius)) for time in _TIMED})
             for speed, radius in (("slow", 50.0), ("fast", 50.0), ("slow", 150.0), ("fast", 150.0))
@@ -113,13 +117,13 @@ CLAIMS = (
     ),
     Claim(
         "fits-less-the-faster",
-        "Faster walkers have shorter contacts: at 10 s fewer of their transfers get through.",
+        "Faster walkers (straight walks) have shorter contacts: at 10 s fewer of their transfers get through.",
         order(fit.of(walk(10.0, "slow")), fit.of(walk(10.0, "fast"))),
         "2 sqrt(R² − d²) / v",
     ),
     Claim(
         "fits-more-the-wider",
-        "With a reach of 150 m more transfers of 10 s get through than with 50 m (fast walkers).",
+        "With a reach of 150 m more transfers of 10 s get through than with 50 m (straight walks, fast walkers).",
         order(fit.of(walk(10.0, "fast", 150.0)), fit.of(walk(10.0, "fast"))),
         "2 sqrt(R² − d²) / v",
     ),
@@ -131,25 +135,25 @@ CLAIMS = (
     ),
     Claim(
         "short-contacts-cost",
-        "On the walk (fast walkers) accuracy is lower where a model takes 10 s than where it takes no time.",
+        "On straight walks (fast walkers) accuracy is lower where a model takes 10 s than where it takes no time.",
         order(final.of(walk(INSTANT, "fast")), final.of(walk(10.0, "fast"))),
         OURS,
     ),
     Claim(
         "fast-is-better-without-limits",
-        "Where a model takes no time, fast walkers, who meet more others, are ahead of slow ones.",
+        "Where a model takes no time, fast walkers (straight walks), who meet more others, are ahead of slow ones.",
         order(later_half.of(walk(INSTANT, "fast")), later_half.of(walk(INSTANT, "slow"))),
         OURS,
     ),
     Claim(
         "slow-is-better-within-limits",
-        "Where it takes 10 s it is the other way round.",
+        "Where it takes 10 s it is the other way round (straight walks).",
         order(later_half.of(walk(10.0, "slow")), later_half.of(walk(10.0, "fast"))),
         OURS,
     ),
     Claim(
         "meeting-beats-staying",
-        "Neighbours that exchange what fits (10 s, fast walkers) are ahead of clients that learn alone.",
+        "Neighbours that exchange what fits (10 s, fast walkers, straight walks) are ahead of who learns alone.",
         order(final.of(walk(10.0, "fast")), final.of(walk(10.0, "fast", method="local"))),
         OURS,
     ),
@@ -179,5 +183,6 @@ CLAIMS = (
     ),
     *RANKINGS,
     *HIERARCHICAL,
-    *REGIMES,
+    *SABELLAS,
+    *ADDED,
 )

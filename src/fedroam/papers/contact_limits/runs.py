@@ -12,6 +12,7 @@ FILES = {BOLOGNA: imported("sumo_bologna/fcd.csv.gz", ""), TAXIS: MOHAWK_FILES[T
 
 INPUTS, CLASSES, HIDDEN = 64, 10, 32  # of the digits, and of the network that learns them
 INSTANT = 0.0  # a transfer that takes no time
+SIDE, ROUND = 1000.0, 60.0  # m, of the square; s, of a round
 
 
 def bytes_of(hidden: int) -> int:
@@ -40,13 +41,13 @@ BASE: Settings = {
     "partition": {"kind": "dirichlet", "alpha": 0.1},
     "model": {"kind": "mlp", "hidden": [HIDDEN]},
     "training": {"kind": "sgd", "lr": 0.1, "batch_size": 16, "epochs": 1},
-    "mobility": {"kind": "random_walk", "width": 1000.0, "height": 1000.0, "high_share": 0.0},
+    "mobility": {"kind": "random_walk", "width": SIDE, "height": SIDE, "high_share": 0.0},
     "contacts": {"kind": "closest_approach", "radius": 50.0},
-    "clock": {"kind": "seconds", "length": 60.0},
+    "clock": {"kind": "seconds", "length": ROUND},
     "federation": {"kind": "decentralized"},
 }
 
-# --- the walk: size over bandwidth, speed and radius ---------------------------------------------------------------
+# --- straight walks: size over bandwidth, speed and radius ---------------------------------------------------------
 
 TIMES = (INSTANT, 2.0, 10.0, 30.0)  # s, of a model
 SPEEDS = {"slow": 100.0, "fast": 800.0}  # m in a round of 60 s, the highest: 1.7 and 13 m/s
@@ -68,7 +69,7 @@ METHOD_LABELS = {
 def walk(
     seconds: float, speed: str = "slow", radius: float = 50.0, method: str = "decentralized"
 ) -> StudyVariant:
-    """Walkers who meet, or, with a server, are reached by it anywhere."""
+    """Walkers who meet, or, with a server, are reached by it anywhere, however they move."""
     return StudyVariant(
         f"walk,{method},{speed},R={radius:g},T={seconds:g}",
         {
@@ -105,6 +106,48 @@ def walk_shared(radius: float) -> StudyVariant:
             "mobility": {"max_speed": SPEEDS["fast"]},
             "contacts": {"radius": radius},
             "link": {**link(SENDING), "shared": True},
+        },
+    )
+
+
+# --- random waypoint: the same, what becomes of transfers that break, and networks of several sizes ----------------
+
+LOWEST = 0.3  # the lowest speed of new ways, of the highest: 0.5 and 4 m/s
+# The regimes, by the share (%) of the transfers that get through: none below the first, nearly all above the second.
+NONE_FITS, MOST_FIT = 5.0, 80.0
+REGIMES = {"all": 2.0, "some": 10.0, "none": 30.0}  # s, of a model, for fast clients with a reach of 50 m
+BEYOND = 50.0  # s, of a model: down and up do not fit in a round
+BROKEN = {"lost": "What breaks is lost", "resumed": "resumed", "partial": "used in part"}
+SMALLER, LARGER = 8, 4 * HIDDEN  # networks, of a fourth and of four times the size, near enough
+
+
+def roam(
+    seconds: float,
+    speed: str = "fast",
+    radius: float = 50.0,
+    broken: str = "lost",
+    *,
+    hidden: int = HIDDEN,
+    shared: bool = False,
+) -> StudyVariant:
+    """Clients on random waypoint who meet. seconds: what the network of `HIDDEN` units takes; others are sent at the
+    same rate."""
+    name = f"waypoint,{broken},{speed},R={radius:g},T={seconds:g}"
+    name += f",hidden={hidden}" * (hidden != HIDDEN) + ",shared" * shared
+    sending = link(seconds)
+    if seconds != INSTANT:
+        sending = {**sending, "broken": broken, "shared": shared}
+    return StudyVariant(
+        name,
+        {
+            "mobility": {
+                "kind": "random_waypoint",
+                "min_speed": LOWEST * SPEEDS[speed],
+                "max_speed": SPEEDS[speed],
+            },
+            "contacts": {"radius": radius},
+            "link": sending,
+            "model": {"hidden": [hidden]},
         },
     )
 

@@ -4,26 +4,35 @@ from __future__ import annotations
 
 from fedroam.papers.contact_limits.measures import fit
 from fedroam.papers.contact_limits.runs import (
+    BEYOND,
+    BROKEN,
     DENSER,
+    HIDDEN,
     HIERARCHIES,
     HIERARCHY_TIMES,
     INSTANT,
+    LARGER,
     METHOD_LABELS,
     PATTERNS,
     RADII,
     RANKING_TIMES,
+    REGIMES,
     SENDING,
+    SMALLER,
     SPEEDS,
     TIMES,
     TRACE_LABELS,
     TRACE_TIMES,
+    bytes_of,
     on_trace,
     regime,
+    roam,
     steered,
     under_access_points,
     walk,
     walk_shared,
 )
+from fedroam.papers.contact_limits.winners import ALONE, SERVERS, method
 from fedroam.papers.steered_variants import LABELS
 from fedroam.study.items import table
 from fedroam.study.measures import final, later_half
@@ -43,9 +52,55 @@ def _by_time(measures: tuple[Measure, ...], times: tuple[float, ...]) -> dict[st
     }
 
 
+WAYPOINT_FITS = table(
+    "waypoint-fits",
+    "Transfers that get through on random waypoint (%)",
+    MEETINGS,
+    {regime(time): time for time in _TIMED},
+    lambda meeting, time: fit.of(roam(time, *meeting)),
+    caption="By how fast clients are and how far they reach; columns: how long a model takes.",
+)
+WAYPOINT_ACCURACY = table(
+    "waypoint-accuracy",
+    "Accuracy on random waypoint (%)",
+    MEETINGS,
+    {regime(time): time for time in TIMES},
+    lambda meeting, time: later_half.of(roam(time, *meeting)),
+    caption="Over the later half of the run; decentralized learning among those whose two models both got through.",
+)
+COMPARED = {
+    **{METHOD_LABELS[server]: server for server in SERVERS},
+    **{f"Decentralized: {words}": broken for broken, words in BROKEN.items()},
+    METHOD_LABELS[ALONE]: ALONE,
+}
+WINNERS = table(
+    "winners",
+    "Which method wins where (%)",
+    COMPARED,
+    {f"{words}: {regime(time)}": time for words, time in {**REGIMES, "beyond a round": BEYOND}.items()},
+    lambda name, time: later_half.of(method(name, time)),
+    caption="Accuracy over the later half of the run, fast clients on random waypoint with a reach of 50 m. Columns: "
+    "how many models get through, and how long one takes. A server is reached anywhere, at the same rate.",
+)
+SIZES = table(
+    "sizes",
+    "Networks of three sizes at one rate (%)",
+    {f"{hidden} hidden units, {bytes_of(hidden):,} bytes": hidden for hidden in (SMALLER, HIDDEN, LARGER)},
+    {
+        f"{measure.name}, {words}": (measure, time)
+        for measure, words, time in (
+            (later_half, "no time", INSTANT),
+            (later_half, "one rate", REGIMES["some"]),
+            (fit, "one rate", REGIMES["some"]),
+        )
+    },
+    lambda hidden, column: column[0].of(roam(column[1], hidden=hidden)),
+    caption=f"Fast clients on random waypoint, 50 m. At one rate that of {HIDDEN} units takes "
+    f"{regime(REGIMES['some'])}.",
+)
 FITS = table(
     "fits",
-    "Transfers that get through on the walk (%)",
+    "Transfers that get through on straight walks (%)",
     MEETINGS,
     {regime(time): time for time in _TIMED},
     lambda meeting, time: fit.of(walk(time, *meeting)),
@@ -53,7 +108,7 @@ FITS = table(
 )
 ACCURACY = table(
     "accuracy",
-    "Final accuracy on the walk (%)",
+    "Final accuracy on straight walks (%)",
     MEETINGS,
     {regime(time): time for time in TIMES},
     lambda meeting, time: final.of(walk(time, *meeting)),
@@ -61,7 +116,7 @@ ACCURACY = table(
 )
 METHODS = table(
     "methods",
-    "Which method wins (%)",
+    "Which method wins on straight walks (%)",
     {label: method for method, label in METHOD_LABELS.items()},
     {regime(time): time for time in TIMES},
     lambda method, time: final.of(walk(time, "fast", method=method)),
@@ -97,6 +152,31 @@ CONTENTION = table(
     {f"{reach:g} m": reach for reach in DENSER},
     {f"{measure.name}, {air} air": (measure, air) for measure in (fit, final) for air in _AIR},
     lambda reach, column: column[0].of(_AIR[column[1]](reach)),
-    caption="Fast walkers by how far they reach; a model takes 2 s alone.",
+    caption="Fast walkers (straight) by how far they reach; a model takes 2 s alone.",
 )
-TABLES = (FITS, ACCURACY, METHODS, VEHICLES, RANKINGS, HIERARCHICAL, CONTENTION)
+WAYPOINT_CONTENTION = table(
+    "waypoint-contention",
+    "When all share the air on random waypoint (%)",
+    {f"{reach:g} m": reach for reach in DENSER},
+    {
+        f"{measure.name}, {air} air": (measure, air == "shared")
+        for measure in (fit, later_half)
+        for air in _AIR
+    },
+    lambda reach, column: column[0].of(roam(SENDING, radius=reach, shared=column[1])),
+    caption="Fast clients by how far they reach; a model takes 2 s alone.",
+)
+TABLES = (
+    WAYPOINT_FITS,
+    WAYPOINT_ACCURACY,
+    WINNERS,
+    SIZES,
+    WAYPOINT_CONTENTION,
+    VEHICLES,
+    RANKINGS,
+    HIERARCHICAL,
+    FITS,
+    ACCURACY,
+    METHODS,
+    CONTENTION,
+)
