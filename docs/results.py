@@ -101,6 +101,8 @@ class Kept:
         return {item.name: self._state(item) for item in self.study.items.values()}
 
     def _state(self, item: Item) -> str:
+        if not item.variants:
+            return "needs no run"
         needed, whole = self._runs.needed([item]), self.study.can(item, self.scale)
         if not whole and not (needed and item.partial):
             return f"not at scale {self.scale}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 
 import fedroam as fr
 from fedroam.analysis.planned_time import planned_rounds, summary
+from fedroam.cli.study_runs import StudyRuns
 from fedroam.components import build
 from fedroam.devices.arithmetic import training_flops
 from fedroam.errors import InputError
 from fedroam.mobility import World
 from fedroam.models.dense import MLP
+from fedroam.papers import find_study
 from fedroam.papers.contact_limits import regimes
 from fedroam.papers.contact_limits.passing import Contacts, closed_form, roaming
 from fedroam.papers.contact_limits.runs import ROUND, bytes_of
@@ -227,6 +230,14 @@ def test_the_map_is_drawn_of_a_small_world(monkeypatch: pytest.MonkeyPatch) -> N
         assert found.max() > regimes.MOST_FIT
         for border in (counted, reckoned):
             assert all(len(path.vertices) > 2 for path in border.get_paths())  # type: ignore[attr-defined]
+
+
+def test_the_map_needs_no_run(tmp_path: Path) -> None:
+    study = find_study("contact-limits")[0]
+    work = StudyRuns(study, "quick", None, str(tmp_path), ())
+    assert work.state(study.item("regime-map")) == "needs no run"
+    assert work.missing([study.item("regime-map")]) == set()
+    assert work.state(study.item("waypoint-fits")) == "0 of 48 runs done"
 
 
 def test_random_waypoint_is_built_as_the_study_s_runs_build_it() -> None:

@@ -207,6 +207,8 @@ class StudyRuns:
 
     def state(self, item: Item) -> str:
         """`8 of 8 runs done`."""
+        if not item.variants:
+            return "needs no run"
         needed, whole = self.needed([item]), self.study.can(item, self.scale)
         if not whole and not (needed and item.partial):
             return f"not at scale {self.scale}"
