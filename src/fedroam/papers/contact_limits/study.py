@@ -11,7 +11,7 @@ on the regimes of Sabella et al. (arXiv 2606.28342) were added later, as a famil
 seen.
 
 Two families came when four seeds of all of these had been read: claims on random waypoint, and on which method wins in
-which regime. No run on random waypoint had been made by then; short ones followed, of which only the time was looked at.
+which regime. No run on random waypoint had been made by then; of short ones that followed only the time was looked at.
 """
 
 from __future__ import annotations
