@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -60,6 +61,7 @@ PAPERS = {
     "quickstart": "fedroam's own README",
 }
 FILES = ("claims.json", "cells.json", "study.json")
+_NAMED = 6  # tables and figures that are named
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,22 @@ class Kept:
         return told if whole else f"in part at scale {self.scale}, {told}"
 
     @property
+    def extent(self) -> str:
+        """How much of the scale is kept: all variants or some, by how many seeds, and which figures and tables are
+        whole where others are not."""
+        variants, runs = self.study.needs(self.scale), self.records.runs
+        seeds = Counter(run.variant for run in runs.values() if run.key in self._runs.keys.values())
+        there = [seeds[variant] for variant in variants if seeds[variant]]
+        span = " to ".join(str(n) for n in sorted({min(there), max(there)}))
+        told = f"{len(there)} of {len(variants)} variants, {span} seed{'s' * (span != '1')} each, {sum(there)} runs"
+        if len(there) == len(variants):
+            return f"whole: {told}"
+        shown = (*self.study.tables, *self.study.figures)
+        whole = [item.title for item in shown if all(seeds[variant] for variant in item.variants)]
+        named = f": {', '.join(f'“{title}”' for title in whole)}" * (0 < len(whole) <= _NAMED)
+        return f"in part: {told}; whole are {len(whole)} of {len(shown)} tables and figures{named}"
+
+    @property
     def command(self) -> str:
         """The command that goes on with the record, or makes it anew elsewhere."""
         return (
@@ -147,9 +165,9 @@ def page(name: str, root: Path = RECORDS) -> str:
         f"# {first.study.title}",
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
+        *_what_was_run(first, smaller),
         *_cut(first),
         *_on_a_gpu(first.study),
-        *(_smaller(each) for each in smaller),
         *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
         "See also [how claims are judged](../how-claims-are-judged.md).",
         "## The record",
@@ -210,9 +228,18 @@ def _arithmetic(run: Experiment) -> tuple[float, float]:
     return run.rounds * run.clients * samples * each, evaluations * models * test_samples * each / 3
 
 
-def _smaller(kept: Kept) -> str:
-    words = escape(", ".join(_verdicts(kept).values()))
-    return f"<p>Kept, too: scale {escape(kept.scale)}, {len(kept.result.seeds)} seeds: {words}.</p>"
+def _what_was_run(first: Kept, smaller: Sequence[Kept]) -> Iterator[str]:
+    """Scale by scale, what is kept of the study's runs, and what they decide where the page does not tell it."""
+    by_scale, lines = {each.scale: each for each in (first, *smaller)}, []
+    for scale in first.study.scales:
+        kept = by_scale.get(scale)
+        if kept is None or not kept.records.runs:
+            lines.append(f"Scale {scale}: not run.")
+            continue
+        lines.append(f"Scale {scale}: {kept.extent}.")
+        if kept is not first:
+            lines[-1] += f" Of its claims: {', '.join(_verdicts(kept).values())}."
+    yield f"<p>What was run, scale by scale:</p>\n<ul>{_plain(bullets(lines))}</ul>"
 
 
 def _figures(kept: Kept) -> Iterator[str]:

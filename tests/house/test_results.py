@@ -175,10 +175,30 @@ def test_links_within_a_page_lead_somewhere(results: ModuleType) -> None:
             assert f'id="{anchor}"' in page or anchor in headings, f"{name}: #{anchor}"
 
 
+@pytest.mark.parametrize("record", KEPT)
+def test_a_page_tells_what_was_run_scale_by_scale(record: str, results: ModuleType) -> None:
+    """As counted from the lines: variants, runs, and who has most and fewest seeds."""
+    name, scale = record.split("/")
+    study, page = find_study(name)[0], unescape(PAGES[f"docs/results/{name}.md"])
+    asked, kept = study.needs(scale), [line["variant"] for line in lines(record)]
+    seeds = [kept.count(variant) for variant in asked if variant in kept]
+    told = re.search(rf"<li>Scale {scale}: (whole|in part): (\d+) of (\d+) variants, ([\d to]+) seeds?", page)
+    assert told is not None
+    assert told[1] == ("whole" if set(asked) <= set(kept) else "in part")
+    assert [int(told[2]), int(told[3])] == [len(seeds), len(asked)]
+    assert {int(each) for each in told[4].split(" to ")} == {min(seeds), max(seeds)}
+    for other in set(study.scales) - {each.split("/")[1] for each in KEPT if each.startswith(f"{name}/")}:
+        assert f"<li>Scale {other}: not run.</li>" in page
+    assert "run at scale" not in study.about
+
+
 def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> None:
     page = results.page("reza", tmp_path)
     assert "0 of 116 runs that the claims need are there" in page
     assert "Nothing is kept yet." in page
+    assert (
+        "<li>Scale quick: not run.</li><li>Scale medium: not run.</li><li>Scale full: not run.</li>" in page
+    )
     assert "±" not in page.split("## Claims")[1].split('<p class="small">Holds:')[0].replace("within ±", "")
     assert "| none yet |" in results.index(tmp_path)
 

@@ -65,7 +65,6 @@ def test_every_variant_is_a_valid_experiment(study: Study, scale: str) -> None:
     needed = study.needs(scale)
     digests = [study.experiment(variant, scale).digest for variant in needed]
     assert len(set(digests)) == len(digests)  # nothing is run twice under two names
-    assert "not yet run in full" in study.about
     if scale == "full":
         assert set(needed) == set(study.variants)
     else:

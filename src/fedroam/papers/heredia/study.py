@@ -1,10 +1,9 @@
 """Does movement help, who profits, and do weights by speed close the gap? The study of de Heredia (2024).
 
-Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it; it
-has been run whole at scale quick, and not in full yet. A run at scale quick takes half a minute of one core (measured);
-one in full is estimated at two and a half hours, two weeks of two cores for all 267, three quarters of them for
-evaluation. Scale medium is reckoned from these two: five minutes a run, a night of two cores for the claims.
-`fedroam reproduce heredia --dry-run` measures them.
+Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it. A run at
+scale quick takes half a minute of one core (measured); one in full is estimated at two and a half hours, two weeks of
+two cores for all 267, three quarters of them for evaluation. Scale medium is reckoned from these two: five minutes a
+run, a night of two cores for the claims. `fedroam reproduce heredia --dry-run` measures them.
 
 Readings. "Final" accuracy in the tables is that of the last evaluation, as the paper prints it. Since single clients
 oscillate by tens of points late in a run, claims about it are tested on the mean of the last three evaluations. The
@@ -134,7 +133,7 @@ STUDY = Study(
     title="Client mobility in decentralized learning",
     paper="de Heredia, Exploring the Impact of Client Mobility on Decentralized Federated Learning Systems, 2024.",
     about="Does movement help, who profits, and do weights by speed close the gap between fast and slow clients? "
-    "Declared before it was run; run at scale quick, not in full yet.",
+    "Declared before it was run.",
     base="heredia",
     variants=declared(RUNS),
     scales=SCALES,

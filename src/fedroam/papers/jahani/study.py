@@ -1,7 +1,7 @@
 """Does movement make up for missing links? Table II, figures 2 to 8 and the claims of Jahani et al., to be judged.
 
 Final accuracy where the paper reports it (Table II, figure 2), the highest of the run where it does that (its sweeps).
-Declared before any run of it; run whole at scale quick, and not yet in full.
+Declared before any run of it.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ STUDY = Study(
     ),
     about=(
         "Does movement make up for missing links, and how much of it? A gain of about g points is tested as more than "
-        "g / 2; who is ahead, over the later half of the run. Declared before it was run; run at scale quick, "
-        "not yet run in full."
+        "g / 2; who is ahead, over the later half of the run. Declared before it was run."
     ),
     base="jahani-mnist",
     variants=declared_by(ITEMS),

@@ -1,9 +1,8 @@
 """Who gains from devices that come and go under access points? The study of Farcas et al. (MOHAWK).
 
-Tables 3 to 9, figures 2, 3, 5, 6 and 7, and the claims. Declared before it was run; it has been run whole at scale
-quick, in half an hour of two cores, and not in full yet. Data: MNIST and CIFAR-10; EMNIST and CIFAR-100 are not among
-the data of fedroam. Traces are made of the files in FEDROAM_DATA when a run needs them (`studies/traces/`), with
-pyproj.
+Tables 3 to 9, figures 2, 3, 5, 6 and 7, and the claims. Declared before it was run. Data: MNIST and CIFAR-10;
+EMNIST and CIFAR-100 are not among the data of fedroam. Traces are made of the files in FEDROAM_DATA when a run needs
+them (`studies/traces/`), with pyproj.
 
 Readings. The paper's check-ins are not public. The month here is that of Gowalla in New York from 2010-09-17 on, with
 a stay of 6 hours after a check-in, of which 40 % of the hours are reported: chosen because the baselines then
@@ -191,8 +190,7 @@ STUDY = Study(
     title="Devices that come and go under access points: MOHAWK",
     paper="Farcas, Lee, Kompella, Latapie, de Veciana, Marculescu: MOHAWK, IoTDI 2023.",
     about="Does it pay to let devices choose the nearest access point, to wait for those that return, and to average "
-    "only access points with news? And which of the three is it? Declared before it was run; run at scale quick, not "
-    "in full yet.",
+    "only access points with news? And which of the three is it? Declared before it was run.",
     base=BASE,
     variants=VARIANTS,
     scales=SCALES,

@@ -1,7 +1,7 @@
 """Where should clients fly that can be steered? The figures and claims of Reza et al., declared to be judged.
 
 The paper prints gains in its text, and curves without numbers; so gains are what our runs are compared with.
-Declared before any run of it; run whole at scale quick, and not yet in full.
+Declared before any run of it.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ STUDY = Study(
     paper="Reza, Jahani, Jin, Dai: Distribution-Aware Mobility-Assisted Decentralized Federated Learning.",
     about=(
         "Does it help to fly a few clients to where the data differ? A gain of about g points is tested as more than "
-        "g / 2; who is ahead, over the later half of the run. Declared before it was run; run at scale quick, "
-        "not yet run in full."
+        "g / 2; who is ahead, over the later half of the run. Declared before it was run."
     ),
     base="mnist-random",
     variants=declared_by(ITEMS),
