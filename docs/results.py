@@ -187,9 +187,9 @@ def _cut(kept: Kept) -> Iterator[str]:
         yield f"<p>What scale {escape(kept.scale)} leaves out, or cuts:</p>"
         yield f"<ul>{_plain(bullets(cut))}</ul>"
     if diverged:
-        runs = "1 run has" if len(diverged) == 1 else f"{len(diverged)} runs have"
+        runs = "1 run" if len(diverged) == 1 else f"{len(diverged)} runs"
         listed = _plain(bullets(diverged))
-        yield f"<details><summary>{runs} diverged, and count in every mean.</summary><ul>{listed}</ul></details>"
+        yield f"<details><summary>{runs} diverged or fell back to guessing.</summary><ul>{listed}</ul></details>"
 
 
 GPU = 10e12  # floating-point operations a second: some tenth of what a large GPU does at best, with small batches

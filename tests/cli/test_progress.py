@@ -21,8 +21,8 @@ def quickstart_like(rounds: int = 200, seeds: int = 3) -> Plan:
     return plan({"rounds": rounds, "variants": two}, seeds=seeds)
 
 
-def measured(accuracy: float) -> Any:
-    return SimpleNamespace(round_row=pd.DataFrame([{"accuracy": accuracy}]))
+def measured(accuracy: float, diverged: bool = False) -> Any:
+    return SimpleNamespace(round_row=pd.DataFrame([{"accuracy": accuracy}]), diverged=diverged)
 
 
 def follow(progress: PlanProgress, skip: int = 0, start: int = 0) -> None:
@@ -77,6 +77,21 @@ def test_a_resumed_run_does_not_show_the_run_before(whole: Plan, capsys: pytest.
     lines.follow(whole.runs[0])(200, 200, measured(0.9))
     lines.follow(whole.runs[1])(151, 200, None)
     assert capsys.readouterr().err.splitlines()[-1] == "static/seed-1: round 151/200, run 2 of 6"
+
+
+@pytest.mark.parametrize("kind", [Lines, Bar])
+def test_divergence_is_told_once_a_run_when_it_is_met(
+    whole: Plan, kind: type[PlanProgress], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress_room, "progress_console", lambda: Console(stderr=True, width=200))
+    with kind(whole) as progress:
+        for planned in whole.runs[:2]:
+            observe = progress.follow(planned)
+            for t in range(41):
+                wild = t >= 20 and planned is whole.runs[1]
+                observe(t, 200, measured(0.1, diverged=wild) if t % 10 == 0 else None)
+    told = [line for line in capsys.readouterr().err.splitlines() if "diverged" in line]
+    assert told == ["static/seed-1: diverged at round 20: a loss is no number, or far above guessing"]
 
 
 def test_reused_runs_count_as_done_but_not_as_work(whole: Plan) -> None:

@@ -46,6 +46,14 @@ def test_means_over_seeds_in_the_order_of_numbers(tmp_path: Path) -> None:
     ]
 
 
+def test_who_diverged_is_counted(tmp_path: Path) -> None:
+    sweep = made_sweep(tmp_path)
+    sweep.runs[1].run.__dict__["status"]["diverged_at"] = 10  # type: ignore[union-attr]
+    _, rows = means(sweep)
+    assert [row[2] for row in rows] == ["done", "done", "done, 1 diverged"]
+    assert rows[2][3] == "0.8050 ± 0.0050"  # and counts
+
+
 def test_what_has_failed_is_counted(tmp_path: Path) -> None:
     _, rows = means(made_sweep(tmp_path, lacking=1))
     assert rows[1][:4] == ["9", 1, "1 done, 1 failed", "0.7000"]

@@ -414,6 +414,7 @@ def test_methods_that_do_not_beat_a_baseline_are_named(tmp_path: Path) -> None:
 def _empty(folder: Path) -> Run:
     found = Run(folder)
     found.__dict__["status"] = {"seed": 0, "diverged_at": None}
+    found.__dict__["rounds"] = pd.DataFrame({"round": [0], "accuracy": [0.1]})
     return found
 
 

@@ -7,6 +7,7 @@ import math
 from io import StringIO
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -65,6 +66,7 @@ def find(tmp_path: Path) -> Find:
     def find(variant: str, seed: int) -> Run:
         run = Run(tmp_path / variant / str(seed))
         run.__dict__["status"] = {"digest": "x", "diverged_at": None}
+        run.__dict__["rounds"] = pd.DataFrame({"round": [0], "accuracy": [0.1]})
         return run
 
     return find

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedroam.analysis.divergence import accuracy_by_round, breakdown
 from fedroam.analysis.formatting import percent
 from fedroam.errors import InputError
 from fedroam.planning.advice import small_reach
@@ -48,8 +49,8 @@ class Variant:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know of the runs: unfinished, diverged or judged before anything was learnt, one
-        sentence each."""
+        """What a reader must know of the runs: unfinished, broken down or judged before anything was learnt,
+        one sentence each."""
         notes = []
         untrained = next((run for run in self.runs if _cloud_never_changed(run)), None)
         if untrained is not None:
@@ -80,11 +81,9 @@ class Variant:
                 notes.append(
                     f"{who}: unfinished, at round {status.get('round', 0)} of {status['rounds']}{reason}; {counted}"
                 )
-            if status.get("diverged_at") is not None:
-                notes.append(
-                    f"{who}: diverged, a test or training loss was no number or far above guessing from round "
-                    f"{status['diverged_at']} on; it counts in every mean"
-                )
+            accuracy = accuracy_by_round(run) if has_rounds(run) else None
+            if broke := breakdown(accuracy, status.get("diverged_at")):
+                notes.append(f"{who}: {broke}")
         return notes
 
 

@@ -94,7 +94,7 @@ class PlanProgress:
         self._settle()
         self.begun += 1
         self._open, self._seen = planned, None
-        base = self.done
+        base, diverged = self.done, False
 
         def observe(round: int, rounds: int, measurement: Measurement | None) -> None:
             first = self._seen is None
@@ -107,6 +107,12 @@ class PlanProgress:
             self.pace.mark(self._computed)
             accuracy = None if measurement is None else float(measurement.round_row["accuracy"].iloc[0])
             self.show(planned, round, accuracy, first)
+            nonlocal diverged
+            if measurement is not None and measurement.diverged and not diverged:
+                diverged = True
+                self.warn(
+                    f"{planned.folder}: diverged at round {round}: a loss is no number, or far above guessing"
+                )
 
         return observe
 
@@ -132,6 +138,9 @@ class PlanProgress:
 
     def reuse(self, planned: PlannedRun) -> None:
         """Show that a run was finished already."""
+
+    def warn(self, text: str) -> None:
+        """Say what whoever waits must know, in a line that stays."""
 
     def status(self, text: str) -> None:
         """Show how things are now, in a line that the next one replaces."""
@@ -166,6 +175,10 @@ class Lines(PlanProgress):
         if self.runs > 1 and first:
             facts.append(f"run {self.begun} of {self.runs}")
         tell(", ".join(facts))
+
+    @override
+    def warn(self, text: str) -> None:
+        tell(text)
 
     @override
     def reuse(self, planned: PlannedRun) -> None:
@@ -226,6 +239,10 @@ class Bar(PlanProgress):
     def reuse(self, planned: PlannedRun) -> None:
         self._live.update(self._task, completed=self.done)
         self._live.console.print(f"{planned.folder}: finished already, reused")
+
+    @override
+    def warn(self, text: str) -> None:
+        self._live.console.print(visible(text), style="yellow", markup=False, highlight=False)
 
     @override
     def status(self, text: str) -> None:

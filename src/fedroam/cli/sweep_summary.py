@@ -23,7 +23,7 @@ def means(sweep: Sweep) -> tuple[list[str], list[list[Any]]]:
     """Headings and rows of a sweep's closing table: one for each combination, numbers in their order.
 
     Accuracy and loss are those of the last evaluated round, mean ± standard error over the finished seeds; the column
-    `seeds` counts these, and `state` tells where others are not done.
+    `seeds` counts these, and `state` tells where others are not done, and how many diverged.
     """
     groups: dict[tuple[Any, ...], list[SweptRun]] = {}
     for row in sweep.runs:
@@ -35,6 +35,10 @@ def means(sweep: Sweep) -> tuple[list[str], list[list[Any]]]:
         found = [mean_and_error([float(run[name].iloc[-1]) for run in runs]) for name in _MEASURED]
         states = Counter(row.state for row in groups[key])
         told = "done" if set(states) == {"done"} else ", ".join(f"{n} {name}" for name, n in states.items())
+        diverged = sum(
+            row.run is not None and row.run.status["diverged_at"] is not None for row in groups[key]
+        )
+        told += f", {diverged} diverged" * (diverged > 0)
         texts = ["" if value is None else key_text(value) for value in key]
         rows.append([*texts, len(runs), told, *(number(mean, error, digits=4) for mean, error in found)])
     return [*sweep.varied, "seeds", "state", *_MEASURED], rows

@@ -7,16 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+import pandas as pd
 
+from fedroam.analysis.divergence import accuracy_by_round, breakdown
 from fedroam.analysis.statistics.looks import shared
 from fedroam.analysis.statistics.moderated import moderate
 from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import Verdict, judge, judge_in_order
 from fedroam.analysis.variants import mean_and_error
+from fedroam.recording import Run
 from fedroam.study.claims import Claim
 from fedroam.study.findings import Finding, listed
 from fedroam.study.items import Cell, Curves, Doses, Heat, Search, Table
+from fedroam.study.kept import RunRecord
 from fedroam.study.study import Study
 from fedroam.study.values import Find, Item, Reader, Value, together
 
@@ -61,8 +65,8 @@ class StudyResult:
 
     verdicts: by claim, for those that the scale can test; those of a family were corrected together, the ones whose
     runs are missing counting as undecided. looks: the planned ones, in seeds, where the study is looked at while it
-    grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. findings: what the
-    study's runs say beyond its claims.
+    grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. diverged: the runs
+    that broke down (see `analysis.divergence`), a sentence each. findings: what the study's runs say beyond its claims.
     """
 
     study: Study
@@ -119,14 +123,19 @@ def evaluate_study(
         _verdicts(study, seen, looks),
         tuple(key for key, run in runs.items() if run is None),
         tuple(
-            f"{variant}, seed {seed}: diverged at round {run.status['diverged_at']}; it counts in every mean"
+            f"{variant}, seed {seed}: {broke}"
             for (variant, seed), run in runs.items()
-            if run is not None and run.status.get("diverged_at") is not None
+            if run is not None and (broke := breakdown(_accuracy(run), run.status.get("diverged_at")))
         ),
         () if study.findings is None else tuple(study.findings(of_this_scale)),
         looks,
         seen if looks else {},
     )
+
+
+def _accuracy(run: Run | RunRecord) -> pd.Series | None:
+    """A run's accuracy by round; None where it was not kept."""
+    return run.curves.get("accuracy") if isinstance(run, RunRecord) else accuracy_by_round(run)
 
 
 def lacking(study: Study, scale: str, items: Iterable[Item], reader: Reader) -> set[tuple[str, int]]:
