@@ -21,7 +21,7 @@ from support.tiny import play, tiny
 MODEL = 4 * (64 * 10 + 10)
 NEIGHBOURS = ["decentralized", "epidemic", "push_sum", "cached", "ad_psgd"]
 SERVERS = ["fedavg", "fedasync", "fedbuff", "scaffold"]
-HIERARCHIES = ["mohawk", "delayed_mohawk"]
+HIERARCHIES = ["mohawk", "delayed_mohawk", "hierarchical_fedasync", "hierarchical_fedbuff"]
 
 
 @st.composite

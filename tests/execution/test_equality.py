@@ -27,6 +27,7 @@ OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}
 OURS = {"engine": {"kind": "cpu", "workers": 1}, "model": {"kind": "mlp", "hidden": [6]}}
 WITH_FEATURES = ("mocfl", "fedproto", "moon", "fedgh", "gpfl", "fedfomo", "fedavgdbe")
 HIERARCHIES = ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+AT_ONCE = {"hierarchical_fedasync": {"rho": 0.1}, "hierarchical_fedbuff": {"size": 2}}
 
 
 class NormAndDropout(nn.Module):
@@ -48,6 +49,8 @@ class NormAndDropout(nn.Module):
 def _federation(kind: str) -> dict[str, Any]:
     if kind in HIERARCHIES:  # with updates that wait
         return {"federation": {"kind": kind, "k2": 2}, "activity": {"kind": "rate", "rate": 0.5}}
+    if kind in AT_ONCE:
+        return _federation("mohawk") | {"federation": {"kind": kind, "k2": 2, **AT_ONCE[kind]}}
     return {"federation": kind, **({**OURS, **OWN} if kind in WITH_FEATURES else {})}
 
 

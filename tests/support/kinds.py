@@ -140,6 +140,8 @@ ATTACKS: Final[tuple[type[Attack], ...]] = (
 FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     asynchronous.fedasync.FedAsync,
     asynchronous.fedbuff.FedBuff,
+    asynchronous.hierarchies.HierarchicalFedAsync,
+    asynchronous.hierarchies.HierarchicalFedBuff,
     decentralized.Decentralized,
     delayed.DelayedMohawk,
     gossip.ad_psgd.AdPsgd,

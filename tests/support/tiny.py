@@ -164,8 +164,9 @@ EXAMPLES: dict[tuple[str, str], Callable[[], dict[str, Any]]] = {
     # a global aggregation within a few rounds
     **{
         ("federation", kind): lambda: {"k2": 2}
-        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk", "hierarchical_fedasync")
     },
+    ("federation", "hierarchical_fedbuff"): lambda: {"k2": 2, "size": 2},
     # ten clients' samples must fit into the 60 of `own_data`
     ("partition", "client_dirichlet"): lambda: {"samples_per_client": 5},
 }

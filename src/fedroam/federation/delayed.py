@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import torch
 from typing_extensions import override
 
 from fedroam.components import field, register
-from fedroam.federation.asynchronous.staleness import polynomial
+from fedroam.federation.asynchronous.rules import polynomial
 from fedroam.federation.hierarchical import Hierarchical
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
-from fedroam.federation.holders import Model
-from fedroam.federation.protocol import Exchanged, Meeting, Round
+from fedroam.federation.holders import KnownToHolders, Model
+from fedroam.federation.protocol import Round
 
 
 @register(
@@ -33,21 +33,19 @@ class DelayedMohawk(Hierarchical):
     It adds the column `staleness`: the mean of k over the updates that were aggregated in a round.
     """
 
+    own_columns: ClassVar[tuple[str, ...]] = ("staleness",)
+
     exponent: float = field(
         0.5, "how fast weights fall with staleness; 0: not at all", ge=0, allow_inf_nan=False
     )
 
-    @property
     @override
-    def columns(self) -> tuple[str, ...]:
-        return (*super().columns, "staleness")
-
-    @override
-    def exchange(self, round: Round, after: Meeting) -> Exchanged:
-        done = super().exchange(round, after)
-        stale = round.number - round.state["trained"][done.aggregated]
-        mean = float(stale.mean()) if len(stale) else np.nan
-        return replace(done, facts={**done.facts, "staleness": mean})
+    def _taken(
+        self, round: Round, hierarchy: HierarchyState, devices: np.ndarray, known: KnownToHolders
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        taken, found = super()._taken(round, hierarchy, devices, known)
+        stale = round.number - hierarchy.trained[taken]
+        return taken, {**found, "staleness": float(stale.mean()) if len(stale) else np.nan}
 
     @override
     def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:

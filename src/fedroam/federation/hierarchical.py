@@ -83,6 +83,7 @@ class Hierarchical(Part):
     uses: ClassVar[tuple[str, ...]] = ("places",)
     holds_work: ClassVar[bool] = True
     holders: ClassVar[Literal["access_points"]] = "access_points"
+    own_columns: ClassVar[tuple[str, ...]] = ()  # that a variant adds; `_taken` fills them
 
     k2: int = field(5, "edge aggregations between two global ones", unit="rounds", ge=1)
     access: Access = field("nearest", ACCESS)
@@ -145,8 +146,9 @@ class Hierarchical(Part):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The totals, `waiting`, `ap_distance` and `out_of_service`."""
-        return (*(f"total_{name}" for name in COUNTED), "waiting", "ap_distance", "out_of_service")
+        """The totals, `waiting`, `ap_distance` and `out_of_service`, and the variant's own."""
+        totals = (f"total_{name}" for name in COUNTED)
+        return (*totals, "waiting", "ap_distance", "out_of_service", *self.own_columns)
 
     @property
     def aggregates(self) -> bool:
@@ -157,6 +159,7 @@ class Hierarchical(Part):
         """One model, the cloud's, which all access points hold; the state is a `HierarchyState`."""
         ap = self._first_access_points(context.seed, context.clients, context.access_points)
         hierarchy = HierarchyState.new(start([0]), ap, len(context.access_points))
+        self._begun(hierarchy)
         return InitialState(hierarchy.models, hierarchy.arrays())
 
     def distribute(self, round: Round) -> Distributed:
@@ -190,6 +193,7 @@ class Hierarchical(Part):
             Job(client, row, context.train[client], round.number)
             for client, row in zip(devices.tolist(), rows.tolist(), strict=True)
         ]
+        jobs = self._handed_out(hierarchy, devices, jobs)
         traffic = Traffic.of(senders, devices, round.models.bytes_each, distance)
         return Distributed(jobs, traffic, hierarchy.models, hierarchy.arrays())
 
@@ -222,25 +226,15 @@ class Hierarchical(Part):
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
         for row in before.keys() & set(ways.row[~arrived].tolist()):
             hierarchy.models.write(row, *before[row])
-        devices = devices[arrived]
-        gathered = [
-            self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
-            for ap in np.unique(hierarchy.ap[devices]).tolist()
-        ]
         known = context.known(after, round.number)
-        into = [hierarchy.row_to_be(int(hierarchy.ap[each.holders[0]]), each.holders) for each in gathered]
-        answers = round.aggregator.replace(self, hierarchy.models, gathered, into, known)
-        gathered = list(compress(gathered, answers))
-        # An access point that does not answer has aggregated nothing: the updates that it was sent still wait.
-        devices = np.sort(np.concatenate([NOBODY, *(each.holders for each in gathered)]))
+        devices, found = self._taken(round, hierarchy, devices[arrived], known)
         receivers = access_point(hierarchy.ap[devices])
         distance = self._distance(hierarchy, context, after, devices)
         traffic = [Traffic.of(devices, receivers, round.models.bytes_each, distance)]
         hierarchy.count("aggregated", len(devices))
         hierarchy.count("returned", int((hierarchy.trained[devices] < round.number).sum()))
-        hierarchy.collect(devices, context.samples[devices], round.number)
-        for each in gathered:
-            hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders)
+        np.add.at(hierarchy.arrived, hierarchy.ap[devices], context.samples[devices])
+        hierarchy.served[devices] = round.number
         if round.number % self.k2 == 0:
             traffic.append(self._global(known, round.aggregator, hierarchy))
         discarded = self._given_up(hierarchy, round.number)
@@ -250,8 +244,39 @@ class Hierarchical(Part):
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}
         facts["out_of_service"] = float((after.paths.present & ~served).sum())
+        facts |= found
         sent = Traffic.joined(traffic)
         return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
+
+    def _begun(self, hierarchy: HierarchyState) -> None:
+        """Add to the state before round 1 what the variant keeps of its own."""
+
+    def _handed_out(self, hierarchy: HierarchyState, devices: np.ndarray, jobs: list[Job]) -> list[Job]:
+        """The local work of these devices (int64), whose rows hold what they were given."""
+        return jobs
+
+    def _taken(
+        self, round: Round, hierarchy: HierarchyState, devices: np.ndarray, known: KnownToHolders
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        """Let access points take the updates of these devices (int64), which have reached them: whose were taken
+        (int64, ascending), and the variant's own columns."""
+        context = round.context
+        gathered = [
+            self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
+            for ap in np.unique(hierarchy.ap[devices]).tolist()
+        ]
+        into = [hierarchy.row_to_be(int(hierarchy.ap[each.holders[0]]), each.holders) for each in gathered]
+        answers = round.aggregator.replace(self, hierarchy.models, gathered, into, known)
+        gathered = list(compress(gathered, answers))
+        # An access point that does not answer has aggregated nothing: the updates that it was sent still wait.
+        devices = np.sort(np.concatenate([NOBODY, *(each.holders for each in gathered)]))
+        hierarchy.collect(devices)
+        for each in gathered:
+            hierarchy.merge(int(hierarchy.ap[each.holders[0]]), each.holders)
+        return devices, {}
+
+    def _renewed(self, hierarchy: HierarchyState) -> None:
+        """Note that all access points get a new model of the cloud's."""
 
     def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:
         """Make of the updates of these devices (int64) what is aggregated, in place; by row, those that were changed,
@@ -398,6 +423,7 @@ class Hierarchical(Part):
                 holders = np.asarray(access_point(np.append(own, others)))
             cloud = [Gathered(SERVER, CLOUD, rows, holders, weights)]
             aggregator.replace(self, hierarchy.models, cloud, [CLOUD], known)
+            self._renewed(hierarchy)
         hierarchy.reset()
         if self.cloud == "all":
             own = np.arange(len(places))

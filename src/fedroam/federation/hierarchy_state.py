@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class HierarchyState:
     int64 [access points], training samples of the devices aggregated there since the last global aggregation. holds:
     bool [rows, updates], which of the updates aggregated since then live on in each row's model. counted: int64, see
     `COUNTED`. distance_total: float64 [2], sum and number of the distances (m) between present devices and
-    their access points.
+    their access points. more: what a variant keeps of its own, by name.
     """
 
     models: Models
@@ -47,6 +47,7 @@ class HierarchyState:
     holds: np.ndarray
     counted: np.ndarray
     distance_total: np.ndarray
+    more: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def new(cls, models: Models, ap: np.ndarray, access_points: int) -> HierarchyState:
@@ -72,11 +73,15 @@ class HierarchyState:
     @classmethod
     def of(cls, models: Models, state: Mapping[str, np.ndarray]) -> HierarchyState:
         """From the arrays that `arrays` gave."""
-        return cls(models, **{_FIELDS.get(name, name): array.copy() for name, array in state.items()})
+        known = {own.name for own in fields(cls)}
+        held = {_FIELDS.get(name, name): array.copy() for name, array in state.items()}
+        more = {name: held.pop(name) for name in [*held] if name not in known}
+        return cls(models, **held, more=more)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """All but the models, as plain arrays."""
-        return {_NAMES.get(name, name): value for name, value in vars(self).items() if name != "models"}
+        own = {_NAMES.get(name, name): value for name, value in vars(self).items()}
+        return {name: value for name, value in own.items() if name not in ("models", "more")} | self.more
 
     def count(self, what: str, number: int) -> None:
         """Add to a total of `COUNTED`."""
@@ -95,14 +100,12 @@ class HierarchyState:
         self.device_row[devices] = rows
         return rows
 
-    def collect(self, devices: np.ndarray, samples: np.ndarray, round: int) -> None:
-        """Note that the waiting updates of these devices (int64) are being aggregated, with their training samples."""
+    def collect(self, devices: np.ndarray) -> None:
+        """Note that the waiting updates of these devices (int64) are being aggregated."""
         known = self.holds.shape[1]
         fresh = np.zeros((len(self.holds), len(devices)), dtype=bool)
         self.holds = np.concatenate([self.holds, fresh], axis=1)
         self.holds[self.device_row[devices], known + np.arange(len(devices))] = True
-        np.add.at(self.arrived, self.ap[devices], samples)
-        self.served[devices] = round
 
     def row_to_be(self, ap: int, devices: np.ndarray) -> int:
         """The row that the model of access point `ap` gets where these devices' updates are aggregated: its own, or

@@ -8,44 +8,53 @@ anybody waits. Without seconds all arrive in the round, in the order of clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from fedroam.federation.server.loop import ServerRound
+from fedroam.federation.asynchronous.rules import ArrivalRule, Holder
+from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
 
-# State: how many models the server has made, int64 [1], and which of them each client got last, int64 [clients].
+# State: how many models the server has made, int64 [1], and which of them each client got last, int64 [clients]. Where
+# changes are gathered: what each client was given, float32 [clients, values], their sum, float64 [values], and of how
+# many updates it is, int64 [1].
 VERSION, BASE = "version", "base"
+BEGUN, BUFFER, HELD = "begun", "buffer", "held"
 COLUMNS = ("staleness", "server_models")
 
 
-def count_from_zero(round: ServerRound) -> None:
+def count_from_zero(round: ServerRound, rule: ArrivalRule) -> None:
     """Before round 1: the server's start model is number 0."""
     round.state[VERSION] = np.zeros(1, np.int64)
     round.state[BASE] = np.zeros(round.context.clients, np.int64)
+    if rule.gathers:
+        width = round.layout.size + round.layout.buffer_size
+        round.state[BEGUN] = np.zeros((round.context.clients, width), np.float32)
+        round.state[BUFFER] = np.zeros(width)
+        round.state[HELD] = np.zeros(1, np.int64)
 
 
-def note_given(round: ServerRound) -> None:
+def note_given(round: ServerRound, rule: ArrivalRule) -> None:
     """The active clients got the server's present model."""
     base = round.state[BASE].copy()
     base[round.clients] = round.state[VERSION][0]
     round.state[BASE] = base
+    if rule.gathers:
+        begun = round.state[BEGUN].copy()
+        begun[round.clients] = np.concatenate([round.state[GLOBAL], round.state[GLOBAL_BUFFERS]])
+        round.state[BEGUN] = begun
 
 
-def count_model(round: ServerRound) -> None:
-    """The server made a new model."""
-    round.state[VERSION] = round.state[VERSION] + 1
-
-
-def take_all(round: ServerRound, take: Callable[[ServerRound, int, int], None]) -> None:
-    """Let `take(round, client, staleness)` take each update that arrived, in this order; notes the columns."""
-    stale = []
+def take_all(round: ServerRound, rule: ArrivalRule) -> None:
+    """Let the server take each update that arrived, in this order; notes the columns."""
+    state, models, stale = round.state, round.models, []
+    server = Holder((round.tensor(GLOBAL), round.tensor(GLOBAL_BUFFERS)), int(state[VERSION][0]))
+    if rule.gathers:
+        server = Holder(server.model, server.version, state[BUFFER], int(state[HELD][0]))
     for client in round.by_arrival().tolist():
-        stale.append(int(round.state[VERSION][0] - round.state[BASE][client]))
-        take(round, client, stale[-1])
-    round.facts.update(zip(COLUMNS, (float(np.mean(stale)), float(round.state[VERSION][0])), strict=True))
-
-
-def polynomial(staleness: int, exponent: float) -> float:
-    """(1 + staleness)^-exponent (Xie et al. 2019, Sec. 5.2)."""
-    return float((1.0 + staleness) ** -exponent)
+        stale.append(server.version - int(state[BASE][client]))
+        given = state[BEGUN][client] if rule.gathers else None
+        server = rule.take(server, (models.parameters[client], models.buffers[client]), given, stale[-1])
+    state[GLOBAL], state[GLOBAL_BUFFERS] = (each.cpu().numpy() for each in server.model)
+    state[VERSION] = np.array([server.version])
+    if server.changes is not None:
+        state[BUFFER], state[HELD] = server.changes, np.array([server.held])
+    round.facts.update(zip(COLUMNS, (float(np.mean(stale)), float(server.version)), strict=True))

@@ -1,0 +1,136 @@
+"""What hierarchical federations share whose access points take each update at the moment when it arrives.
+
+An access point counts its models: each that it makes of updates, and each that it gets of the cloud where a global
+aggregation has made one. The staleness of an update is the number of these that its device's model does not descend
+from. Where a device delivers to the access point that it got its model from, they are those since then, as at a server.
+Where it has moved, the two access points last had a model in common when the cloud made one: they are those of the
+receiving access point since the last global aggregation before the device got its model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from fedroam.federation.aggregating import values
+from fedroam.federation.asynchronous.rules import ArrivalRule, Holder
+from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
+from fedroam.federation.holders import KnownToHolders
+from fedroam.federation.protocol import Round
+from fedroam.learning import Job
+
+# State, int64. Of each access point: how many models it has had before its present one [access points], and before each
+# that it got of the cloud, the oldest first [common, access points]. Of each client: from which access point it got its
+# model, the number of that there, and which of the cloud's was the last before [clients].
+VERSION, COMMON = "version", "common"
+ORIGIN, BASE, LINE = "origin", "base", "line"
+# Where changes are gathered: whose model is under way, int64 [devices], and what they were given, float32 [devices,
+# values]; how many updates each access point holds, int64 [access points], and their sum, float64 [access points that
+# hold any, values].
+GIVEN_TO, GIVEN = "given_to", "given"
+HELD, CHANGES = "held", "changes"
+
+
+class _AtAccessPoints(ArrivalRule, Protocol):
+    """A rule, and what a hierarchical federation says beside it."""
+
+    @property
+    def carry_over(self) -> bool:
+        """Whether updates wait for their device to be back."""
+
+
+class TakesAtOnce:
+    """Mixed into a hierarchical federation beside a rule: access points go by the rule, update by update.
+
+    Updates are taken in the order in which they arrive; without seconds, in that of clients. A device that has
+    delivered goes on with the model that it gets when the next round begins.
+    """
+
+    own_columns: ClassVar[tuple[str, ...]] = ("staleness",)
+
+    @property
+    def aggregates(self) -> bool:
+        """By a rule of its own."""
+        return False
+
+    def _begun(self: _AtAccessPoints, hierarchy: HierarchyState) -> None:
+        points, clients = len(hierarchy.ap_row), len(hierarchy.ap)
+        more = hierarchy.more
+        more[VERSION], more[COMMON] = np.zeros(points, np.int64), np.zeros((1, points), np.int64)
+        more |= {name: np.zeros(clients, np.int64) for name in (ORIGIN, BASE, LINE)}
+        if self.gathers:
+            width = hierarchy.models.layout.size + hierarchy.models.layout.buffer_size
+            more[GIVEN_TO], more[GIVEN] = NOBODY, np.zeros((0, width), np.float32)
+            more[HELD], more[CHANGES] = np.zeros(points, np.int64), np.zeros((0, width))
+
+    def _handed_out(
+        self: _AtAccessPoints, hierarchy: HierarchyState, devices: np.ndarray, jobs: list[Job]
+    ) -> list[Job]:
+        more, origin = hierarchy.more, hierarchy.ap[devices]
+        more[ORIGIN][devices], more[BASE][devices] = origin, more[VERSION][origin]
+        more[LINE][devices] = len(more[COMMON]) - 1
+        older = np.setdiff1d(hierarchy.waiting(), devices)
+        # Models of the cloud's that are older than all that is under way are asked for no more.
+        first = int(more[LINE][hierarchy.waiting()].min(initial=len(more[COMMON]) - 1))
+        more[COMMON], more[LINE] = more[COMMON][first:], np.maximum(more[LINE] - first, 0)
+        near, rows = hierarchy.models.at_hand(hierarchy.ap_row[origin])
+        if self.gathers:
+            kept, new = np.isin(more[GIVEN_TO], older), values(near.parameters[rows], near.buffers[rows])
+            more[GIVEN_TO] = np.concatenate([more[GIVEN_TO][kept], devices])
+            more[GIVEN] = np.concatenate([more[GIVEN][kept], new])
+        given = {row: near.parameters[row] for row in set(rows.tolist())}
+        return [self.held_to(job, given[row]) for job, row in zip(jobs, rows.tolist(), strict=True)]
+
+    def _taken(
+        self: _AtAccessPoints,
+        round: Round,
+        hierarchy: HierarchyState,
+        devices: np.ndarray,
+        known: KnownToHolders,
+    ) -> tuple[np.ndarray, dict[str, float]]:
+        more, stale = hierarchy.more, []
+        order = devices
+        if round.finished is not None:
+            order = devices[np.argsort(round.finished[devices], kind="stable")]
+        changes = dict(zip(np.flatnonzero(more[HELD]), more[CHANGES], strict=True)) if self.gathers else {}
+        for ap in np.unique(hierarchy.ap[devices]).tolist():
+            own = order[hierarchy.ap[order] == ap]
+            near, rows = hierarchy.models.at_hand(np.append(hierarchy.ap_row[ap], hierarchy.device_row[own]))
+            model = (near.parameters[rows[0]], near.buffers[rows[0]])
+            holder = Holder(model, int(more[VERSION][ap]))
+            if self.gathers:
+                nothing = np.zeros(more[CHANGES].shape[1])
+                holder = replace(holder, changes=changes.get(ap, nothing), held=int(more[HELD][ap]))
+            for device, row in zip(own.tolist(), rows[1:].tolist(), strict=True):
+                stale.append(holder.version - _descends_from(more, device, ap))
+                given = more[GIVEN][more[GIVEN_TO] == device][0] if self.gathers else None
+                holder = self.take(holder, (near.parameters[row], near.buffers[row]), given, stale[-1])
+            if holder.version > more[VERSION][ap]:
+                into = hierarchy.row_to_be(ap, own)
+                hierarchy.models.write(into, *holder.model)
+                hierarchy.ap_row[ap], more[VERSION][ap] = into, holder.version
+            if holder.changes is not None:
+                changes[ap], more[HELD][ap] = holder.changes, holder.held
+            hierarchy.device_row[own] = 0
+        if self.gathers:
+            holding = np.flatnonzero(more[HELD]).tolist()
+            more[CHANGES] = np.array([changes[ap] for ap in holding]).reshape(-1, more[CHANGES].shape[1])
+        return devices, {"staleness": float(np.mean(stale)) if stale else np.nan}
+
+    def _renewed(self, hierarchy: HierarchyState) -> None:
+        more = hierarchy.more
+        more[VERSION] = more[VERSION] + 1
+        more[COMMON] = np.concatenate([more[COMMON], more[VERSION][None]])
+
+    def _given_up(self: _AtAccessPoints, hierarchy: HierarchyState, round: int) -> np.ndarray:
+        return NOBODY if self.carry_over else hierarchy.waiting()
+
+
+def _descends_from(more: Mapping[str, np.ndarray], device: int, ap: int) -> int:
+    """The last model of an access point that a device's descends from, by its number there."""
+    if more[ORIGIN][device] == ap:
+        return int(more[BASE][device])
+    return int(more[COMMON][more[LINE][device], ap])
