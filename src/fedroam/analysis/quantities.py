@@ -73,7 +73,7 @@ _KNOWN = {
         Quantity("transfers", "Transfers wanted in a round"),
         Quantity("through", "Transfers through in a round"),
         Quantity("broken", "Tries that broke in a round"),
-        Quantity("staleness", "Staleness of updates", "models"),
+        Quantity("staleness", "Staleness of updates"),
         Quantity("battery_charge", "Charge of all batteries", units=JOULES),
         Quantity("battery_drawn", "Drawn from batteries", units=JOULES),
         Quantity("battery_drawn_motion", "Drawn for moving", units=JOULES),

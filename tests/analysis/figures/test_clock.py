@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedroam.analysis import variants
 from fedroam.analysis.figures.catalogue import all_figures, draw_figure
 from fedroam.analysis.figures.clock import client_time_figure, shares_of_time, transfers_figure
 from fedroam.analysis.report.charts import curves
+from fedroam.runner import run
 from support.made_runs import made_run
+from support.tiny import tiny
 
 
 @pytest.fixture
@@ -76,6 +79,35 @@ def test_accuracy_over_time_in_hours(timed: list) -> None:
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [10, 40, 55])
     chart = curves(timed)["time"]
     assert chart["series"][1]["x"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["delayed_mohawk", "fedasync", "hierarchical_fedbuff", "ad_psgd"])
+def test_whoever_takes_stale_updates_tells_how_stale(kind: str, tmp_path: Path) -> None:
+    """Of these devices some train for longer than a round."""
+    late = "dropped" if kind in ("delayed_mohawk", "hierarchical_fedbuff") else "carried"
+    own = run(
+        tiny(
+            federation=kind,
+            rounds=4,
+            evaluate_every=1,
+            clock={"kind": "seconds", "length": 20.0, "late": late},
+            compute={"kind": "flops", "speeds": (1e-3, 1e-6), "shares": (0.5, 0.5)},
+            link={"kind": "fixed", "throughput": 8e-6 * 2600 / 4},
+            access_points={"kind": "grid", "columns": 1, "rows": 1},
+            contacts={"kind": "radius", "radius": float("inf")},
+            mobility="static",
+        ),
+        tmp_path / "run",
+    )
+    stale = own.rounds.set_index("round")["staleness"]
+    assert stale.max() > 0
+    figure = next(figure for figure in all_figures(variants([own])) if figure.name == "staleness")
+    (ax,) = figure.figure.axes
+    drawn = pd.Series(ax.lines[0].get_ydata(), ax.lines[0].get_xdata())
+    pd.testing.assert_series_equal(
+        drawn.dropna(), stale.dropna(), check_names=False, check_index_type=False, check_dtype=False
+    )
+    assert kind not in ("delayed_mohawk", "ad_psgd") or kind in figure.caption
 
 
 def test_without_a_clock_nothing_of_it_is_drawn(tmp_path: Path) -> None:

@@ -168,9 +168,10 @@ SPECS = (
     FigureSpec(
         "staleness",
         "Staleness",
-        "How many models the server made since a client got its own, mean over a round's updates.",
+        "How old the model was that a client trained, mean over a round's updates: in models that the server or access "
+        "point has had since; of ad_psgd in averagings, of delayed_mohawk in rounds.",
         column="staleness",
-        label="Staleness of updates (models)",
+        label="Staleness of updates",
     ),
     FigureSpec(
         "traffic",
