@@ -82,7 +82,7 @@ def test_a_run_by_hand(run: Run) -> None:
     found = of_run(run)
     assert (found["seconds"], found["seconds_mean"]) == (14400.0, 720.0)
     assert (found["time_training"], found["time_waiting"]) == (0.375, 0.625)
-    assert (found["through"], found["broken"]) == (0.4, 8.0)
+    assert (found["fit"], found["through"], found["broken"]) == (0.2, 0.4, 8.0)
     assert found["per_kilojoule"] == pytest.approx(40 / 0.2)
 
 

@@ -112,12 +112,14 @@ def test_time_to_the_threshold(table_runs: list, tmp_path: Path) -> None:
     assert (static["time_to"], static["time_to_error"]) == (3600, 1800)
     assert (static["time"], random["time"]) == (6300, 90)
     at = columns(found).index("Time to 60.0\u00a0%")
-    assert columns(found)[at - 1 : at + 2] == ["Rounds to 60.0\u00a0%", "Time to 60.0\u00a0%", "Sent"]
-    assert [row[at] for row in cells(found)] == ["1 h", "never"]
+    told = ["Rounds to 60.0\u00a0%", "Time to 60.0\u00a0%", "Contacts that fit", "Sent"]
+    assert columns(found)[at - 1 : at + 3] == told
+    assert [row[at : at + 2] for row in cells(found)] == [["1 h", "20.0\u00a0%"], ["never", "20.0\u00a0%"]]
     assert any(line.startswith("Time: ") for line in remarks(found))
+    assert any(line.startswith("Contacts that fit: ") for line in remarks(found))
     without = compare_runs(table_runs)
     assert without.table["time_to"].isna().all()
-    assert not any(head.startswith("Time") for head in columns(without))
+    assert not any(head.startswith(("Time", "Contacts")) for head in columns(without))
 
 
 def test_runs_without_an_account_have_no_energy(table_runs: list, tmp_path: Path) -> None:

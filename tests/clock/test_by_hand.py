@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from fedroam.clock import TOTALS, Timetable, first_state
+from fedroam.clock.plan import PlannedTransfers
+from fedroam.clock.sending import Sent
+from fedroam.clock.timetable import told_of
 from fedroam.components import build
 from fedroam.federation import SERVER, Meeting
 from fedroam.federation.server.loop import weighted_mean
@@ -51,7 +54,7 @@ def test_a_model_fits_into_a_passage() -> None:
     np.testing.assert_allclose(found.done, [22.0, 22.0])
     assert found.seconds == 40.0
     assert vain(found) == {}
-    assert found.facts == {"late": 0, "transfers": 2, "through": 2, "broken": 0}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 2, "broken": 0, "contacts": 1, "fit": 1}
     told = [found.state[name].tolist() for name in TOTALS]
     np.testing.assert_allclose(told, [[0, 0], [10, 10], [30, 30], [0, 0]])
 
@@ -64,7 +67,7 @@ def test_who_trains_too_long_misses_it() -> None:
     found = passing((19.0, 5.0))
     assert not met(found)
     assert vain(found) == {(0, 1): round(0.9 * MODEL), (1, 0): MODEL}
-    assert found.facts == {"late": 0, "transfers": 2, "through": 1, "broken": 1}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 1, "broken": 1, "contacts": 1, "fit": 0}
     told = [found.state[name].tolist() for name in TOTALS]
     # The one receives from 12 on, but trains until 19: it sends and receives from then to 28.
     np.testing.assert_allclose(told, [[19, 5], [9, 16], [12, 19], [0, 0]])
@@ -217,3 +220,23 @@ def test_the_clock_state_before_the_first_round_is_nothing() -> None:
     federation: Any = build("federation", "fedavg")
     state = first_state(3, link, federation)
     assert all(not array.any() for array in state.values())
+
+
+def test_a_contact_fits_where_all_that_is_sent_in_it_gets_through() -> None:
+    """Four pairs: both models of the first get through, not the only one of the second, one of two of the third, and
+    the only one of the fourth, which goes against the order of clients."""
+    plan = PlannedTransfers(
+        np.array([0, 1, 2, 2, 3, 7]),
+        np.array([1, 0, 0, 3, 2, 4]),
+        *(np.ones(6) for _ in range(2)),
+        np.full(6, -1),
+    )
+    end = np.array([1.0, 2.0, np.inf, 3.0, np.inf, 4.0])
+    found = told_of(np.zeros(8, bool), plan, Sent.nothing(6), end)
+    assert (found["contacts"], found["fit"], found["transfers"], found["through"]) == (4, 2, 6, 4)
+    assert told_of(np.zeros(1, bool), *_nothing())["contacts"] == 0
+
+
+def _nothing() -> tuple[PlannedTransfers, Sent, np.ndarray]:
+    nobody = np.zeros(0, np.int64)
+    return PlannedTransfers(nobody, nobody, np.zeros(0), np.zeros(0), nobody), Sent.nothing(0), np.zeros(0)

@@ -69,6 +69,8 @@ def test_a_passage_by_hand(training: tuple[float, float], gets: bool) -> None:
         "transfers": 1,
         "through": gets,
         "broken": not gets,
+        "contacts": 1,
+        "fit": gets,
     }
     sent = dict(zip(found.traffic.sender.tolist(), found.traffic.bytes.tolist(), strict=True))
     assert sent == ({} if gets else {0: round(0.9 * MODEL)})

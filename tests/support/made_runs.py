@@ -46,7 +46,7 @@ def made_run(
     clients by the k-th evaluation (none: a run of an older format, without an account). judged: what the models are
     called that clients are judged by (none: a run of an older format). time: s by the k-th evaluation (none: rounds
     have no length); client i trains i / clients of it, and waits for the rest; of 10 transfers in a round 4 get
-    through, and 8 tries break. planned: the number of rounds in the settings,
+    through, all of one contact in 5, and 8 tries break. planned: the number of rounds in the settings,
     if not the number recorded.
     """
     folder = root / (variant or "plain") / f"seed-{seed}"
@@ -119,7 +119,7 @@ def made_run(
         table["energy_wasted"] = np.zeros(len(energy)) if wasted is None else np.array(wasted, np.float64)
     if time is not None:
         table["time"] = np.array(time, dtype=np.float64)
-        counts = {"transfers": 10.0, "through": 4.0, "broken": 8.0}
+        counts = {"transfers": 10.0, "through": 4.0, "broken": 8.0, "contacts": 5.0, "fit": 1.0}
         table |= {name: np.where(rounds > 0, value, np.nan) for name, value in counts.items()}
     write_table(pieces / f"rounds{end}.parquet", pd.DataFrame(table))
     clock = [0.0] * len(rounds) if time is None else time

@@ -35,6 +35,8 @@ TAKE_PART = (
     "transfers",
     "through",
     "broken",
+    "contacts",
+    "fit",
     "samples",
     "x",
     "y",

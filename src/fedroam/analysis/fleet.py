@@ -40,12 +40,25 @@ HEADS: Mapping[str, tuple[str, Quantity]] = {
 ENERGY = tuple(HEADS)[list(HEADS).index("energy") :]  # of them, those of energy
 # Those of time: columns of clients under a clock.
 TIME = tuple(name for name in HEADS if name.startswith("time_"))
+# Those of transfers that are a share: columns of rounds, and of which they are one.
+SHARES: Mapping[str, str] = {"fit": "contacts", "through": "transfers"}
 _FIRST = 5  # devices that are named
 
 
 def of_time(clients: pd.DataFrame, seconds: float) -> dict[str, float]:
     """Shares of `seconds` (s, more than 0) that clients spent, mean over clients, from their totals."""
     return {name: float(clients[name].mean()) / seconds for name in TIME if name in clients}
+
+
+def of_transfers(rounds: pd.DataFrame) -> dict[str, float]:
+    """What a table of rounds, of a run or a plan, says of its transfers: shares of contacts and transfers that get
+    through (NaN where there are none), broken transfers and late clients a round. Left out is what it does not tell."""
+    found = {}
+    for some, of in SHARES.items():
+        if of in rounds:
+            total = float(rounds[of].sum())
+            found[some] = float(rounds[some].sum()) / total if total else math.nan
+    return found | {name: float(rounds[name].mean()) for name in ("broken", "late") if name in rounds}
 
 
 def of_energy(clients: pd.DataFrame) -> dict[str, float]:
@@ -84,9 +97,7 @@ def of_run(run: Run) -> dict[str, float]:
     if "time" in rounds and float(rounds["time"].iloc[-1]) > 0:
         seconds, played = float(rounds["time"].iloc[-1]), int(rounds["round"].iloc[-1])
         found = {"seconds_mean": seconds / played, "seconds": seconds}
-        wanted = float(rounds["transfers"].sum())
-        found["through"] = float(rounds["through"].sum()) / wanted if wanted else math.nan
-        found |= {name: float(rounds[name].mean()) for name in ("broken", "late") if name in rounds}
+        found |= of_transfers(rounds)
         found |= of_time(clients, seconds)
     spent = of_energy(clients)
     joules = spent.get("drawn", spent.get("energy", 0.0))
@@ -146,7 +157,7 @@ def shown(name: str, worlds: Sequence[Facts]) -> str:
 def remarks(names: Sequence[str]) -> list[str]:
     """What the facts of these names mean, a sentence or two a line."""
     lines = {
-        "fit": "Contacts that fit: pairs that meet and whose models both get through.",
+        "fit": "Contacts that fit: of two with anything to send to each other in a round, all of which gets through.",
         "time_training": "Training, sending, waiting, away: what a device does with its time, on average.",
         "energy": "Joules are those of a device, on average. Radio and training: what sending, receiving and training "
         "cost.",

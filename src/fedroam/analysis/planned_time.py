@@ -11,10 +11,10 @@ import pandas as pd
 import torch
 from typing_extensions import override
 
+from fedroam.analysis.fleet import of_transfers
 from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.federation import SendsToNeighbours
 from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Evaluates, Job, Learner, Models
 from fedroam.measurement import COLUMN_OF
@@ -60,10 +60,9 @@ def planned_rounds(
     """What the clock says of each round of a run, a row each, without training (default: all rounds).
 
     Columns: `round`, `time` (s, at its end), `seconds` (s, its own), the clock's (`late`, `transfers`, `through`,
-    `broken`) and `time_training`, `time_sending`, `time_waiting`, `time_idle`, as shares of the round, means over
-    clients. Where clients send to each other, `contacts` and `fit`: pairs that meet, and those whose models both get
-    through. They are those of the run itself, unless its federation chooses by the models what it sends. `at_end`
-    is handed the clients after the last round (see `planned_clients`).
+    `broken`, `contacts`, `fit`) and `time_training`, `time_sending`, `time_waiting`, `time_idle`, as shares of the
+    round, means over clients. They are those of the run itself, unless its federation chooses by the models what it
+    sends. `at_end` is handed the clients after the last round (see `planned_clients`).
     Raises InputError where the experiment has no clock of seconds.
     """
     if experiment.clock.kind == "rounds":
@@ -82,8 +81,6 @@ def planned_rounds(
             row |= {name: done.facts.get(name, np.nan) for name in COLUMNS}
             for name in TOTALS:
                 row[name] = float((following.clock[name] - state.clock[name]).mean()) / seconds
-            if isinstance(scene.parts.federation, SendsToNeighbours):
-                row |= {"contacts": row["transfers"] / 2, "fit": done.meeting.graph.nnz / 2}
             state = following
             yield row
         if at_end is not None:
@@ -117,10 +114,6 @@ def summary(rounds: pd.DataFrame) -> dict[str, float]:
         "seconds_mean": float(rounds["seconds"].mean()),
         "seconds_most": float(rounds["seconds"].max()),
     }
-    for name, some, of in (("fit", "fit", "contacts"), ("through", "through", "transfers")):
-        if of in rounds:
-            total = float(rounds[of].sum())
-            found[name] = float(rounds[some].sum()) / total if total else np.nan
-    found |= {name: float(rounds[name].mean()) for name in ("broken", "late")}
+    found |= of_transfers(rounds)
     weights = rounds["seconds"] / rounds["seconds"].sum()
     return found | {name: float((rounds[name] * weights).sum()) for name in TOTALS}

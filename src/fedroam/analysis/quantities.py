@@ -73,6 +73,8 @@ _KNOWN = {
         Quantity("transfers", "Transfers wanted in a round"),
         Quantity("through", "Transfers through in a round"),
         Quantity("broken", "Tries that broke in a round"),
+        Quantity("contacts", "Contacts with anything to send in a round"),
+        Quantity("fit", "Contacts in which all gets through in a round"),
         Quantity("staleness", "Staleness of updates"),
         Quantity("battery_charge", "Charge of all batteries", units=JOULES),
         Quantity("battery_drawn", "Drawn from batteries", units=JOULES),

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fedroam.analysis.evaluated_model import evaluated_models
+from fedroam.analysis.fleet import of_transfers
 from fedroam.analysis.formatting import percent
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
@@ -31,7 +32,7 @@ class RunSummary:
     """What one run comes to; accuracies are shares, bytes and joules are totals over all clients.
 
     energy, energy_wasted: NaN for runs of an older format, which have no account. time: s by the simulated clock, NaN
-    where rounds have no length.
+    where rounds have no length. fit: share of contacts in which all gets through, of evaluated rounds; NaN likewise.
     """
 
     seed: int
@@ -45,6 +46,7 @@ class RunSummary:
     energy: float
     energy_wasted: float
     time: float
+    fit: float
 
 
 def summarise(run: Run, last: int) -> RunSummary:
@@ -67,6 +69,7 @@ def summarise(run: Run, last: int) -> RunSummary:
         energy=value_at(run, "energy", end),
         energy_wasted=value_at(run, "energy_wasted", end),
         time=value_at(run, "time", end),
+        fit=of_transfers(rounds).get("fit", math.nan),
     )
 
 
@@ -119,6 +122,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
     reached, over the runs that reached it;
     energy, energy_wasted, energy_to, with errors: joules of all clients, likewise (NaN for runs without an account);
     time, time_to, with errors: seconds by the simulated clock, likewise (NaN where rounds have no length);
+    fit, fit_error: share of contacts in which all gets through, of the evaluated rounds (NaN likewise);
     difference, difference_error, difference_n: final accuracy minus that of the first variant with the same seed;
     diverged, unfinished: the seeds, as text.
 
@@ -185,6 +189,7 @@ def _row(
     put("energy_wasted", [s.energy_wasted for s in each])
     put("time", [s.time for s in each])
     put("time_to", [value_at(run, "time", hit) for run, hit in hits])
+    put("fit", [s.fit for s in each])
     put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])
     put("energy_to", [value_at(run, "energy", hit) for run, hit in hits])
     there = {(s.seed, s.round): s.final for s in first}

@@ -12,7 +12,7 @@ from fedroam.clock.begun import Begun
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.contacts.ragged import stable_order
@@ -132,7 +132,7 @@ def among_neighbours(
         dropped=np.flatnonzero(late & ~carried),
         traffic=Traffic.joined([given.traffic, vain]),
         state=found,
-        facts=facts(late, sent, end),
+        facts=told_of(late, plan, sent, end),
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
         doings=doings,
     )
@@ -164,17 +164,6 @@ def _transfers(sends: sparse.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndar
     up, down = np.flatnonzero(sender < receiver), np.flatnonzero(sender > receiver)
     order = np.concatenate([up[stable_order(sender[up], clients)], down])
     return sender[order], receiver[order], found.data[order]
-
-
-def facts(late: np.ndarray, sent: Sent, end: np.ndarray) -> dict[str, float]:
-    """The clock's columns: late clients, transfers that were wanted, those that got through, tries that broke."""
-    through = np.isfinite(end)
-    return {
-        "late": float(late.sum()),
-        "transfers": float(len(end)),
-        "through": float(through.sum()),
-        "broken": float((sent.tries - through).sum()),
-    }
 
 
 def heard(timing: Timing, meeting: Meeting) -> Intervals:

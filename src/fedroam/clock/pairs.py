@@ -12,7 +12,7 @@ from fedroam.clock.neighbours import heard, tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
 
@@ -88,6 +88,7 @@ def in_pairs(
         BUSY: carried | rests,
         "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
     }
+    told = told_of(late, plan, sent, end)  # both models of a pair are one transfer there
     jobs = [job for job in given.jobs if job.client not in stopped]
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
 
@@ -111,12 +112,7 @@ def in_pairs(
         dropped=np.flatnonzero(late & ~carried),
         traffic=Traffic.joined([given.traffic, _in_vain(timing, paths.end, plan, sent, whole, each)]),
         state=found,
-        facts={
-            "late": float(late.sum()),
-            "transfers": 2.0 * len(pairs),
-            "through": 2.0 * float(whole.sum()),
-            "broken": 2.0 * float((sent.tries - whole).sum()),
-        },
+        facts=told | {name: 2 * told[name] for name in ("transfers", "through", "broken")},
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
         doings=doings,
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.clock.batteries import Doings
-from fedroam.clock.neighbours import facts, tries
+from fedroam.clock.neighbours import tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, until
+from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import select
@@ -162,7 +162,7 @@ def with_servers(
             timing, given.traffic, new, (down, up), (loads, sends), before, air, already, end
         ),
         state=found,
-        facts=facts(late, sent, end),
+        facts=told_of(late, plan, sent, end),
         spans=Spans.of(seconds, training, here, plan, sent, dies),
         already=already,
         doings=doings,

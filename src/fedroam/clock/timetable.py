@@ -13,7 +13,7 @@ from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
-from fedroam.contacts.ragged import stable_order
+from fedroam.contacts.ragged import distinct, stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute, Use
 from fedroam.federation import Averagings, Pieces, Traffic
@@ -26,7 +26,7 @@ TOTALS = ("time_training", "time_sending", "time_waiting", "time_idle")
 LEFT = ("left_download", "left_training")
 TIME, BUSY = "time", "busy"
 # The columns that the table of rounds gets beside the time and the totals.
-COLUMNS = ("late", "transfers", "through", "broken")
+COLUMNS = ("late", "transfers", "through", "broken", "contacts", "fit")
 
 
 @dataclass(frozen=True)
@@ -153,6 +153,33 @@ def following(
     spent = (trained, sending, waits, np.where(lives < seconds, rest - waits, np.where(present, 0.0, rest)))
     found = dict(state) | {TIME: state[TIME] + seconds}
     return found | {name: state[name] + each for name, each in zip(TOTALS, spent, strict=True)}
+
+
+def told_of(late: np.ndarray, plan: PlannedTransfers, sent: Sent, end: np.ndarray) -> dict[str, float]:
+    """The clock's columns (`COLUMNS`): late clients, transfers that were wanted, those that got through, tries that
+    broke, contacts, and those in which models fit.
+
+    A contact is two nodes that want to send anything to each other in the round, whichever way. Models fit in it if all
+    of that gets through. end: s, when each transfer is done; infinite for never.
+    """
+    through = np.isfinite(end)
+    low, high = np.minimum(plan.sender, plan.receiver), np.maximum(plan.sender, plan.receiver)
+    both = np.stack([low, high])
+    contacts = len(distinct(_key(both)))
+    return {
+        "late": float(late.sum()),
+        "transfers": float(len(end)),
+        "through": float(through.sum()),
+        "broken": float((sent.tries - through).sum()),
+        "contacts": float(contacts),
+        "fit": float(contacts - len(distinct(_key(both[:, ~through])))),
+    }
+
+
+def _key(ends: np.ndarray) -> np.ndarray:
+    """A number for each pair of nodes (int64 [2, pairs]), the same for the same two."""
+    low, high = ends
+    return np.asarray(low * (int(high.max(initial=0)) + 1) + high)
 
 
 def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:

@@ -63,6 +63,8 @@ def test_shares_of_transfers(timed: list) -> None:
     figure = transfers_figure(timed)
     assert figure is not None
     assert [set(line.get_ydata()) for ax in figure.axes for line in ax.lines if len(line.get_xdata())] == [
+        {20.0},
+        {20.0},
         {40.0},
         {40.0},
         {80.0},

@@ -155,8 +155,8 @@ SPECS = (
     FigureSpec(
         "transfers",
         "What gets through",
-        "Of the transfers that were wanted in a round, those whose model got through in its contact and in time, and "
-        "the tries that broke.",
+        "Of the contacts of a round, those in which all that was to be sent got through; of the transfers that were "
+        "wanted, those whose model got through in its contact and in time, and the tries that broke.",
         make=transfers_figure,
     ),
     FigureSpec(

@@ -14,6 +14,7 @@ from matplotlib.patches import Patch
 from fedroam.analysis.figures.drawing import COLOURS, GRID, INK, MUTED, PAPER, empty_figure, short, style
 from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.figures.publishing import look_of, size_of
+from fedroam.analysis.fleet import SHARES
 from fedroam.analysis.formatting import SECONDS, largest
 from fedroam.analysis.variants import Variant, by_round
 from fedroam.errors import InputError
@@ -92,22 +93,27 @@ def client_time_figure(compared: Sequence[Variant]) -> Figure | None:
 
 
 def transfers_figure(compared: Sequence[Variant]) -> Figure | None:
-    """Which share of a round's transfers gets through, and how many tries break for each; None without numbers."""
+    """Which share of a round's contacts and transfers gets through, and how many tries break for each transfer; None
+    without numbers."""
     panels = []
-    for title, name in (("Through", "through"), ("Broken tries", "broken")):
+    for title, name in (
+        ("Contacts that fit", "fit"),
+        ("Transfers through", "through"),
+        ("Broken tries", "broken"),
+    ):
+        of = SHARES.get(name, "transfers")
         lines = []
         for variant in compared:
             seeds = []
             for run in variant.included:
                 table = by_round(run).sort_index()
-                if name in table and "transfers" in table:
-                    wanted = table["transfers"].where(table["transfers"] > 0)
+                if name in table and of in table:
+                    wanted = table[of].where(table[of] > 0)
                     seeds.append((100 * table[name] / wanted).dropna())
             lines.append(Line(variant.label, tuple(one for one in seeds if len(one))))
-        panels.append((title, lines))
-    if not any(line.seeds for _, lines in panels for line in lines):
-        return None
-    return lines_figure(panels, "Share of the transfers wanted (%)")
+        if any(line.seeds for line in lines):
+            panels.append((title, lines))
+    return lines_figure(panels, "Share of those wanted (%)") if panels else None
 
 
 def round_ends(run: Run) -> pd.Series:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from fedroam.analysis import fleet
 from fedroam.analysis.evaluated_model import accuracy_meaning, mean_model_meaning, shared_model
 from fedroam.analysis.formatting import NONE, duration, energy, number, percent, size
 from fedroam.analysis.summary import Comparison
@@ -45,6 +46,8 @@ def columns(comparison: Comparison) -> list[str]:
     heads.append(f"Rounds to {at}")
     if _knows_time(comparison.table):
         heads.append(f"Time to {at}")
+    if _knows_contacts(comparison.table):
+        heads.append("Contacts that fit")
     heads.append("Sent")
     if _knows_energy(comparison.table):
         heads += [f"Sent to {at}", "Energy", f"Energy to {at}", "Wasted"]
@@ -63,6 +66,11 @@ def _knows_time(table: pd.DataFrame) -> bool:
     return "time" in table and bool(table["time"].notna().any())
 
 
+def _knows_contacts(table: pd.DataFrame) -> bool:
+    """Whether any variant of a comparison tells in which contacts models fit."""
+    return "fit" in table and bool(table["fit"].notna().any())
+
+
 def cells(comparison: Comparison) -> list[list[str]]:
     """The rows of a comparison as text, in the order of `columns`."""
     table, means, rows = comparison.table, _means(comparison), []
@@ -74,6 +82,8 @@ def cells(comparison: Comparison) -> list[list[str]]:
         texts.append(_rounds_to(row))
         if _knows_time(table):
             texts.append(never or duration(row["time_to"]))
+        if _knows_contacts(table):
+            texts.append(percent(row["fit"]) if math.isfinite(row["fit"]) else NONE)
         texts.append(size(row["bytes"]))
         if _knows_energy(table):
             spent, wasted = row["energy"], row["energy_wasted"]
@@ -112,6 +122,8 @@ def remarks(comparison: Comparison) -> list[str]:
         )
     if _knows_time(table) and math.isfinite(threshold):
         lines.append("Time: by the clock of the simulated world, to the end of that round.")
+    if _knows_contacts(table):
+        lines.append(f"{fleet.remarks(['fit'])[0]} Of the rounds that were evaluated.")
     if _knows_energy(table):
         lines.append(
             "Energy: what all clients together spent on sending, receiving and training; servers and access points are "
