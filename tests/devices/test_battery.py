@@ -14,14 +14,20 @@ from hypothesis import strategies as st
 from fedroam import run
 from fedroam.clock.batteries import Doings, Supply, Tries, use_of
 from fedroam.devices.battery import Limited, Use
+from fedroam.devices.classes import Flops
 from fedroam.devices.motion import Motion, RotaryWing, Walking
 from fedroam.errors import InputError
 from fedroam.federation import Traffic
 from fedroam.mobility import Paths
 from fedroam.scene import prepare
-from support.tiny import tiny
+from support import contract
+from support.tiny import play, tiny
 
 HOUR = 3600.0
+FREE = (
+    "d2d_alpha_up", "d2d_alpha_down", "d2d_beta", "wifi_alpha_up", "wifi_alpha_down", "wifi_beta",
+    "lte_alpha_up", "lte_alpha_down", "lte_beta",
+)  # fmt: skip
 
 
 def use(begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
@@ -145,6 +151,118 @@ def test_near_a_charger_for_the_time_of_the_passage() -> None:
     assert near(5.0, places[:0], 60.0).tolist() == [0.0] * 3
 
 
+def gained(part: Limited, paths: Paths, seconds: float = 60.0, **own: Any) -> np.ndarray:
+    """Joules that devices charge in a round, from half of a full battery."""
+    told = supply(part, Walking(), paths, **own)
+    use = use_of(told, idle(paths.clients), seconds, np.full(paths.clients, np.inf))
+    return np.asarray(part.step(told.state, use)["charge"] - told.state["charge"])
+
+
+def test_charging_at_a_place_is_power_times_the_time_of_the_passage() -> None:
+    """At 2 m/s past a place 3 m away, with R = 5: a chord of 8 m, 4 s. One stands in it, one passes it at 6 m."""
+    paths = Paths.straight(np.array([[-60.0, 3], [4, 0], [-60, 6]]), np.array([[60.0, 3], [4, 0], [60, 6]]))
+    part = Limited(idle=0.0, start_charge=0.5, charger=7.0, places=((0.0, 0.0, 5.0),))
+    np.testing.assert_allclose(gained(part, paths), [7 * 4.0, 7 * 60.0, 0.0], rtol=0, atol=1e-9)
+    # For the second half of a round of 120 s all stand where their ways end.
+    np.testing.assert_allclose(gained(part, paths, 120.0), [7 * 4.0, 7 * 120.0, 0.0], rtol=0, atol=1e-9)
+
+
+def test_a_way_with_corners_enters_and_leaves_places_of_several_sizes() -> None:
+    """East for 30 s at 2 m/s, then back west at 1 m/s for as long, along y = 0. A place at (20, 0) with R = 5 holds
+    it for 5 s on the way out and 0 s of 10 m on the way back from 60 to 30; one at (40, 4), R = 5, a chord of 6 m, for
+    3 s and 6 s; one at (37, 0), R = 2, from 35 to 39: of that 37 to 39 is in the chord, too; an access point at
+    (60, 0), R = 1, for half a second and one."""
+    corners = np.array([[0.0, 0], [60, 0], [30, 0]])
+    paths = Paths(np.array([0, 3]), np.array([0.0, 0.5, 1.0]), corners, np.ones(1, dtype=bool))
+    three = ((20.0, 0.0, 5.0), (40.0, 4.0, 5.0), (37.0, 0.0, 2.0))
+    part = Limited(idle=0.0, start_charge=0.5, charger=11.0, places=three)
+    at_places = 5 + (3 + 6) + (2 / 2 + 2 / 1)
+    point = np.array([[60.0, 0.0]])
+    assert gained(part, paths, access_points=point) == pytest.approx([11 * at_places], rel=0, abs=1e-9)
+    both = part.model_copy(update={"charge_radius": 1.0})
+    assert gained(both, paths, access_points=point) == pytest.approx(
+        [11 * (at_places + 1.5)], rel=0, abs=1e-9
+    )
+
+
+@given(
+    st.floats(-50, 50), st.floats(-50, 50), st.floats(0, 40), st.floats(0.5, 5.0), st.integers(0, 2**32 - 1)
+)
+def test_energy_is_power_times_time_at_a_place(
+    x: float, y: float, radius: float, power: float, seed: int
+) -> None:
+    """Against each leg's own chord: |from + s way - place| <= radius, a quadratic in s. Where a way grazes a place, its
+    two roots are as exact as the root of a rounding is."""
+    draws = np.random.default_rng(seed)
+    corners = draws.uniform(-60, 60, (5, 2))
+    time = np.concatenate([[0.0], np.sort(draws.random(3)), [1.0]])
+    inside = 0.0
+    for a, b, lasts in zip(corners[:-1], corners[1:], np.diff(time) * 60.0, strict=True):
+        way, gap = b - a, a - (x, y)
+        half, rest = way @ gap / (way @ way), (gap @ gap - radius**2) / (way @ way)
+        root = np.sqrt(max(half**2 - rest, 0.0))
+        low, high = np.clip([-half - root, -half + root], 0.0, 1.0)
+        inside += (high - low) * lasts
+    paths = Paths(np.array([0, 5]), time, corners, np.ones(1, dtype=bool))
+    part = Limited(idle=0.0, start_charge=0.5, charger=power, places=((x, y, radius),))
+    assert gained(part, paths) == pytest.approx([power * inside], rel=1e-9, abs=1e-6 * power)
+
+
+def test_hours_of_classes_by_hand() -> None:
+    """Nights of one class from 22 to 6 h, noons of the other from 12 to 12.5 h; rounds of an hour, from 20 h on."""
+    hours, power = ((22.0, 6.0), (12.0, 12.5)), 3.0
+    part = Limited(idle=0.0, start_charge=0.5, capacity=1000.0, charger=power, hours=hours, day_start=20.0)
+    here = Paths.still(np.zeros((40, 2)))
+    state = part.start(4, 40)
+    night = state["class"] == 0
+    assert 5 < night.sum() < 35
+    started = state["charge"][0]
+    for round in range(24):
+        told = replace(supply(part, Walking(), here, begin=round * HOUR, length=HOUR), state=state)
+        state = part.step(state, use_of(told, idle(40), HOUR, np.full(40, np.inf)))
+        clock = (20.0 + round + 1) % 24
+        nights = min(max(round + 1 - 2, 0), 8) * HOUR
+        noon = HOUR / 2 if round + 1 >= 17 else 0.0  # the hour from 12 on is the 17th
+        wanted = started + power * np.where(night, nights, noon)
+        np.testing.assert_allclose(state["charge"], wanted, rtol=1e-9, err_msg=f"at {clock:g} h")
+
+
+def test_classes_of_hours_are_those_of_computing() -> None:
+    """With the same shares, whoever computes slowly charges by the same hours."""
+    everybody = np.arange(300)
+    speed = Flops(speeds=(1.0, 2.0), shares=(1.0, 3.0)).speed(7, everybody)
+    classes = Limited(hours=((0.0, 6.0), (6.0, 12.0)), shares=(1.0, 3.0)).start(7, 300)["class"]
+    np.testing.assert_array_equal(classes == 0, speed == 1e9)
+    assert 40 < (classes == 0).sum() < 110
+
+
+@pytest.mark.parametrize("kind", ["decentralized", "epidemic", "ad_psgd", "fedavg", "fedbuff", "mohawk"])
+def test_whoever_federates_charges_at_places(kind: str) -> None:
+    """Half of the devices stand at a place, and nobody trains or pays for the radio: what they have is power times
+    time, less what being on takes; and a resumed run is the same."""
+    places = {"places": ((1.0, 1.0, 0.5), (2.0, 1.0, 0.5)), "hours": ((0.0, 12.0), (0.0, 24.0))}
+    power = {"idle": 1.0, "training": 0.0, "charger": 4.0, "start_charge": 0.5, "day_start": 11.99}
+    own = tiny(
+        clients=6,
+        rounds=3,
+        evaluate_every=1,
+        mobility={"kind": "static", "grid": 2},
+        federation=kind,
+        access_points={"kind": "grid", "columns": 1, "rows": 1},
+        clock={"kind": "seconds", "length": 100.0},
+        battery={"kind": "battery", **power, **places},
+        radio={"kind": "lte_wifi", **dict.fromkeys(FREE, 0.0)},
+    )
+    whole = play(own)
+    last = whole.clients[whole.clients["round"] == 3].set_index("client")
+    at_place = last["y"].to_numpy() == 1.0
+    assert 0 < at_place.sum() < 6
+    lasts = np.where(last["battery_class"] == 0, 36.0, 300.0)  # from 11.99 h on, and until 12 h: 36 s
+    wanted = 7.5 * HOUR - 300.0 + np.where(at_place, 4.0 * lasts, 0.0)
+    np.testing.assert_allclose(last["battery_charge"], wanted, rtol=1e-9)
+    assert play(own, (1, whole.states[1])).states == whole.states[2:]
+
+
 def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:
     """Everybody begins with energy for two and a half rounds, and needs two to charge; nobody pays for the radio."""
     battery = {
@@ -182,6 +300,18 @@ def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:
     ("settings", "told"),
     [
         ({"battery": "battery"}, "battery.kind = 'battery': nothing takes time under clock kind 'rounds'"),
+        (
+            {"battery": {"kind": "battery", "places": ((0.0, 0.0, -1.0),)}},
+            "battery.places.0.2 = -1.0: input should be greater than or equal to 0",
+        ),
+        (
+            {"battery": {"kind": "battery", "hours": ((8.0, 9.0),), "shares": (1.0, 2.0)}},
+            "allowed is one for each of the 1 hours",
+        ),
+        (
+            {"battery": {"kind": "battery", "hours": ((8.0, 9.0),), "charge_until": 6.0}},
+            "charge_until = 6: they are for all devices",
+        ),
         ({"clock": "seconds", "motion": "vehicle"}, "nothing draws on a battery that is none"),
         (
             {"battery": {"kind": "battery", "start_lowest": 0.9, "start_charge": 0.5}},
@@ -200,6 +330,13 @@ def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_told(settings: dict[str, object], told: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=told):
         run(tiny(**settings), tmp_path / "run")
+
+
+def test_hours_and_places_keep_the_contract() -> None:
+    hours = ((22.0, 6.0), (8.0, 9.5), (0.0, 0.0))
+    contract.check_battery(
+        Limited(charger=2.0, hours=hours, shares=(1.0, 2.0, 1.0), places=((1.0, 2.0, 3.0),))
+    )
 
 
 def test_walking_is_free() -> None:

@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 
 from fedroam.contacts import contact_intervals
 from fedroam.cost import Tariff
-from fedroam.devices import Battery, Motion, Use, motion_power
+from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power
 from fedroam.federation import Traffic
 from fedroam.learning import Job
 from fedroam.mobility import Paths
@@ -90,7 +90,7 @@ def use_of(supply: Supply, doings: Doings, seconds: float, dies: np.ndarray) -> 
         end.append(np.maximum(doings.trained, doings.trains)[own])
         much.append(joules)
         what.append(np.full(len(own), kind))
-    near = near_intervals(paths, supply.battery.charge_radius, supply.access_points, seconds, supply.length)
+    near = _near_chargers(supply, seconds)
     edges = supply.battery.edges(supply.begin, seconds)
     told = np.flatnonzero(np.isfinite(dies))
     marks = (
@@ -127,6 +127,19 @@ def first_to_die(supply: Supply, use: Use, linked: np.ndarray, dies: np.ndarray)
     earliest = np.full(int(group.max()) + 1, np.inf)
     np.minimum.at(earliest, group, empty)
     return np.where(empty == earliest[group], empty, np.inf)
+
+
+def _near_chargers(supply: Supply, seconds: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """From when to when clients are where they charge, clients (int64) and seconds: near an access point, or at a place
+    of the battery's own."""
+    battery = supply.battery
+    places = battery.charging_places() if isinstance(battery, ChargesAtPlaces) else np.zeros((0, 3))
+    kinds = [(radius, places[places[:, 2] == radius, :2]) for radius in np.unique(places[:, 2]).tolist()]
+    if battery.charge_radius is not None or not kinds:
+        kinds.append((battery.charge_radius, supply.access_points))
+    found = [near_intervals(supply.paths, *kind, seconds, supply.length) for kind in kinds]
+    who, begin, end = (np.concatenate(each) for each in zip(*found, strict=True))
+    return who, begin, end
 
 
 def near_intervals(

@@ -2,12 +2,13 @@
 
 from fedroam.devices import battery, classes, compute, meters, motion
 from fedroam.devices.arithmetic import training_flops
-from fedroam.devices.battery import Battery, Use
+from fedroam.devices.battery import Battery, ChargesAtPlaces, Use
 from fedroam.devices.compute import Compute
 from fedroam.devices.motion import Motion, motion_power
 
 __all__ = [
     "Battery",
+    "ChargesAtPlaces",
     "Compute",
     "Motion",
     "Use",

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from fedroam.components import Part, field, register
+from fedroam.devices.classes import Positive, drawn_class
 from fedroam.randomness import stream
 
 WATT_HOUR = 3600.0  # J
 DAY = 24 * 3600.0  # s
 ROUNDING = 1e-12  # of a full charge
+Metres = Annotated[float, Field(allow_inf_nan=False)]
+Place = tuple[Metres, Metres, Annotated[float, Field(ge=0, allow_inf_nan=False)]]  # x, y, radius
+Hour = Annotated[float, Field(ge=0, le=24)]
 SUMMED = ("charge", "gone", "drawn", "drawn_motion")  # what is told of all devices together
 
 
@@ -70,6 +74,15 @@ class Battery(Protocol):
         """When in a round each runs empty, s since it began, float64 [clients]; infinite for who does not."""
 
 
+@runtime_checkable
+class ChargesAtPlaces(Protocol):
+    """Batteries that charge at places of their own."""
+
+    def charging_places(self) -> np.ndarray:
+        """Where, and how near to it, float64 [places, 3]: x, y and radius, m. Without any: only as `charge_radius`
+        says."""
+
+
 @register("battery", "none")
 class Mains(Part):
     """Nobody runs out of energy."""
@@ -99,10 +112,11 @@ class Limited(Part):
 
     In a round a device draws `idle` all the time, `training` besides while it trains, what `[radio]` charges for what
     it sends, receives and computes, and what `[motion]` takes for its way. It gets `charger` while it is charged: daily
-    from `charge_from` to `charge_until`, near an access point if `charge_radius` says so. Each power is even while it
-    is on; what the radio takes for a transfer is spread over the time that it is sent. Who runs empty does that at the
-    moment when the charge is 0: what it trained then is lost, and what it sent or received breaks. Who is gone draws
-    nothing, charges, goes on along its way, and is back in the round after its charge has reached `restart`.
+    from `charge_from` to `charge_until`, or in the hours of its class of devices; anywhere, or near an access point if
+    `charge_radius` says so, or at `places`. Each power is even while it is on; what the radio takes for a transfer is
+    spread over the time that it is sent. Who runs empty does that at the moment when the charge is 0: what it trained
+    then is lost, and what it sent or received breaks. Who is gone draws nothing, charges, goes on along its way, and is
+    back in the round after its charge has reached `restart`.
 
     The defaults are ours, of the order of a phone's.
     """
@@ -124,6 +138,39 @@ class Limited(Part):
     )
     day_start: float = field(0.0, "time of day at which the run begins", unit="h", ge=0, le=24)
     restart: float = field(0.2, "charge at which a device comes back, as a share of the capacity", gt=0, le=1)
+    places: tuple[Place, ...] = field(
+        (),
+        "where devices charge, each as [x, y, radius], beside access points that charge_radius tells of; empty: "
+        "as charge_radius says",
+        unit="m",
+        later=True,
+    )
+    hours: tuple[tuple[Hour, Hour], ...] = field(
+        (),
+        "times of day from which and until which devices of each class are charged, in the place of charge_from and "
+        "charge_until",
+        unit="h",
+        later=True,
+    )
+    shares: tuple[Positive, ...] | None = field(
+        None,
+        "share of the devices in each class of hours, by their sum; not set: all alike. The same as those of compute "
+        "are of the same devices",
+        later=True,
+    )
+
+    @model_validator(mode="after")
+    def _an_hour_each(self) -> Limited:
+        if self.hours and (self.charge_from, self.charge_until) != (0.0, 24.0):
+            raise ValueError(
+                f"charge_from = {self.charge_from:g}, charge_until = {self.charge_until:g}: they are for all devices; "
+                "with hours, allowed is neither"
+            )
+        if self.shares is not None and len(self.shares) != len(self.hours):
+            raise ValueError(
+                f"shares = {list(self.shares)}: allowed is one for each of the {len(self.hours)} hours"
+            )
+        return self
 
     @model_validator(mode="after")
     def _in_order(self) -> Limited:
@@ -134,12 +181,17 @@ class Limited(Part):
         return self
 
     def start(self, seed: int, clients: int) -> dict[str, np.ndarray]:
-        """Full, or as the two shares say; an empty one is gone from the start."""
+        """Full, or as the two shares say; an empty one is gone from the start. Where there are hours of classes, with
+        the `class` of each device."""
         share = np.full(clients, self.start_charge)
         if self.start_lowest is not None:
             drawn = stream(seed, "battery").random(clients)
             share = self.start_lowest + drawn * (self.start_charge - self.start_lowest)
-        return {
+        own = {}
+        if self.hours:
+            shares = np.ones(len(self.hours)) if self.shares is None else np.array(self.shares)
+            own["class"] = drawn_class(seed, np.arange(clients), shares)
+        return own | {
             "charge": share * self.capacity * WATT_HOUR,
             "gone": share == 0,
             "drawn": np.zeros(clients),
@@ -153,6 +205,7 @@ class Limited(Part):
         after, drawn, moving, died = self._played(state, use)
         empty = np.isfinite(died)
         return {
+            **state,
             "charge": after,
             "gone": np.where(gone, after < self.restart * full, empty),
             "drawn": state["drawn"] + drawn,
@@ -179,7 +232,7 @@ class Limited(Part):
             asked = motion + np.where(
                 alive, self.idle * lasts + self.training * use.training[:, k] + use.radio[:, k], 0.0
             )
-            charged = self.charging(use.begin + start, lasts)
+            charged = self.charging(use.begin + start, lasts, state.get("class"))
             got = np.where(use.there, use.near[:, k] * self.charger * charged, 0.0)
             left = charge + got - asked
             # Of what is known to end its charge the moment is known; sums of many steps meet 0 up to rounding.
@@ -197,11 +250,17 @@ class Limited(Part):
             alive, start = alive & ~empties, end
         return np.maximum(charge, 0.0), drawn, moving, died
 
-    def charging(self, begin: np.ndarray | float, seconds: np.ndarray | float) -> np.ndarray:
-        """Seconds of the time from `begin` on (s since the start) that lie in the hours of charging."""
-        opens, closes = 3600.0 * self.charge_from, 3600.0 * self.charge_until
-        if closes < opens:
-            closes += DAY
+    def charging_places(self) -> np.ndarray:
+        """`places`."""
+        return np.array(self.places, dtype=np.float64).reshape(-1, 3)
+
+    def charging(
+        self, begin: np.ndarray | float, seconds: np.ndarray | float, classes: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Seconds of the time from `begin` on (s since the start) that lie in the hours of charging: those of all, or
+        of these classes (int64, one for each time)."""
+        opens, closes = 3600.0 * (self._hours().T[:, 0] if classes is None else self._hours()[classes].T)
+        closes = np.where(closes < opens, closes + DAY, closes)
         first = begin + 3600.0 * self.day_start
 
         def until(time: np.ndarray | float) -> np.ndarray:
@@ -215,7 +274,9 @@ class Limited(Part):
         """When charging begins or ends in a time (s since the start), s since that began; float64."""
         first = begin + 3600.0 * self.day_start
         days = np.arange(np.floor(first / DAY) - 1, np.floor((first + seconds) / DAY) + 1) * DAY
-        found = (
-            np.concatenate([days + 3600.0 * hour for hour in (self.charge_from, self.charge_until)]) - first
-        )
-        return np.sort(found[(found > 0) & (found < seconds)])
+        found = np.concatenate([days + 3600.0 * hour for hour in self._hours().flat]) - first
+        return np.unique(found[(found > 0) & (found < seconds)])
+
+    def _hours(self) -> np.ndarray:
+        """Times of day from which and until which devices of each class are charged, h, float64 [classes, 2]."""
+        return np.array(self.hours or ((self.charge_from, self.charge_until),))
