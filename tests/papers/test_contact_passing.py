@@ -229,7 +229,7 @@ def test_the_map_is_drawn_of_a_small_world(monkeypatch: pytest.MonkeyPatch) -> N
         assert found.min() == 0
         assert found.max() > regimes.MOST_FIT
         for border in (counted, reckoned):
-            assert all(len(path.vertices) > 2 for path in border.get_paths())  # type: ignore[attr-defined]
+            assert all(len(path.vertices) > 2 for path in border.get_paths())
 
 
 def test_the_map_needs_no_run(tmp_path: Path) -> None:
