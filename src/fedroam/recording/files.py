@@ -14,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fedroam.errors import InputError
 from fedroam.facts import json_object
 from fedroam.writing import write_aside, write_named
+
+LARGE = 2**20  # bytes of a table that threads read sooner; for a smaller one they cost more than they save
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,8 @@ def manifest_of(facts: Mapping[str, Any]) -> dict[str, FileFacts]:
 
 def write_table(path: Path, table: pd.DataFrame) -> FileFacts:
     """Write a Parquet file with a check sum for every page aside, then rename. Returns what a manifest says of it."""
-    buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False, compression="zstd", write_page_checksum=True)
+    buffer, rows = io.BytesIO(), pa.Table.from_pandas(table, preserve_index=False)
+    pq.write_table(rows, buffer, compression="zstd", write_page_checksum=True)
     return write_bytes(path, buffer.getvalue())
 
 
@@ -156,8 +160,11 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def table_of(data: bytes, path: Path) -> pd.DataFrame:
     """The table that the bytes of a Parquet file hold; `path` is named in the InputError where they are damaged."""
+    large = len(data) > LARGE
     try:
-        return pd.read_parquet(io.BytesIO(data), page_checksum_verification=True)
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        table: pd.DataFrame = file.read(use_threads=large).to_pandas(use_threads=large)
+        return table
     except Exception as error:  # pyarrow raises several kinds for damaged files
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged: {first}") from None
