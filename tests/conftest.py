@@ -30,6 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Long ones begin first: none is left at the end for which all workers wait. Those that share a cluster stay with
+    # one worker, as others take over what it would do last.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
     root = os.environ.get("FEDROAM_DATA", "")
     if root and Path(root).is_dir():
         return

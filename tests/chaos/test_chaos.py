@@ -25,6 +25,7 @@ pytestmark = [
 SEED = 0
 
 
+@pytest.mark.slow
 def test_a_fleet_learns_the_same_whatever_befalls_it(tmp_path: Path) -> None:
     """But for the updates that did not arrive, and nothing of it stays: by way of the server, and from peer to peer
     and by way of access points."""

@@ -303,6 +303,7 @@ def upon(whole: Played, reached: int, last: int) -> dict[str, pd.DataFrame]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", of("execution"))
 def test_an_execution_changes_no_bit(kind: str) -> None:
     """Wherever clients are computed, it is the run of one process, which repeats: from its beginning, and resumed."""
