@@ -140,16 +140,18 @@ def test_the_attack_notices() -> None:
     traps = {
         "raises": ("finding", "KeyError"),
         "dies": ("finding", "the process died (exit code 3)"),
-        "hangs": ("finding", "took over 20 s"),
+        "hangs": ("finding", "took over 0.5 s"),
         "eats": ("finding", "MemoryError"),
         "is silent": ("finding", "silent: 0.5 for 0.25"),
         "refuses": ("refused", "no"),
         "accepts": ("accepted", ""),
     }
     assert traps.keys() == TRAPS.keys()
+    # What hangs never answers, and so needs no patience; the others may take long on a busy machine.
+    hangs, others = ["hangs"], [trap for trap in traps if trap != "hangs"]
     seen = []
-    for trap, _, what, line, _ in attack(list(traps), 1, SEED, patience=20.0):
+    for trap, _, what, line, _ in [*attack(others, 1, SEED), *attack(hangs, 2, SEED, patience=0.5)]:
         seen.append(trap)
         assert what == traps[trap][0], trap
         assert line.startswith(traps[trap][1]), trap
-    assert seen == list(traps)
+    assert seen == others + 2 * hangs  # it goes on after what hangs, too
