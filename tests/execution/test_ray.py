@@ -63,24 +63,18 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: str, tmp_path: Path) -> None:
-    """One after the other by the same workers, with whom nothing of an earlier run stays."""
+    """One after the other by the same workers, with whom nothing of an earlier run stays; and what they refuse before
+    the first one is told in one line."""
     workers = Kept("auto", 2, 1)
+    workers.start()
     try:
+        with pytest.raises(FedroamError, match="before it was told what for") as told:
+            workers.get(workers.call(0, "hold", None))
+        assert "\n" not in str(told.value)
         for case, settings in CASES.items():
             same(*both(settings, tmp_path / case, workers)[:2])
     finally:
         cluster.RayTransport.close(workers)
-
-
-def test_what_a_worker_refuses_is_told_in_one_line(two_nodes: str) -> None:
-    transport = cluster.RayTransport("auto", 1, 1)
-    transport.start()
-    try:
-        with pytest.raises(FedroamError, match="before it was told what for") as told:
-            transport.get(transport.call(0, "hold", None))
-        assert "\n" not in str(told.value)
-    finally:
-        transport.close()
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None:
