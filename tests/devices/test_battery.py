@@ -260,7 +260,9 @@ def test_whoever_federates_charges_at_places(kind: str) -> None:
     lasts = np.where(last["battery_class"] == 0, 36.0, 300.0)  # from 11.99 h on, and until 12 h: 36 s
     wanted = 7.5 * HOUR - 300.0 + np.where(at_place, 4.0 * lasts, 0.0)
     np.testing.assert_allclose(last["battery_charge"], wanted, rtol=1e-9)
-    assert play(own, (1, whole.states[1])).states == whole.states[2:]
+    rest = play(own, (1, whole.states[1]))
+    assert rest.states == whole.states[2:]
+    assert rest.clients.columns.tolist() == whole.clients.columns.tolist()
 
 
 def test_who_is_empty_takes_no_part_until_it_is_charged(tmp_path: Path) -> None:

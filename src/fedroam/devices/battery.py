@@ -187,17 +187,17 @@ class Limited(Part):
         if self.start_lowest is not None:
             drawn = stream(seed, "battery").random(clients)
             share = self.start_lowest + drawn * (self.start_charge - self.start_lowest)
-        own = {}
-        if self.hours:
-            shares = np.ones(len(self.hours)) if self.shares is None else np.array(self.shares)
-            own["class"] = drawn_class(seed, np.arange(clients), shares)
-        return own | {
+        found = {
             "charge": share * self.capacity * WATT_HOUR,
             "gone": share == 0,
             "drawn": np.zeros(clients),
             "drawn_motion": np.zeros(clients),
             "died": np.where(share == 0, 0.0, np.nan),
         }
+        if self.hours:
+            shares = np.ones(len(self.hours)) if self.shares is None else np.array(self.shares)
+            found["class"] = drawn_class(seed, np.arange(clients), shares)
+        return found
 
     def step(self, state: Mapping[str, np.ndarray], use: Use) -> dict[str, np.ndarray]:
         """Charge after the round, and who is gone then."""
@@ -205,12 +205,12 @@ class Limited(Part):
         after, drawn, moving, died = self._played(state, use)
         empty = np.isfinite(died)
         return {
-            **state,
             "charge": after,
             "gone": np.where(gone, after < self.restart * full, empty),
             "drawn": state["drawn"] + drawn,
             "drawn_motion": state["drawn_motion"] + moving,
             "died": np.where(empty & np.isnan(state["died"]), use.begin + died, state["died"]),
+            **({"class": state["class"]} if self.hours else {}),
         }
 
     def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
