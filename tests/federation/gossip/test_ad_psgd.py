@@ -57,7 +57,7 @@ def test_a_passage_by_hand() -> None:
     np.testing.assert_allclose([of(found).begun, of(found).ended], [[12], [22]])
     assert of(found).learnt.tolist() == [17, 5]
     np.testing.assert_allclose(found.done, [22, 22])
-    assert found.facts == {"late": 0, "transfers": 2, "through": 2, "broken": 0}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 2, "broken": 0, "contacts": 1, "fit": 1}
     told = [found.state[name].tolist() for name in TOTALS]
     np.testing.assert_allclose(told, [[17, 5], [5, 10], [18, 25], [0, 0]])
     assert found.traffic.total == 0
@@ -69,7 +69,7 @@ def test_a_radio_that_does_one_thing_at_a_time_needs_twice_as_long(link: dict[st
     found = timed(scene_of((17.0, 5.0), link={**TEN, **link}), PASSING, reach=REACH)
     assert len(of(found).pairs) == 0
     assert of(found).learnt.tolist() == [17, 5]
-    assert found.facts == {"late": 0, "transfers": 2, "through": 0, "broken": 2}
+    assert found.facts == {"late": 0, "transfers": 2, "through": 0, "broken": 2, "contacts": 1, "fit": 0}
     assert found.traffic.sender.tolist() == [0, 1]
     assert found.traffic.bytes.tolist() == [round(0.8 * MODEL)] * 2
 

@@ -117,7 +117,7 @@ LOWEST = 0.3  # the lowest speed of new ways, of the highest: 0.5 and 4 m/s
 NONE_FITS, MOST_FIT = 5.0, 80.0
 REGIMES = {"all": 2.0, "some": 10.0, "none": 30.0}  # s, of a model, for fast clients with a reach of 50 m
 BEYOND = 50.0  # s, of a model: down and up do not fit in a round
-BROKEN = {"lost": "What breaks is lost", "resumed": "resumed", "partial": "used in part"}
+BROKEN = {"lost": "lost", "resumed": "resumed", "partial": "used in part"}
 SMALLER, LARGER = 8, 4 * HIDDEN  # networks, of a fourth and of four times the size, near enough
 
 

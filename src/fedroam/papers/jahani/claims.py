@@ -166,7 +166,7 @@ IN_CONNECTIVITY = (
             for m in (3, 5)
             for slow, fast in (("random", "dam"), ("dam", "dcm"))
         ),
-        "Sec. III and V-B4, discussion",
+        "Sec. III and V-B4, discussion: faster learning goes with a smaller B; that the three differ in B is inferred",
     ),
 )
 IN_DISCUSSION = (
