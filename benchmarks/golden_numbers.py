@@ -430,8 +430,9 @@ EXAMPLES: dict[tuple[str, str], Settings] = {
     ("partition", "client_dirichlet"): {"samples_per_client": 5},
     **{
         ("federation", kind): {"k2": 2}
-        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk")
+        for kind in ("hierarchical", "hierfavg", "macfl", "mohawk", "delayed_mohawk", "hierarchical_fedasync")
     },
+    ("federation", "hierarchical_fedbuff"): {"k2": 2, "size": 2},
 }
 # Samples of a shape that the model takes; others see images of 8 x 8.
 SHAPES = {

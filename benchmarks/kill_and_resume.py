@@ -30,6 +30,7 @@ import pandas as pd
 from fedroam.components import kinds
 from fedroam.errors import FedroamError
 from fedroam.experiment import Experiment
+from fedroam.federation.hierarchical import Hierarchical
 from fedroam.planning import sweep_plan
 from fedroam.randomness import stream
 from fedroam.recording import NOT_REPEATABLE, environment, read_json
@@ -38,13 +39,8 @@ from fedroam.sweep.running import run_sweep
 
 SWEEP = "sweep"  # two runs with two workers, who notice that the process that is killed has gone
 DEFAULT = "decentralized"
-GLOBAL = {
-    "hierarchical",
-    "hierfavg",
-    "macfl",
-    "mohawk",
-    "delayed_mohawk",
-}  # with a cloud, that averages every k2 rounds
+# With a cloud, that averages every k2 rounds.
+GLOBAL = {kind for kind, part in kinds("federation").items() if issubclass(part, Hierarchical)}
 
 
 def kinds_to_kill(asked: list[str]) -> list[str]:
