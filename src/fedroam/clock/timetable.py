@@ -164,22 +164,16 @@ def told_of(late: np.ndarray, plan: PlannedTransfers, sent: Sent, end: np.ndarra
     """
     through = np.isfinite(end)
     low, high = np.minimum(plan.sender, plan.receiver), np.maximum(plan.sender, plan.receiver)
-    both = np.stack([low, high])
-    contacts = len(distinct(_key(both)))
+    pair = low * (int(high.max(initial=0)) + 1) + high
+    contacts = len(distinct(pair))
     return {
         "late": float(late.sum()),
         "transfers": float(len(end)),
         "through": float(through.sum()),
         "broken": float((sent.tries - through).sum()),
         "contacts": float(contacts),
-        "fit": float(contacts - len(distinct(_key(both[:, ~through])))),
+        "fit": float(contacts - len(distinct(pair[~through]))),
     }
-
-
-def _key(ends: np.ndarray) -> np.ndarray:
-    """A number for each pair of nodes (int64 [2, pairs]), the same for the same two."""
-    low, high = ends
-    return np.asarray(low * (int(high.max(initial=0)) + 1) + high)
 
 
 def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
