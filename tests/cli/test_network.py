@@ -45,8 +45,10 @@ def site(call: Commands) -> Path:
 
 
 @pytest.mark.slow
-def test_emulate_is_the_simulated_run(call: Commands) -> None:
-    """Processes of their own, as on devices; the folder is one of a run."""
+def test_emulate_is_the_simulated_run(call: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of their own, as on devices; the folder is one of a run. How much memory they have is told although the
+    run is over before the thread that watches them looks."""
+    monkeypatch.setattr("fedroam.deploy.emulation.watch.EVERY", HANGS)
     call.write("net.toml", MOHAWK)
     emulated = call(
         "emulate", "net.toml", "--devices", "3", "--access-points", "2", "--check", "--out", "emulated"

@@ -92,7 +92,7 @@ def emulate(
                     out,
                     address=f"{own}:0",
                     existing=existing,
-                    observer=observer,
+                    observer=observer if status is None else watch.told(observer),
                     on_interrupt=on_interrupt,
                     tell=tell,
                     use=use,

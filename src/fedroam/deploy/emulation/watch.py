@@ -12,6 +12,8 @@ from pathlib import Path
 
 from fedroam.deploy.emulation.processes import Processes
 from fedroam.deploy.server.hub import Hub
+from fedroam.measurement import Measurement
+from fedroam.runner import Observer
 
 EVERY = 1.0  # seconds between two looks
 WEIGHED = 20.0  # seconds between two looks at memory, which costs the kernel a walk over all pages
@@ -28,6 +30,7 @@ class Watch:
     most: int = 0
     processes: int = 0
     _stop: threading.Event = field(default_factory=threading.Event)
+    _weighing: threading.Lock = field(default_factory=threading.Lock)
 
     def see(self, hub: Hub) -> None:
         """The server is there."""
@@ -46,6 +49,18 @@ class Watch:
             facts.append(f"{self.most / GIB:.1f} GiB")
         return ", ".join(facts)
 
+    def told(self, observer: Observer | None) -> Observer:
+        """An observer that weighs once after the first round, when all who work are here: a short run is over before
+        the thread looks."""
+
+        def seen(done: int, rounds: int, measured: Measurement | None) -> None:
+            if done and not self.most:
+                self.weigh()
+            if observer is not None:
+                observer(done, rounds, measured)
+
+        return seen
+
     def follow(self, status: Callable[[str], None]) -> None:
         """The thread: look and tell, until told to stop."""
         weighed = -WEIGHED
@@ -58,8 +73,9 @@ class Watch:
 
     def weigh(self) -> None:
         """Look at the memory of all processes."""
-        numbers = [os.getpid(), *self.nodes.living().values()]
-        self.most, self.processes = max(self.most, memory(numbers)), max(self.processes, len(numbers))
+        with self._weighing:
+            numbers = [os.getpid(), *self.nodes.living().values()]
+            self.most, self.processes = max(self.most, memory(numbers)), max(self.processes, len(numbers))
 
     def stop(self) -> None:
         """End the thread."""
