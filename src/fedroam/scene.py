@@ -16,7 +16,7 @@ from torch import nn
 
 from fedroam.access_points import ranges_of
 from fedroam.attacks import Attack
-from fedroam.clock import Timing, check_fits
+from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES
 from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
@@ -415,6 +415,7 @@ def _timing(
         )
     timing = Timing(
         parts.clock,
+        Timed.of(parts.federation),
         parts.clock.length,
         parts.link,
         parts.compute,
@@ -429,7 +430,6 @@ def _timing(
     )
     check_fits(
         timing,
-        parts.federation,
         experiment.federation.kind,
         attacked=bool(len(parts.attack.attackers(experiment.seed, experiment.clients))),
         averages=isinstance(parts.aggregation, Average),

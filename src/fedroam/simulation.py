@@ -33,7 +33,7 @@ def begin(scene: Scene) -> State:
     if scene.sight is not None:
         mobility, meeting = _seen(scene, scene.sight, mobility, activity, battery, 0)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
-    clock = {} if scene.timing is None else first_state(clients, scene.timing.link, parts.federation)
+    clock = {} if scene.timing is None else first_state(clients, scene.timing)
     return State(
         0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock, battery
     )
@@ -136,7 +136,7 @@ def _begun(scene: Scene, round: Round, state: State) -> Round:
     """The round as it begins for those who are free to begin something."""
     if scene.timing is None:
         return round
-    return replace(round, before=free(round.before, scene.parts.federation, state.clock))
+    return replace(round, before=free(round.before, scene.timing, state.clock))
 
 
 def _time(
@@ -152,7 +152,7 @@ def _time(
         supply = Supply(
             parts.battery, parts.motion, scene.tariff, state.battery, begin, paths, timing.length, places
         )
-    return timetable(timing, parts.federation, round, given, after, state.clock, supply)
+    return timetable(timing, round, given, after, state.clock, supply)
 
 
 def _drained(scene: Scene, state: State, time: Timetable | None, account: Account) -> dict[str, np.ndarray]:

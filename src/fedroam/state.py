@@ -88,8 +88,7 @@ class State:
         account = Account.new(clients).arrays()
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
-        timing, federation = scene.timing, scene.parts.federation
-        clock = {} if timing is None else first_state(clients, timing.link, federation)
+        clock = {} if scene.timing is None else first_state(clients, scene.timing)
         for name, array in clock.items():  # what is empty before round 1 may grow
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {

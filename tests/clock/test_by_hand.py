@@ -12,7 +12,6 @@ from fedroam.clock import TOTALS, Timetable, first_state
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.clock.timetable import told_of
-from fedroam.components import build
 from fedroam.federation import SERVER, Meeting
 from fedroam.federation.server.loop import weighted_mean
 from fedroam.simulation import begin, play_round
@@ -216,9 +215,9 @@ def test_a_neighbour_that_trains_for_rounds_is_away_meanwhile() -> None:
 
 
 def test_the_clock_state_before_the_first_round_is_nothing() -> None:
-    link: Any = build("link", {"kind": "fixed"})
-    federation: Any = build("federation", "fedavg")
-    state = first_state(3, link, federation)
+    timing = timed_scene((1.0,) * 3, clock={"kind": "seconds"}, link="fixed", federation="fedavg").timing
+    assert timing is not None
+    state = first_state(3, timing)
     assert all(not array.any() for array in state.values())
 
 

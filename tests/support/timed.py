@@ -59,6 +59,6 @@ def timed(
     if reach is not None:
         timing = replace(timing, reach=reach)
     given = federation.distribute(round)
-    begun_with = first_state(scene.experiment.clients, timing.link, federation)
+    begun_with = first_state(scene.experiment.clients, timing)
     kept = begun_with if state is None else state
-    return timetable(timing, federation, round, given, after, kept, supply)
+    return timetable(timing, round, given, after, kept, supply)

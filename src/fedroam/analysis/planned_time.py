@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from scipy import sparse
 from typing_extensions import override
 
 from fedroam.analysis.fleet import of_transfers
@@ -18,7 +19,7 @@ from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Evaluates, Job, Learner, Models
 from fedroam.measurement import COLUMN_OF
-from fedroam.mixing import Average
+from fedroam.mixing import Average, Facts
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
@@ -33,6 +34,14 @@ class Idle(Evaluates, Learner):
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         return np.zeros(len(jobs))
+
+
+class Unmixed:
+    """A mixing rule for models without values, which stay as they are."""
+
+    def weights(self, graph: sparse.csr_array, facts: Facts) -> sparse.csr_array:
+        """The identity."""
+        return sparse.csr_array(sparse.eye_array(graph.shape[0], format="csr"))
 
 
 class Weightless(Scene):
@@ -51,7 +60,8 @@ class Weightless(Scene):
         plain = type(parts.federation) is Decentralized and isinstance(parts.aggregation, Average)
         if not plain or len(scene.attackers):
             return scene
-        return cls(**{column.name: getattr(scene, column.name) for column in fields(scene)})
+        parts_of = {column.name: getattr(scene, column.name) for column in fields(scene)}
+        return cls(**{**parts_of, "context": replace(scene.context, mixing=Unmixed())})
 
 
 def planned_rounds(

@@ -5,6 +5,7 @@ from fedroam.clock.batteries import Supply
 from fedroam.clock.kinds import Clock
 from fedroam.clock.schedule import check_fits, first_state, free, timetable
 from fedroam.clock.spans import STATES, Spans
+from fedroam.clock.timed import Timed
 from fedroam.clock.timetable import BUSY, COLUMNS, TIME, TOTALS, Timetable, Timing
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Clock",
     "Spans",
     "Supply",
+    "Timed",
     "Timetable",
     "Timing",
     "check_fits",

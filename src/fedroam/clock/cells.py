@@ -11,7 +11,7 @@ from scipy.sparse import csgraph
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
-from fedroam.contacts.ragged import stable_order
+from fedroam.contacts.ragged import rising, stable_order
 from fedroam.links import Cells, Link
 
 NONE = -1
@@ -66,7 +66,7 @@ def cells(
         place = np.tile(place[hearing.i], 2)
         known = np.flatnonzero(place != NONE)
         # What begins stands before what ceases, pair by pair: so it stays in a group where times are equal.
-        known = known[np.argsort(time[known], kind="stable")]
+        known = known[rising(time[known])]
         order = known[stable_order(place[known], groups)]
         hear_first = np.append(0, np.cumsum(np.bincount(place[order], minlength=groups)))
 
@@ -83,7 +83,7 @@ def cells(
         after_first=after_first,
         after=follows[waiting],
         waits=plan.ready[group],
-        window_first=np.searchsorted(windows.transfer, np.arange(len(plan) + 1)),
+        window_first=np.append(0, np.cumsum(np.bincount(windows.transfer, minlength=len(plan)))),
         opens=windows.open,
         closes=np.where(windows.stays, until, np.minimum(windows.close, until)),
         step_first=step_first,
@@ -114,10 +114,10 @@ def _groups(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The groups of radios (-1 for none) and of transfers, both int64, in the order of their first transfers; and how
     many there are."""
-    of = ends.max(axis=1)  # a radio of each
+    of = np.maximum(ends[:, 0], ends[:, 1])  # a radio of each
     alone = np.flatnonzero(of == NONE)
     of[alone] = radios + np.arange(len(alone))
-    pairs = np.flatnonzero(ends.min(axis=1) != NONE)
+    pairs = np.flatnonzero(np.minimum(ends[:, 0], ends[:, 1]) != NONE)
     waits = np.flatnonzero(after != FIRST)
     one = np.concatenate([ends[pairs, 0], of[waits], hearing.i])
     other = np.concatenate([ends[pairs, 1], of[after[waits]], hearing.j])

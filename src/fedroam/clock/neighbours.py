@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +17,7 @@ from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.contacts.ragged import stable_order
 from fedroam.federation import Distributed, Meeting, Round, Traffic
-from fedroam.learning import clients_of, some_of
+from fedroam.learning import Job, clients_of, some_of
 from fedroam.mobility import Paths
 
 
@@ -98,16 +98,18 @@ def among_neighbours(
     else:
         ends = (receiver[kept], sender[kept])
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
-    off = list(some_of(given.jobs, late[who] & ~carried[who]))
+    jobs: Sequence[Job] = given.jobs
+    off: list[Job] = []
+    if late.any():
+        jobs, off = some_of(jobs, ~late[who]), list(some_of(jobs, late[who] & ~carried[who]))
     more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
-    extra = np.flatnonzero(more > 0)
-    vain = Traffic.of(
-        sender[extra], receiver[extra], more[extra], _apart(paths, sender[extra], receiver[extra])
-    )
+    extra, traffic = np.flatnonzero(more > 0), given.traffic
+    if len(extra):
+        i, j = sender[extra], receiver[extra]
+        traffic = Traffic.joined([traffic, Traffic.of(i, j, more[extra], _apart(paths, i, j))])
     training = (np.zeros(clients), np.where(learns, left, 0.0))
     found = following(on, seconds, paths.present, training, plan, sent, dies)
     found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
-    jobs = some_of(given.jobs, ~late[who])
     shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
 
     def doings() -> Doings:
@@ -130,7 +132,7 @@ def among_neighbours(
         pieces=pieces,
         arrived=None,
         dropped=np.flatnonzero(late & ~carried),
-        traffic=Traffic.joined([given.traffic, vain]),
+        traffic=traffic,
         state=found,
         facts=told_of(late, plan, sent, end),
         spans=Spans.of(seconds, training, paths.present, plan, sent, dies),

@@ -15,75 +15,60 @@ from fedroam.clock.pairs import in_pairs
 from fedroam.clock.servers import NOWHERE, SENT, SENT_AT, with_servers
 from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Timetable, Timing
 from fedroam.errors import InputError
-from fedroam.federation import (
-    AveragesInPairs,
-    Distributed,
-    Federation,
-    Meeting,
-    Round,
-    SendsOneWay,
-    SendsToNeighbours,
-    SendsToServers,
-    TakesPieces,
-)
-from fedroam.links import Link
+from fedroam.federation import Distributed, Meeting, Round
 
 
-def first_state(clients: int, link: Link, federation: Federation) -> dict[str, np.ndarray]:
+def first_state(clients: int, timing: Timing) -> dict[str, np.ndarray]:
     """What the clock keeps, before round 1."""
     state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT)}
     state |= {TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool)}
-    if link.broken == "resumed" and isinstance(federation, SendsToServers):
+    if timing.link.broken == "resumed" and timing.federation.servers is not None:
         state |= {name: np.zeros(clients) for name in SENT}
         state[SENT_AT] = np.full(clients, NOWHERE)
-    elif link.broken == "resumed" and _in_pieces(federation):
+    elif timing.link.broken == "resumed" and timing.federation.in_pieces:
         state |= nothing_begun()
     return state
 
 
-def _in_pieces(federation: Federation) -> bool:
-    return isinstance(federation, TakesPieces) and federation.takes_pieces
-
-
-def check_fits(timing: Timing, federation: Federation, kind: str, *, attacked: bool, averages: bool) -> None:
-    """Raise InputError where a federation does not fit the clock. attacked: there are attackers. averages: models that
-    meet are averaged, not aggregated by a rule that sees them.
+def check_fits(timing: Timing, kind: str, *, attacked: bool, averages: bool) -> None:
+    """Raise InputError where the federation, of this kind, does not fit the clock. attacked: there are attackers.
+    averages: models that meet are averaged, not aggregated by a rule that sees them.
     """
-    if not isinstance(federation, SendsToNeighbours | SendsToServers):
+    timed, broken = timing.federation, timing.link.broken
+    if timed.neighbours is None and timed.servers is None:
         raise InputError(
             f"clock.kind = 'seconds': federation {kind!r} does not tell beforehand what is sent to whom; it needs the "
             "method meeting_of or uploads"
         )
-    if timing.clock.late == "carried" and isinstance(federation, SendsToServers) and federation.holds_work:
+    if timing.clock.late == "carried" and timed.servers is not None and timed.servers.holds_work:
         raise InputError(
             f"clock.late = 'carried': federation {kind!r} keeps late work by a rule of its own (carry_over); allowed "
             "is 'dropped'"
         )
-    broken = timing.link.broken
-    if broken == "partial" and not _in_pieces(federation):
+    if broken == "partial" and not timed.in_pieces:
         raise InputError(
             f"link.broken = 'partial': federation {kind!r} cannot use a part of what is sent; allowed are 'lost', "
             "'resumed'"
         )
-    if broken != "lost" and _in_pieces(federation) and (attacked or not averages):
+    if broken != "lost" and timed.in_pieces and (attacked or not averages):
         what = "with attackers" if attacked else "with an aggregation rule that sees whole models"
         raise InputError(f"link.broken = {broken!r}: {what}, allowed between clients is 'lost'")
 
 
-def free(before: Meeting, federation: Federation, state: Mapping[str, np.ndarray]) -> Meeting:
+def free(before: Meeting, timing: Timing, state: Mapping[str, np.ndarray]) -> Meeting:
     """The meeting in which a round begins, without those who are still busy with work of an earlier one.
 
     Where neighbours exchange once in a round, work that is carried over is begun again, in name: it is computed in the
     round in which it ends.
     """
-    if not state[BUSY].any() or not isinstance(federation, SendsToServers | AveragesInPairs):
+    timed = timing.federation
+    if not state[BUSY].any() or (timed.servers is None and timed.pairs is None):
         return before
     return replace(before, paths=replace(before.paths, present=before.paths.present & ~state[BUSY]))
 
 
 def timetable(
     timing: Timing,
-    federation: Federation,
     round: Round,
     given: Distributed,
     after: Meeting,
@@ -98,7 +83,7 @@ def timetable(
     """
     handed = replace(round, models=given.models, state=given.state)
     dies = np.full(round.context.clients, np.inf)
-    found = _planned(timing, federation, handed, given, after, state, dies)
+    found = _planned(timing, handed, given, after, state, dies)
     while supply is not None and found.doings is not None:
         # A round that is over before sees nobody die.
         doings = found.doings()
@@ -107,13 +92,12 @@ def timetable(
         if np.isinf(first).all():
             return replace(found, use=use)
         dies = np.minimum(dies, first)
-        found = _planned(timing, federation, handed, given, after, state, dies)
+        found = _planned(timing, handed, given, after, state, dies)
     return found
 
 
 def _planned(
     timing: Timing,
-    federation: Federation,
     round: Round,
     given: Distributed,
     after: Meeting,
@@ -121,14 +105,15 @@ def _planned(
     dies: np.ndarray,
 ) -> Timetable:
     """The timetable of a round (as it is handed on after `given`) in which these run empty at these moments."""
-    if isinstance(federation, SendsToNeighbours):
-        meeting = federation.meeting_of(round, after)
-        if isinstance(federation, AveragesInPairs):
-            pairs = federation.pairs(round, meeting)
+    timed = timing.federation
+    if timed.neighbours is not None:
+        meeting = timed.neighbours.meeting_of(round, after)
+        if timed.pairs is not None:
+            pairs = timed.pairs.pairs(round, meeting)
             return in_pairs(timing, round, given, meeting, state, pairs, dies=dies)
-        sends = meeting.sends(federation, round) if isinstance(federation, SendsOneWay) else None
-        in_pieces = timing.link.broken != "lost" and _in_pieces(federation)
+        sends = None if timed.one_way is None else timed.one_way.sends(round, meeting)
+        in_pieces = timing.link.broken != "lost" and timed.in_pieces
         return among_neighbours(timing, round, given, meeting, state, sends, dies=dies, in_pieces=in_pieces)
-    assert isinstance(federation, SendsToServers)  # `check_fits` asked
-    uploads, holds = federation.uploads(round, after), federation.holds_work
+    assert timed.servers is not None  # `check_fits` asked
+    uploads, holds = timed.servers.uploads(round, after), timed.servers.holds_work
     return with_servers(timing, round, given, uploads, after, state, holds_work=holds, dies=dies)

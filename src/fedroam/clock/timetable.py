@@ -13,6 +13,7 @@ from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
+from fedroam.clock.timed import Timed
 from fedroam.contacts.ragged import distinct, stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute, Use
@@ -33,12 +34,14 @@ COLUMNS = ("late", "transfers", "through", "broken", "contacts", "fit")
 class Timing:
     """What takes how long in a run.
 
-    length: of the movement of a round, s. flops: of training on one sample. reach: radio range of clients, m.
+    federation: whose models are sent. length: of the movement of a round, s. flops: of training on one sample. reach:
+    radio range of clients, m.
     access_points: float64 [access points, 2], m; ranges: float64 [access points], m, or None for everywhere.
     batteries: whether devices can run empty. rounds: how many the run has.
     """
 
     clock: Clock
+    federation: Timed
     length: float
     link: Link
     compute: Compute

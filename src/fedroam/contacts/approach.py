@@ -174,7 +174,9 @@ class Legs:
         """Those of legs a[k] and b[k], of pair which[k], that come within the radius (m) while both last."""
         if self.straight:
             begin, end = np.zeros(len(a)), np.ones(len(a))
-            gap, last = (side[a] - side[b] for side in (self.point[::2], self.point[1::2]))
+            ways = self.point.reshape(-1, 4)  # from and to: one look-up for both
+            both = ways.take(a, axis=0) - ways.take(b, axis=0)
+            gap, last = both[:, :2], both[:, 2:]
         else:
             begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
             gap = self.at(a, begin) - self.at(b, begin)

@@ -77,7 +77,7 @@ def all_pairs(number: int) -> np.ndarray:
 
 def _levels(paths: Paths, radius: float) -> np.ndarray:
     """How often each client's round is halved, int64 [clients]."""
-    extent = paths.point.max(axis=0) - paths.point.min(axis=0)
+    extent = np.array([np.ptp(paths.point[:, axis]) for axis in (0, 1)])  # many times as fast as along axis 0
     # Boxes smaller than the typical distance between neighbours would only make work.
     spacing = max(float(np.sqrt(extent.prod() / paths.clients)), float(extent.max()) / paths.clients)
     scale = WIDE * max(radius, spacing)
@@ -90,7 +90,9 @@ def _boxes(paths: Paths, clients: np.ndarray, level: int) -> Boxes:
     """The boxes of some clients in each of 2^level slices of the round."""
     own = select(paths, clients) if len(clients) < paths.clients else paths
     slots = 1 << level
-    if slots == 1:
+    if own.straight_ways and slots == 1:
+        low, high = np.minimum(own.point[::2], own.point[1::2]), np.maximum(own.point[::2], own.point[1::2])
+    elif slots == 1:
         low = np.minimum.reduceat(own.point, own.first[:-1], axis=0)
         high = np.maximum.reduceat(own.point, own.first[:-1], axis=0)
     else:

@@ -28,6 +28,15 @@ def stable_order(values: np.ndarray, below: int) -> np.ndarray:
     return np.argsort(values.astype(np.uint16) if below <= 1 << 16 else values, kind="stable")
 
 
+def rising(values: np.ndarray) -> np.ndarray:
+    """What sorts float64 values, none of them NaN, equal ones as they stand. They are sorted as they come and equal
+    ones put right, which is many times as fast as a stable sort."""
+    order = np.argsort(values)
+    ordered = values[order]
+    rank = np.append(0, np.cumsum(ordered[1:] != ordered[:-1])) * len(values)
+    return np.asarray(np.sort(rank[: len(values)] + order) - rank[: len(values)])
+
+
 def chunks(count: np.ndarray, limit: int) -> Iterator[slice]:
     """Consecutive slices of rows whose counts add up to `limit` at most (a row above it stands alone)."""
     total = np.cumsum(count)

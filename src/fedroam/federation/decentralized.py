@@ -29,7 +29,6 @@ from fedroam.federation.protocol import (
 )
 from fedroam.learning import Jobs, Learner, Models
 from fedroam.learning.exchange import mix_rows
-from fedroam.mixing import entries
 from fedroam.mobility import Paths
 
 
@@ -82,11 +81,9 @@ class Decentralized(Part):
         meeting = self._arrived(round, self._met(round, after), truth)
         weights = context.mixing.weights(meeting.graph, context.facts(context.mixing, meeting))
         self._combine(round, meeting, weights, truth)
-        degree, places = degrees(meeting.graph), meeting.paths.end
-        receiver, sender = entries(meeting.graph)
-        distance = np.hypot(*(places[sender] - places[receiver]).T)
-        traffic = Traffic.of(sender, receiver, models.bytes_each, distance)
-        return Exchanged(meeting, traffic, models, dict(round.state), aggregated=np.flatnonzero(degree > 0))
+        receiver, sender, distance = meeting.links
+        traffic, heard = Traffic.of(sender, receiver, models.bytes_each, distance), degrees(meeting.graph) > 0
+        return Exchanged(meeting, traffic, models, dict(round.state), aggregated=np.flatnonzero(heard))
 
     def _of_pieces(self, round: Round, after: Meeting, pieces: Pieces) -> Exchanged:
         """The exchange where each model counts by itself, as far as it came; the clock tells what that sent."""
@@ -113,16 +110,15 @@ class Decentralized(Part):
 
     def _arrived(self, round: Round, meeting: Meeting, truth: Models | None) -> Meeting:
         """The meeting without the links by which a model has not arrived. truth: what attackers send each other."""
-        receiver, sender = entries(meeting.graph)
-        arrived = self._delivered(round, meeting, receiver, sender, truth)
+        receiver, sender, apart = meeting.links
+        arrived = self._delivered(round, receiver, sender, apart, truth)
         return meeting if arrived.all() else meeting.without_links(receiver[~arrived], sender[~arrived])
 
     def _delivered(
-        self, round: Round, meeting: Meeting, receiver: np.ndarray, sender: np.ndarray, truth: Models | None
+        self, round: Round, receiver: np.ndarray, sender: np.ndarray, apart: np.ndarray, truth: Models | None
     ) -> np.ndarray:
-        """Carry models between clients (int64 [transfers], each); whether each has arrived, bool [transfers]."""
-        places = meeting.paths.end
-        apart = np.hypot(*(places[sender] - places[receiver]).T)
+        """Carry models between clients (int64 [transfers], each) so far apart (m); whether each has arrived, bool
+        [transfers]."""
         arrived = np.ones(len(sender), dtype=bool)
         told = np.zeros(len(sender), dtype=bool)
         if truth is not None and round.withheld is not None:

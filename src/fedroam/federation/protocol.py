@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,7 +17,7 @@ from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
-from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings
+from fedroam.mixing import Aggregation, Average, Facts, Mixing, Surroundings, entries
 from fedroam.mobility import Paths
 from fedroam.models import ModelBuilder
 
@@ -44,6 +45,13 @@ class Meeting:
         """Nobody is present, and nobody meets anybody."""
         paths = Paths.still(np.zeros((clients, 2)), np.zeros(clients, dtype=bool))
         return cls(paths, sparse.csr_array((clients, clients), dtype=bool))
+
+    @cached_property
+    def links(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Each contact both ways: who receives, who sends, and how far apart they are at the end, m."""
+        receiver, sender = entries(self.graph)
+        places = self.paths.end
+        return receiver, sender, np.asarray(np.hypot(*(places[sender] - places[receiver]).T))
 
     def without(self, clients: np.ndarray) -> Meeting:
         """The same as if these clients (int64) were away."""

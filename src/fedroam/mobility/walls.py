@@ -35,9 +35,13 @@ def reflected(start: np.ndarray, move: np.ndarray, low: np.ndarray, high: np.nda
 
 
 def _fold(unfolded: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Where in the box an unfolded coordinate lies; exact for coordinates inside the box."""
-    rest = np.mod(unfolded, 2 * side)
-    return np.asarray(np.where(rest > side, 2 * side - rest, rest))
+    """Where in the box unfolded coordinates (float64 [points, 2]) lie; those inside it stay as they are."""
+    point, axis = np.nonzero((unfolded < 0) | (unfolded > side))
+    width = side[axis]
+    rest = np.mod(unfolded[point, axis], 2 * width)
+    found = unfolded.copy()
+    found[point, axis] = np.where(rest > width, 2 * width - rest, rest)
+    return found
 
 
 def _hits(place: np.ndarray, move: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

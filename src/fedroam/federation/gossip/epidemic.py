@@ -14,7 +14,6 @@ from fedroam.components import field, register
 from fedroam.federation.decentralized import Decentralized, truth_of
 from fedroam.federation.gossip.delivered import Delivered, directed
 from fedroam.federation.protocol import Exchanged, FederationContext, Meeting, Round
-from fedroam.mixing import entries
 from fedroam.randomness import stream
 
 
@@ -84,8 +83,8 @@ class Epidemic(Decentralized):
             return self._of_pieces(round, after, round.pieces)
         meeting, models, truth = self._met(round, after), round.models, truth_of(round)
         found = Delivered.of(self, round, meeting)
-        receiver, sender = entries(found.received)
-        arrived = self._delivered(round, meeting, receiver, sender, truth)
+        receiver, sender, apart = Meeting(meeting.paths, found.received).links
+        arrived = self._delivered(round, receiver, sender, apart, truth)
         if not arrived.all():
             received = directed(receiver[arrived], sender[arrived], len(models))
             found = Delivered.of(self, replace(round, received=received), meeting)
