@@ -122,6 +122,32 @@ def test_time_to_the_threshold(table_runs: list, tmp_path: Path) -> None:
     assert not any(head.startswith(("Time", "Contacts")) for head in columns(without))
 
 
+def test_what_batteries_gave_to_the_threshold(table_runs: list, tmp_path: Path) -> None:
+    root = tmp_path / "batteries"
+    found = compare_runs(
+        [
+            made_run(root, "static", 0, [0.1, 0.5, 0.6], drawn=[0, 500, 2000]),
+            made_run(root, "static", 1, [0.1, 0.7, 0.6], drawn=[0, 900, 4000]),
+            made_run(root, "random", 0, [0.1, 0.2, 0.3], drawn=[0, 1, 30]),
+            made_run(root, "dam", 0, [0.1, 0.2, 0.9]),
+        ],
+        threshold=0.6,
+    )
+    static, random, dam = found.table.to_dict("records")
+    # Seed 0 reaches it after 2000 J, seed 1 after 900 J.
+    assert (static["drawn"], static["drawn_to"], static["drawn_to_error"]) == (3000, 1450, 550)
+    assert random["drawn"] == 30
+    assert math.isnan(random["drawn_to"])
+    assert math.isnan(dam["drawn"])
+    assert columns(found)[-2:] == ["From batteries", "From batteries to 60.0\u00a0%"]
+    assert [row[-2:] for row in cells(found)] == [["3 kJ", "1.45 kJ"], ["30 J", "never"], ["–", "–"]]
+    assert any(line.startswith("From batteries: ") for line in remarks(found))
+    assert not any(
+        "batteries" in line
+        for line in [*columns(compare_runs(table_runs)), *remarks(compare_runs(table_runs))]
+    )
+
+
 def test_runs_without_an_account_have_no_energy(table_runs: list, tmp_path: Path) -> None:
     found = compare_runs(table_runs)
     assert found.table["energy"].isna().all()

@@ -118,6 +118,9 @@ def test_measures_of_a_run(find: Find) -> None:
     with pytest.raises(InputError, match=r"unknown group of clients.*'walkers'.*did you mean 'walker'"):
         by_group(run, "walkers")
     assert measure("bytes_to:25").number(run) == pytest.approx(1.0)
+    assert measure("drawn_to:25").unit == "J"
+    with pytest.raises(InputError, match="no column 'battery_drawn'"):
+        measure("drawn_to:25").number(run)
     with pytest.raises(InputError, match="no column 'energy'"):
         measure("energy_to:25").number(run)
     with pytest.raises(InputError, match="no column 'joules'"):

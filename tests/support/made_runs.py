@@ -38,6 +38,7 @@ def made_run(
     wasted: Sequence[float] | None = None,
     judged: Sequence[str] = ("own",),
     time: Sequence[float] | None = None,
+    drawn: Sequence[float] | None = None,
 ) -> Run:
     """A run whose k-th evaluation, in round k * every, has accuracy[k]; client i has 0.01 * i more than client 0.
 
@@ -46,8 +47,8 @@ def made_run(
     clients by the k-th evaluation (none: a run of an older format, without an account). judged: what the models are
     called that clients are judged by (none: a run of an older format). time: s by the k-th evaluation (none: rounds
     have no length); client i trains i / clients of it, and waits for the rest; of 10 transfers in a round 4 get
-    through, all of one contact in 5, and 8 tries break. planned: the number of rounds in the settings,
-    if not the number recorded.
+    through, all of one contact in 5, and 8 tries break. drawn: J from all batteries by the k-th evaluation (none:
+    without them). planned: the number of rounds in the settings, if not the number recorded.
     """
     folder = root / (variant or "plain") / f"seed-{seed}"
     folder.mkdir(parents=True)
@@ -117,6 +118,8 @@ def made_run(
     if energy is not None:
         table["energy"] = np.array(energy, dtype=np.float64)
         table["energy_wasted"] = np.zeros(len(energy)) if wasted is None else np.array(wasted, np.float64)
+    if drawn is not None:
+        table["battery_drawn"] = np.array(drawn, dtype=np.float64)
     if time is not None:
         table["time"] = np.array(time, dtype=np.float64)
         counts = {"transfers": 10.0, "through": 4.0, "broken": 8.0, "contacts": 5.0, "fit": 1.0}

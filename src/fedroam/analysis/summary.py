@@ -33,6 +33,7 @@ class RunSummary:
 
     energy, energy_wasted: NaN for runs of an older format, which have no account. time: s by the simulated clock, NaN
     where rounds have no length. fit: share of contacts in which all gets through, of evaluated rounds; NaN likewise.
+    drawn: J from all batteries, NaN without.
     """
 
     seed: int
@@ -47,6 +48,7 @@ class RunSummary:
     energy_wasted: float
     time: float
     fit: float
+    drawn: float
 
 
 def summarise(run: Run, last: int) -> RunSummary:
@@ -70,6 +72,7 @@ def summarise(run: Run, last: int) -> RunSummary:
         energy_wasted=value_at(run, "energy_wasted", end),
         time=value_at(run, "time", end),
         fit=of_transfers(rounds).get("fit", math.nan),
+        drawn=value_at(run, "battery_drawn", end),
     )
 
 
@@ -123,6 +126,7 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
     energy, energy_wasted, energy_to, with errors: joules of all clients, likewise (NaN for runs without an account);
     time, time_to, with errors: seconds by the simulated clock, likewise (NaN where rounds have no length);
     fit, fit_error: share of contacts in which all gets through, of the evaluated rounds (NaN likewise);
+    drawn, drawn_to, with errors: joules drawn from all batteries, as energy (NaN without batteries);
     difference, difference_error, difference_n: final accuracy minus that of the first variant with the same seed;
     diverged, unfinished: the seeds, as text.
 
@@ -190,6 +194,8 @@ def _row(
     put("time", [s.time for s in each])
     put("time_to", [value_at(run, "time", hit) for run, hit in hits])
     put("fit", [s.fit for s in each])
+    put("drawn", [s.drawn for s in each])
+    put("drawn_to", [value_at(run, "battery_drawn", hit) for run, hit in hits])
     put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])
     put("energy_to", [value_at(run, "energy", hit) for run, hit in hits])
     there = {(s.seed, s.round): s.final for s in first}

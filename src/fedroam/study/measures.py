@@ -179,6 +179,7 @@ _WITH_NUMBER: dict[str, Callable[[float], Measure]] = {
     "last": lambda k: last(int(k)),
     "rounds_to": rounds_to,
     "energy_to": lambda accuracy: spent_to(accuracy, "energy", "J"),
+    "drawn_to": lambda accuracy: spent_to(accuracy, "battery_drawn", "J"),
     "time_to": lambda accuracy: spent_to(accuracy, "time", "s"),
     "bytes_to": lambda accuracy: spent_to(accuracy, "bytes", "MB", 1e-6),
 }
@@ -186,7 +187,7 @@ _WITH_NUMBER: dict[str, Callable[[float], Measure]] = {
 
 def measure(name: str) -> Measure:
     """A measure by its name: final, best, mean, mean_model, energy, wasted, last:K, or rounds_to, time_to, energy_to,
-    bytes_to and :PERCENT."""
+    drawn_to (from batteries), bytes_to and :PERCENT."""
     word, colon, number = name.partition(":")
     if word in BY_NAME and not colon:
         return BY_NAME[word]
@@ -195,5 +196,5 @@ def measure(name: str) -> Measure:
     if word in _WITH_NUMBER and re.fullmatch(r"\d+(\.\d+)?", number):
         return _WITH_NUMBER[word](float(number))
     raise unknown(
-        "statistic", name, [*BY_NAME, "last:5", "rounds_to:80", "time_to:80", "energy_to:80", "bytes_to:80"]
+        "statistic", name, [*BY_NAME, "last:5", *(f"{each}:80" for each in _WITH_NUMBER if each != "last")]
     )

@@ -51,6 +51,8 @@ def columns(comparison: Comparison) -> list[str]:
     heads.append("Sent")
     if _knows_energy(comparison.table):
         heads += [f"Sent to {at}", "Energy", f"Energy to {at}", "Wasted"]
+    if _knows_batteries(comparison.table):
+        heads += ["From batteries", f"From batteries to {at}"]
     if len(comparison.table) > 1:
         heads.insert(3, f"Difference to {comparison.first} (points)")
     return heads
@@ -69,6 +71,11 @@ def _knows_time(table: pd.DataFrame) -> bool:
 def _knows_contacts(table: pd.DataFrame) -> bool:
     """Whether any variant of a comparison tells in which contacts models fit."""
     return "fit" in table and bool(table["fit"].notna().any())
+
+
+def _knows_batteries(table: pd.DataFrame) -> bool:
+    """Whether any variant of a comparison has batteries."""
+    return "drawn" in table and bool(table["drawn"].notna().any())
 
 
 def cells(comparison: Comparison) -> list[list[str]]:
@@ -90,6 +97,8 @@ def cells(comparison: Comparison) -> list[list[str]]:
             share = wasted / spent if spent > 0 else math.nan
             texts += [never or size(row["bytes_to"]), energy(spent), never or energy(row["energy_to"])]
             texts.append(percent(share) if math.isfinite(share) else NONE)
+        if _knows_batteries(table):
+            texts += [energy(row["drawn"]), never or energy(row["drawn_to"])]
         if len(table) > 1:
             gap = number(row["difference"], row["difference_error"], scale=100, sign=True)
             texts.insert(
@@ -128,6 +137,11 @@ def remarks(comparison: Comparison) -> list[str]:
         lines.append(
             "Energy: what all clients together spent on sending, receiving and training; servers and access points are "
             "not counted. Wasted: the share of it that went into updates that will never be aggregated."
+        )
+    if _knows_batteries(table):
+        lines.append(
+            "From batteries: what all clients together drew by being on, training, sending and moving, to the end and "
+            "to that round."
         )
     if len(table) > 1:
         lines.append("Difference: final accuracy minus that of the first variant, paired by seed.")

@@ -50,7 +50,7 @@ def compare(
         typer.Option(
             metavar="NAME",
             help="With --by: final, best, mean, mean_model, energy, wasted, last:K, or rounds_to, time_to, energy_to, "
-            "bytes_to and :PERCENT. (default: final)",
+            "drawn_to (from batteries), bytes_to and :PERCENT. (default: final)",
         ),
     ] = None,
     reach: Annotated[
