@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -24,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
         import torch
 
         torch.set_num_threads(1)  # tests run in parallel processes; tests of threads set their own number
+        gc.disable()  # until all tests are collected: what that imports stays
     if not hasattr(config, "workerinput"):
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -40,6 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("data"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # libraries and thousands of tests: looked through again and again, they cost a twentieth of the time
+    gc.enable()
 
 
 def computes(config: pytest.Config) -> bool:
