@@ -49,11 +49,9 @@ def _beside(name: str) -> ModuleType:
     return module
 
 
-RESULTS = _beside("results")
 GENERATED: dict[str, Callable[[str], str]] = {
     "commands.md": commands,
     "experiment-file.md": experiment_file,
-    **RESULTS.pages(),
 }
 
 
@@ -108,7 +106,8 @@ def _text(text: str) -> str:
 
 def main() -> int:
     """Rewrite what is out of date."""
-    RESULTS.write_pages(GENERATED)
+    results = _beside("results")
+    results.write_pages(GENERATED | results.pages(results.all_kept()))
     return 0
 
 

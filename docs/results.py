@@ -29,7 +29,7 @@ from fedroam.federation.hierarchical import Hierarchical
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
-from fedroam.study.kept import FILE, Records, read_records, write_records
+from fedroam.study.kept import FILE, Records, write_records
 from fedroam.study.kept_files import write_kept_files
 from fedroam.study.outlook import Outlook, outlook
 from fedroam.study.presentation.sections import (
@@ -145,12 +145,17 @@ def kept(name: str, root: Path = RECORDS) -> list[Kept]:
     study = find_study(name)[0]
     scales = [scale for scale in study.scales if (root / name / scale / FILE).is_file()]
     found = [Kept(study, scale, root / name / scale) for scale in reversed(scales or ["quick"])]
-    return [each for each in found if read_records(each.folder, name, each.scale).runs] or found[:1]
+    return [each for each in found if each.records.runs] or found[:1]
 
 
-def page(name: str, root: Path = RECORDS) -> str:
-    """The page of a study."""
-    first, *smaller = kept(name, root)
+def all_kept(root: Path = RECORDS) -> dict[str, list[Kept]]:
+    """What is kept of every study; each is evaluated once, when a page first asks for it."""
+    return {name: kept(name, root) for name in PAPERS}
+
+
+def page(found: Sequence[Kept]) -> str:
+    """The page of a study, from what is kept of it."""
+    first, *smaller = found
     sections = {
         "Claims": claims_html(first.result, first.outlook, [each.result for each in smaller]),
         "What the runs say": findings_html(first.result),
@@ -161,7 +166,7 @@ def page(name: str, root: Path = RECORDS) -> str:
         "What this cannot tell": f"<ul>{bullets(limits(first.result))}</ul>",
     }
     written = [
-        f"<!-- This page is made by `make docs` from results/{name}. -->",
+        f"<!-- This page is made by `make docs` from results/{first.study.name}. -->",
         f"# {first.study.title}",
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
@@ -202,7 +207,10 @@ def _on_a_gpu(study: Study) -> Iterator[str]:
     runs = [run for run in unknown if isinstance(run.data, Cifar10)]
     if not runs:
         return
-    training, evaluation = (sum(part) for part in zip(*map(_arithmetic, runs), strict=True))
+    shape = (3, 32, 32)
+    flops = {model: training_flops(model.build(shape, 10), shape) for model in {run.model for run in runs}}
+    counted = (_arithmetic(run, flops[run.model]) for run in runs)
+    training, evaluation = (sum(part) for part in zip(*counted, strict=True))
     seeds = study.scales["full"].seeds
     hours = (training + evaluation) * seeds / GPU / 3600
     yield (
@@ -214,10 +222,11 @@ def _on_a_gpu(study: Study) -> Iterator[str]:
     )
 
 
-def _arithmetic(run: Experiment) -> tuple[float, float]:
-    """Operations of training and of evaluation, counted on its network, if every client trains in every round."""
-    shape, classes, test_samples = (3, 32, 32), 10, 10_000
-    each = training_flops(run.model.build(shape, classes), shape)
+def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
+    """Operations of training and of evaluation, by those of training on a sample, if every client trains in every
+    round.
+    """
+    test_samples = 10_000
     rule, held = run.training, run.partition
     if isinstance(held, ClientDirichlet):
         samples = held.samples_per_client * (rule.epochs or 1)
@@ -225,7 +234,7 @@ def _arithmetic(run: Experiment) -> tuple[float, float]:
         samples = (rule.batch_size or 50_000 // run.clients) * (rule.steps or 1)
     models = 1 if isinstance(run.federation, Hierarchical) else run.clients
     evaluations = run.rounds // run.evaluate_every + 1
-    return run.rounds * run.clients * samples * each, evaluations * models * test_samples * each / 3
+    return run.rounds * run.clients * samples * flops, evaluations * models * test_samples * flops / 3
 
 
 def _what_was_run(first: Kept, smaller: Sequence[Kept]) -> Iterator[str]:
@@ -306,11 +315,11 @@ def _verdicts(kept: Kept) -> dict[str, str]:
     return {word: f"{words.count(word)} {word}" for word in MARKS}  # type: ignore[arg-type]
 
 
-def index(root: Path = RECORDS) -> str:
-    """The table of all studies."""
+def index(studies: Mapping[str, Sequence[Kept]]) -> str:
+    """The table of all studies, from what is kept of them."""
     rows, primaries = [], []
     for name, label in PAPERS.items():
-        first = kept(name, root)[0]
+        first = studies[name][0]
         words: list[str] = [verdict.word for verdict in first.result.verdicts.values()]
         ahead = first.outlook
         rows.append(
@@ -363,13 +372,15 @@ def _text(text: str) -> str:
     return text
 
 
-def pages(root: Path = RECORDS) -> dict[str, Callable[[str], str]]:
+def pages(studies: Mapping[str, Sequence[Kept]]) -> dict[str, Callable[[str], str]]:
     """What makes each page below docs/, by its name."""
 
     def made(name: str) -> Callable[[str], str]:
-        return lambda _: page(name, root)
+        return lambda _: page(studies[name])
 
-    return {"results/index.md": lambda _: index(root)} | {f"results/{name}.md": made(name) for name in PAPERS}
+    return {"results/index.md": lambda _: index(studies)} | {
+        f"results/{name}.md": made(name) for name in PAPERS
+    }
 
 
 def write_pages(made: Mapping[str, Callable[[str], str]]) -> None:
@@ -394,7 +405,7 @@ def main() -> int:
                 print(
                     f"{each.folder.relative_to(RECORDS.parent)}: {json.dumps(_verdicts(each), ensure_ascii=False)}"
                 )
-    write_pages(pages())
+    write_pages(pages(all_kept()))
     return 0
 
 

@@ -43,6 +43,12 @@ def results() -> ModuleType:
     return script()
 
 
+@pytest.fixture(scope="module")
+def studies(results: ModuleType) -> Any:
+    """What is kept of every study, evaluated once for all tests."""
+    return results.all_kept()
+
+
 def lines(record: str) -> list[dict[str, Any]]:
     """The kept runs, read in the plainest way."""
     text = (RESULTS / record / FILE).read_text(encoding="utf-8")
@@ -67,11 +73,16 @@ def test_what_is_kept_is_small_and_tells_nothing_of_a_machine() -> None:
         assert len(platform.node()) < 6 or platform.node() not in text, path
 
 
+def test_pages_are_up_to_date(results: ModuleType, studies: Any) -> None:
+    for name, make in results.pages(studies).items():
+        assert make("") == PAGES.get(f"docs/{name}"), f"docs/{name} is out of date: run `make docs`"
+
+
 @pytest.mark.parametrize("record", KEPT)
-def test_files_beside_the_runs_are_made_of_them(record: str, results: ModuleType) -> None:
+def test_files_beside_the_runs_are_made_of_them(record: str, studies: Any) -> None:
     """Regenerating gives the committed bytes: of all numbers, and of the first figure."""
     name, scale = record.split("/")
-    kept = results.Kept(find_study(name)[0], scale, RESULTS / record)
+    kept = next(one for one in studies[name] if one.scale == scale)
     for file, text in kept_texts(kept.result, kept.records, kept.outlook).items():
         assert (RESULTS / record / file).read_text(encoding="utf-8") == text, (
             f"{record}/{file}: run `make results`"
@@ -86,10 +97,10 @@ def test_files_beside_the_runs_are_made_of_them(record: str, results: ModuleType
 
 
 @pytest.mark.parametrize("record", KEPT)
-def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, results: ModuleType) -> None:
+def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, studies: Any) -> None:
     """Every number of every table, by a slow and plain reckoning that shares nothing with the study's reader."""
     name, scale = record.split("/")
-    kept = results.kept(name)[0]
+    kept = studies[name][0]
     if kept.scale != scale:
         pytest.skip("the page is of a larger scale")
     keys = {
@@ -140,10 +151,10 @@ def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, results: 
 
 
 @pytest.mark.parametrize("record", KEPT)
-def test_estimates_of_the_cards_are_those_of_the_lines(record: str, results: ModuleType) -> None:
+def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any) -> None:
     """The mean of each claim of one value, and its interval's middle."""
     name, scale = record.split("/")
-    kept = results.kept(name)[0]
+    kept = studies[name][0]
     if kept.scale != scale:
         pytest.skip("the page is of a larger scale")
     page = unescape(PAGES[f"docs/results/{name}.md"])
@@ -193,14 +204,14 @@ def test_a_page_tells_what_was_run_scale_by_scale(record: str, results: ModuleTy
 
 
 def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> None:
-    page = results.page("reza", tmp_path)
+    page = results.page(results.kept("reza", tmp_path))
     assert "0 of 116 runs that the claims need are there" in page
     assert "Nothing is kept yet." in page
     assert (
         "<li>Scale quick: not run.</li><li>Scale medium: not run.</li><li>Scale full: not run.</li>" in page
     )
     assert "±" not in page.split("## Claims")[1].split('<p class="small">Holds:')[0].replace("within ±", "")
-    assert "| none yet |" in results.index(tmp_path)
+    assert "| none yet |" in results.index(results.all_kept(tmp_path))
 
 
 def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tmp_path: Path) -> None:
@@ -208,10 +219,10 @@ def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tm
     folder.mkdir(parents=True)
     text = (RESULTS / "quickstart/quick" / FILE).read_text(encoding="utf-8")
     (folder / FILE).write_text(text, encoding="utf-8")
-    whole = results.page("quickstart", tmp_path)
+    whole = results.page(results.kept("quickstart", tmp_path))
     first = lines("quickstart/quick")[0]["numbers"]["final accuracy"][0]
     (folder / FILE).write_text(text.replace(str(first), str(first - 40), 1), encoding="utf-8")
-    assert results.page("quickstart", tmp_path) != whole
+    assert results.page(results.kept("quickstart", tmp_path)) != whole
 
 
 def test_a_kept_run_computed_again_gives_what_is_kept(tmp_path: Path) -> None:
