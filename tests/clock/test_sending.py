@@ -234,6 +234,18 @@ def test_what_comes_later_changes_nothing_before(seed: int, link: dict[str, Any]
     np.testing.assert_array_equal(cut.end, np.where(whole.end <= until, whole.end, np.inf))
 
 
+@pytest.mark.parametrize("simultaneous", [None, 5])
+def test_of_what_takes_no_time_nothing_is_sent_before_the_set_up_is_over(simultaneous: int | None) -> None:
+    """Two who stay together, over a link of any rate whose set-up takes longer than the round."""
+    told = {"kind": "fixed", "throughput": float("inf"), "setup": 2 * LENGTH, "simultaneous": simultaneous}
+    link: Any = build("link", told)
+    windows = Way(Paths.still(np.zeros((2, 2))), LENGTH, link, 0).windows(np.array([[0, 1]]), REACH)
+    plan = PlannedTransfers(np.array([0]), np.array([1]), np.array([SIZE]), np.zeros(1), np.array([FIRST]))
+    found = send(link, plan, windows, LENGTH, LENGTH, Intervals(*np.zeros((4, 0))), ())
+    assert (found.begun.tolist(), found.end.tolist(), found.stopped.tolist()) == ([0.0], [np.inf], [LENGTH])
+    assert (found.arrived.tolist(), found.air.tolist(), found.tries.tolist()) == ([0.0], [0.0], [1.0])
+
+
 def test_a_rate_of_nothing_never_arrives() -> None:
     case = Case.drawn(3, {})
     still = Way(Paths.still(np.zeros((2, 2))), LENGTH, case.link, 0).windows(np.array([[0, 1]]), REACH)

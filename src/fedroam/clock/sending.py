@@ -146,7 +146,8 @@ def _tried(
         arrived[w[through]] = left[mine[w[through]]]
         cut = w[~through]
         if len(cut):
-            more = windows.rate[cut] * np.maximum(until - np.maximum(start[cut], length), 0.0)
+            lasts = np.maximum(until - np.maximum(start[cut], length), 0.0)
+            more = np.multiply(windows.rate[cut], lasts, out=np.zeros(len(cut)), where=lasts > 0)
             arrived[cut] += np.minimum(more, left[mine[cut]] - arrived[cut])
         w = np.flatnonzero(tried)
         k = mine[w]
