@@ -351,6 +351,37 @@ def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
     assert "Looks are planned after 2, 3 seeds" in " ".join(judged.out.split())  # once planned, they stay
 
 
+def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their runs fail, or, where only they are missing, nothing can be read at all; the other claim has its looks."""
+    study = STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,")
+    study = study.replace('"two": {},', '"two": {}, "away": {"data": {"kind": "mnist", "root": "nowhere"}},')
+    more = 'Claim("away-helps", "It helps.", order(final.of("away"), final.of("frozen")))'
+    call.write("mine.py", study.replace("    claims=(", f"    claims=({more}, "))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    asked = (
+        "reproduce",
+        "mine.py",
+        "claims",
+        "--until-decided",
+        "--records",
+        "rec",
+        "--workers",
+        "1",
+        "--quiet",
+    )
+    for why in ("failed: away, seed 0", "failed: 2 runs"):
+        answer = call(*asked)
+        assert answer.code == 1
+        assert "look at 2 seeds: left out, as runs of theirs failed: away-helps" in answer.out
+        assert "look at 3 seeds: 0 of 2 claims are decided or hopeless" in answer.out
+        assert why in answer.err
+        assert "data.root = 'nowhere': no such folder" in answer.err
+        shutil.rmtree(call.folder / "studies")
+
+
 def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

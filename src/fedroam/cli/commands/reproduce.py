@@ -276,7 +276,7 @@ def _grown(
 
     scale, folder, use, records = where
     claims = [each for each in items if each.kind == "claim" and study.can(each, scale)]
-    still = claims
+    still, left_out = claims, 0
     for seeds in LOOKS:
         work = StudyRuns(study, scale, seeds, folder, use, records)
         missing = work.missing(still)
@@ -285,16 +285,27 @@ def _grown(
         ):
             say(line)
         work.check(still)
-        if missing:
-            wave.compute(work, missing)
-        if work.missing(still):
-            return seeds  # the time is over, or runs failed
+        try:
+            if missing:
+                wave.compute(work, missing)
+        except InputError as error:  # as where all of them need data that is not here
+            if all(work.missing([each]) for each in still):
+                raise
+            wave.failed.append((f"{len(missing)} runs", str(error)))
+        blocked = [each.name for each in still if work.missing([each])]
+        if blocked and (wave.over or len(blocked) == len(still)):
+            return seeds
+        if blocked:
+            say(f"look at {seeds} seeds: left out, as runs of theirs failed: {', '.join(blocked)}")
+            still = [each for each in still if each.name not in blocked]
+            left_out += len(blocked)
         verdicts = evaluate_study(study, scale, range(seeds), work.find, LOOKS).verdicts
         open_ = [each for each in still if verdicts[each.name].word == "undecided"]
         hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
         still = [each for each in open_ if each.name not in hopeless]
+        closed = len(claims) - left_out - len(still)
         say(
-            f"look at {seeds} seeds: {len(claims) - len(still)} of {len(claims)} claims are decided or hopeless"
+            f"look at {seeds} seeds: {closed} of {len(claims)} claims are decided or hopeless"
             + (f" (hopeless now: {', '.join(hopeless)})" if hopeless else "")
         )
         if not still or wave.over:
