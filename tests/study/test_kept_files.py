@@ -161,6 +161,18 @@ def test_what_is_missing_and_what_would_decide_by_hand() -> None:
     assert whole.missing.runs == 0
 
 
+def test_a_claim_that_a_look_decided_needs_no_more_seeds() -> None:
+    """After two of three seeds b is ahead of a: its third is not needed. c is beside a: of both all three are."""
+    made = study()
+    there = records(made, without=(("b", 2),))
+    runs = {(run.variant, run.seed): run for run in there.runs.values()}
+    result = evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (2, 3))
+    assert (result.verdicts["helps"].word, result.verdicts["helps"].evidence.n) == ("holds", 2)
+    assert result.verdicts["beside"].word == "undecided"
+    found = outlook(result, there.runs.values())
+    assert (found.kept_of_claims, found.needed_of_claims, found.missing.runs) == (8, 8, 0)
+
+
 def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     """c - a = 1, 3, 5: mean 3, deviation 2: some more seeds decide, and both variants need them."""
     made = study(primary=())

@@ -28,7 +28,8 @@ class More:
 class Outlook:
     """Runs that are kept of those that the study needs at its scale, in all and for its claims; and what is to come.
 
-    missing: what the planned seeds of the claims lack; of_claim: what would decide each undecided claim, by name, where
+    A claim that a planned look has decided, or that none will, needs no more seeds than it was judged by. missing:
+    what the claims lack; of_claim: what would decide each undecided claim, by name, where
     a number of seeds is known; together: what would decide all of these that a planned look would.
     """
 
@@ -86,7 +87,12 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
     study, costs, seeds = result.study, _Costs(result, runs), len(result.seeds)
     every = costs.alike(study.items.values())
     claims = [claim for claim in study.claims if claim.name in result.verdicts]
-    of_claims = costs.alike(claims)
+    of_claims: dict[str, int] = {}
+    for claim in claims:
+        verdict = result.verdicts[claim.name]
+        closed = bool(result.looks) and (verdict.word != "undecided" or verdict.hopeless)
+        for alike in costs.alike([claim]):
+            of_claims[alike] = max(of_claims.get(alike, 0), verdict.evidence.n if closed else seeds)
     wanted: dict[str, dict[str, int]] = {}
     for claim in claims:
         enough = _enough(result, claim.name)
@@ -102,9 +108,9 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
     return Outlook(
         costs.kept(every, seeds),
         len(every) * seeds,
-        costs.kept(of_claims, seeds),
-        len(of_claims) * seeds,
-        costs.more(dict.fromkeys(sorted(of_claims), seeds)),
+        sum(costs.kept([each], some) for each, some in of_claims.items()),
+        sum(of_claims.values()),
+        costs.more(of_claims),
         {name: costs.more(each) for name, each in wanted.items()},
         costs.more(together),
     )
