@@ -230,11 +230,9 @@ def whole_runs() -> list[Any]:
 
 
 def run_with(family: str, kind: str) -> Any:
-    """The tiny experiment with this part, and less work where the part is heavy."""
-    own: dict[str, Any] = {family: example(family, kind)}
-    if family in ("model", "partition"):
-        shape = contract.shape_for(example("model", kind)) if family == "model" else (1, 8, 8)
-        own["data"] = own_data(shape)
+    """The tiny experiment with this part, on few samples, and less work where the part is heavy."""
+    shape = contract.shape_for(example("model", kind)) if family == "model" else (1, 8, 8)
+    own: dict[str, Any] = {"data": own_data(shape), family: example(family, kind)}
     if family == "federation":
         own |= SPLIT
     if family == "access_points":  # some need a world with points of interest
