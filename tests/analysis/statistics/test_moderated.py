@@ -83,20 +83,17 @@ def test_the_simulation_tests_what_is_used() -> None:
 
 @pytest.mark.parametrize("kind", DEPENDENCE)
 @pytest.mark.parametrize("spread", SPREADS)
-def test_family_wise_error_is_at_most_as_stated(kind: str, spread: str) -> None:
-    """No claim is true, as many as the papers have, from two seeds to eight: Holm's method names any in at most 5 %."""
-    for m, n in ((8, 3), (13, 4), (24, 2), (24, 4), (24, 8), (60, 4), (60, 6)):
-        wrong = float((p_values(contrasts(kind, spread, m, n)).min(axis=1) * m <= ALPHA).mean())
-        assert wrong <= MOST, (m, n)
+def test_errors_are_at_most_as_stated(kind: str, spread: str) -> None:
+    """No claim is true, as many as the papers have, from two seeds to eight: Holm's method names any in at most 5 %.
 
-
-@pytest.mark.parametrize("kind", DEPENDENCE)
-def test_so_is_the_error_of_the_last_false_claim_among_true_ones(kind: str) -> None:
-    """The step of Holm's method at the full level, over all claims that it may come to."""
-    for spread in SPREADS:
-        for n in (3, 4, 6, 8):
-            wrong = float((p_values(contrasts(kind, spread, 24, n)) <= ALPHA).mean())
-            assert wrong <= 0.053, (spread, n)
+    Nor is its step at the full level, for the last false claim among true ones, wrong more often: over all claims that
+    it may come to.
+    """
+    for m, n in ((8, 3), (13, 4), (24, 2), (24, 3), (24, 4), (24, 6), (24, 8), (60, 4), (60, 6)):
+        p = p_values(contrasts(kind, spread, m, n))
+        assert float((p.min(axis=1) * m <= ALPHA).mean()) <= MOST, (m, n)
+        if m == 24 and n > 2:
+            assert float((p <= ALPHA).mean()) <= 0.053, n
 
 
 def test_power_is_gained_where_levels_are_small() -> None:
