@@ -40,7 +40,7 @@ from fedroam.federation import (
 )
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.mixing import Average
-from fedroam.mobility import Advises, Paths, World, check_limits, checked
+from fedroam.mobility import Advises, KnowsSeconds, Paths, World, check_limits, checked
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
@@ -407,6 +407,12 @@ def _timing(
     if parts.battery.charge_radius is not None and not len(context.access_points):
         raise InputError(
             "battery.charge_radius: there are no access points to charge at; set [access_points]"
+        )
+    told = parts.mobility.seconds_each() if isinstance(parts.mobility, KnowsSeconds) else None
+    if told not in (None, parts.clock.length):
+        raise InputError(
+            f"clock.length = {parts.clock.length:g}: the trace goes on by mobility.interval = {told:g} s in a round; "
+            "allowed is the same for both"
         )
     if isinstance(parts.contacts, GoesByRound):
         raise InputError(

@@ -13,7 +13,7 @@ from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.scene import prepare
-from support.tiny import play, same_tables, tiny
+from support.tiny import _own_trace, play, same_tables, tiny
 
 LINK = {"kind": "fixed", "throughput": 8e-6 * 2600 / 4}  # a model of softmax regression in four seconds
 PARTIAL = {"kind": "fixed", "broken": "partial"}
@@ -172,3 +172,17 @@ def test_bytes_are_what_was_sent() -> None:
 def test_what_does_not_fit_is_refused(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
         prepare(tiny(**settings))
+
+
+def test_a_trace_moves_in_its_own_seconds() -> None:
+    """Rounds as long as the trace's interval; without rounds' lengths, or of first fixes alone, any will do."""
+    replay = {"kind": "trace", "file": str(_own_trace()), "mode": "interpolate", "interval": 1200.0}
+    length = {"kind": "seconds", "length": 1200.0}
+    for settings in (
+        {"clock": length, "mobility": replay},
+        {"clock": "rounds", "mobility": replay},
+        {"clock": "seconds", "mobility": {**replay, "mode": "first_fix"}},
+    ):
+        prepare(tiny(rounds=3, **settings)).learner.close()
+    with pytest.raises(InputError, match=r"clock\.length = 60: .* mobility\.interval = 1200 s"):
+        prepare(tiny(rounds=3, clock="seconds", mobility=replay))

@@ -11,6 +11,7 @@ from fedroam.mobility.activity import check_limits as check_limits
 from fedroam.mobility.distance import within_reach as within_reach
 from fedroam.mobility.world import Advises as Advises
 from fedroam.mobility.world import KnowsPlaces as KnowsPlaces
+from fedroam.mobility.world import KnowsSeconds as KnowsSeconds
 from fedroam.mobility.world import Mobility as Mobility
 from fedroam.mobility.world import Paths as Paths
 from fedroam.mobility.world import State as State

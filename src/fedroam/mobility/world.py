@@ -166,6 +166,14 @@ class Advises(Protocol):
         """What speaks against the settings for so many clients and rounds, a sentence; empty where nothing does."""
 
 
+@runtime_checkable
+class KnowsSeconds(Protocol):
+    """A mobility pattern whose rounds have a length of their own."""
+
+    def seconds_each(self) -> float | None:
+        """How long the movement of a round lasts, s; None: as long as anybody says."""
+
+
 def checked(state: dict[str, Any], world: World) -> dict[str, np.ndarray]:
     """`state` as plain arrays; says so where a pattern forgot `position` or gave it another shape."""
     arrays = {name: np.asarray(value) for name, value in state.items()}

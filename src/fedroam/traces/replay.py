@@ -110,6 +110,10 @@ class Replay(Part):
             return math.floor(length / self.interval)
         return math.ceil(length / self.interval) - 1
 
+    def seconds_each(self) -> float | None:
+        """The interval, where fixes are interpolated; an interval's first fix says nothing of speeds."""
+        return self.interval if self.mode == "interpolate" else None
+
     def device_names(self, seed: int) -> tuple[str, ...]:
         """All devices of the selection by name, those first that would be clients first."""
         return _picked(self.selection(), *self._rule(seed)).names
