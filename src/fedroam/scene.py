@@ -408,12 +408,13 @@ def _timing(
         raise InputError(
             "battery.charge_radius: there are no access points to charge at; set [access_points]"
         )
-    told = parts.mobility.seconds_each() if isinstance(parts.mobility, KnowsSeconds) else None
-    if told not in (None, parts.clock.length):
-        raise InputError(
-            f"clock.length = {parts.clock.length:g}: the trace goes on by mobility.interval = {told:g} s in a round; "
-            "allowed is the same for both"
-        )
+    for family, part in (("mobility", parts.mobility), ("activity", parts.activity)):
+        told = part.seconds_each() if isinstance(part, KnowsSeconds) else None
+        if told not in (None, parts.clock.length):
+            raise InputError(
+                f"clock.length = {parts.clock.length:g}: in a round {family} {experiment.parts[family].kind!r} goes on "
+                f"by {family}.interval = {told:g} s; allowed is the same for both"
+            )
     if isinstance(parts.contacts, GoesByRound):
         raise InputError(
             f"contacts.kind = {experiment.contacts.kind!r}: it tells rounds, not when in them; allowed with it is "

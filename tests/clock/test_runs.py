@@ -13,7 +13,7 @@ from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.scene import prepare
-from support.tiny import _own_trace, play, same_tables, tiny
+from support.tiny import example, play, same_tables, tiny
 
 LINK = {"kind": "fixed", "throughput": 8e-6 * 2600 / 4}  # a model of softmax regression in four seconds
 PARTIAL = {"kind": "fixed", "broken": "partial"}
@@ -176,7 +176,7 @@ def test_what_does_not_fit_is_refused(settings: dict[str, Any], told: str) -> No
 
 def test_a_trace_moves_in_its_own_seconds() -> None:
     """Rounds as long as the trace's interval; without rounds' lengths, or of first fixes alone, any will do."""
-    replay = {"kind": "trace", "file": str(_own_trace()), "mode": "interpolate", "interval": 1200.0}
+    replay = {**example("mobility", "trace").settings(), "mode": "interpolate", "interval": 1200.0}
     length = {"kind": "seconds", "length": 1200.0}
     for settings in (
         {"clock": length, "mobility": replay},
@@ -186,3 +186,11 @@ def test_a_trace_moves_in_its_own_seconds() -> None:
         prepare(tiny(rounds=3, **settings)).learner.close()
     with pytest.raises(InputError, match=r"clock\.length = 60: .* mobility\.interval = 1200 s"):
         prepare(tiny(rounds=3, clock="seconds", mobility=replay))
+
+
+def test_a_log_of_who_is_on_goes_by_its_own_seconds() -> None:
+    log = example("activity", "trace").settings()
+    for clock in ("rounds", {"kind": "seconds", "length": 3600.0}):
+        prepare(tiny(rounds=3, clock=clock, activity=log)).learner.close()
+    with pytest.raises(InputError, match=r"clock\.length = 60: .* activity\.interval = 3600 s"):
+        prepare(tiny(rounds=3, clock="seconds", activity=log))

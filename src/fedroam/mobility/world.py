@@ -168,10 +168,10 @@ class Advises(Protocol):
 
 @runtime_checkable
 class KnowsSeconds(Protocol):
-    """A mobility pattern whose rounds have a length of their own."""
+    """A mobility pattern or an activity whose rounds have a length of their own."""
 
     def seconds_each(self) -> float | None:
-        """How long the movement of a round lasts, s; None: as long as anybody says."""
+        """How much time a round covers, s; None: as much as anybody says."""
 
 
 def checked(state: dict[str, Any], world: World) -> dict[str, np.ndarray]:

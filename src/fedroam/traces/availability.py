@@ -106,6 +106,10 @@ class Availability(Always):
     )
     _named: tuple[str, ...] | None = PrivateAttr(default=None)
 
+    def seconds_each(self) -> float | None:
+        """The interval."""
+        return self.interval
+
     @model_validator(mode="after")
     def _whole_intervals(self) -> Availability:
         # A day of 24 hours repeated as 23.5 would drift away from the clock, unseen.
