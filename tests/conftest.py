@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from support import warm
+
 settings.register_profile("fedroam", deadline=None, derandomize=True, max_examples=40, print_blob=True)
 settings.load_profile("fedroam")
 HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
@@ -29,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        warm.offer(config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

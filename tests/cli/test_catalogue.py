@@ -17,6 +17,7 @@ from fedroam.cli.describe import fields_of, summary, toml_value, type_in_words
 from fedroam.components import FAMILIES, kinds
 from fedroam.planning import named_experiments
 from support.commands import Commands, contents
+from support.warm import python
 
 EVERY = [(family, kind) for family in FAMILIES for kind in kinds(family)]
 
@@ -57,7 +58,7 @@ def test_help_without_arguments(fr: Commands) -> None:
 
 def test_a_reader_that_stops_reading_is_no_error() -> None:
     listing = subprocess.Popen(
-        [sys.executable, "-m", "fedroam", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*python(), "-m", "fedroam", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert listing.stdout is not None
     listing.stdout.close()

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 from fedroam.cli.known_parts import KnownParts
+from support.warm import python
 
 LISTED = """\
 import sys
 from fedroam.cli import main
-code = main(sys.argv[1:])
+code = main()
 print("torch" in sys.modules)
 sys.exit(code)
 """
@@ -39,7 +40,7 @@ def test_the_second_time_it_answers_without_loading_the_code(tmp_path: Path) -> 
     assert told(tmp_path, "show", "dam")[-1] == "False"
     (kept,) = tmp_path.rglob("parts-*.json")
     fresh = "from fedroam.cli.known_parts import asked; print(asked([]).model_dump_json())"
-    done = subprocess.run([sys.executable, "-c", fresh], capture_output=True, check=True)
+    done = subprocess.run([*python(), "-c", fresh], capture_output=True, check=True)
     # Asked of a process of its own: in this one other tests may have made parts known.
     assert KnownParts.model_validate_json(kept.read_bytes()) == KnownParts.model_validate_json(done.stdout)
     # Damaged, it is asked anew. That of another source has another name, and goes.

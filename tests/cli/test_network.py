@@ -15,6 +15,7 @@ from fedroam.recording import open_run
 from support.commands import TINY, Commands
 from support.tiny import same_tables
 from support.waiting import HANGS
+from support.warm import python
 
 pytest.importorskip("grpc")
 FEDAVG = TINY.replace("clients = 4", "clients = 2") + 'federation = "fedavg"\n'
@@ -71,9 +72,9 @@ def test_emulate_is_the_simulated_run(call: Commands, monkeypatch: pytest.Monkey
 def test_a_server_and_its_nodes_as_typed(site: Path, call: Commands) -> None:
     """Each command in a process of its own; the server takes a port that is free, and the site is told."""
     told = {**os.environ, "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "fedroam"]
     server = subprocess.Popen(
-        [*words, "deploy", "--site", str(site / FILE), "--out", "learned", "--address", "127.0.0.1:0"],
+        [sys.executable, "-m", "fedroam", "deploy", "--site", str(site / FILE), "--out", "learned",
+         "--address", "127.0.0.1:0"],
         cwd=call.folder, env=told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert server.stderr is not None
@@ -82,8 +83,8 @@ def test_a_server_and_its_nodes_as_typed(site: Path, call: Commands) -> None:
     found = read_site(site / FILE)
     found.model_copy(update={"address": f"127.0.0.1:{line.split()[-1]}"}).write(site)
     nodes = [
-        subprocess.Popen([*words, "node", "--site", str(site / FILE), "--name", node.name], env=told,
-                         stderr=subprocess.PIPE, text=True)
+        subprocess.Popen([*python(), "-m", "fedroam", "node", "--site", str(site / FILE), "--name", node.name],
+                         env=told, stderr=subprocess.PIPE, text=True)
         for node in found.clients.values()
     ]  # fmt: skip
     said = server.communicate(timeout=HANGS)

@@ -16,6 +16,7 @@ from fedroam import open_run, plan
 from fedroam.recording import NOT_REPEATABLE
 from support.commands import TINY, Commands, contents
 from support.waiting import HANGS, eventually
+from support.warm import python
 
 SLOW = """\
 import time
@@ -150,7 +151,7 @@ def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
 
 def program(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "fedroam", *arguments],
+        [*python(), "-m", "fedroam", *arguments],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

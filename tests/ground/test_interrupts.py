@@ -16,6 +16,7 @@ import pytest
 from fedroam.interrupts import Interrupted, StoppedAtOnce, WholeProgram, interrupts
 from support.commands import TINY, Commands
 from support.waiting import HANGS
+from support.warm import python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
@@ -61,7 +62,7 @@ def call(folder: Path, do: str, *arguments: str) -> subprocess.CompletedProcess[
     (folder / "tiny.toml").write_text(TINY)
     own = ["--use", "pressed.py", "--set", "mobility.kind=pressed"]
     return subprocess.run(
-        [sys.executable, "-m", "fedroam", *arguments, *own],
+        [*python(), "-m", "fedroam", *arguments, *own],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -115,7 +116,7 @@ def test_a_sweep_ends_with_its_words_and_130(tmp_path: Path, times: int) -> None
         """)
     )
     done = subprocess.run(
-        [sys.executable, "-m", "sweeping"], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
+        [*python(), "-m", "sweeping"], cwd=tmp_path, capture_output=True, text=True, timeout=HANGS
     )
     assert done.returncode == 130, done.stderr
     assert ("stopped at once" if times == 2 else "stopped with 2 of 2 runs") in done.stderr

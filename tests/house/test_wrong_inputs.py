@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import torch
 from fedroam.randomness import stream
 from support.commands import TINY, Commands, contents
 from support.run_folders import of_before_there_was_a_manifest
+from support.warm import python
 
 Case = Callable[[Commands], tuple[list[str], list[str]]]
 CASES: dict[str, Case] = {}
@@ -743,7 +743,7 @@ def test_there_are_enough_cases() -> None:
 )
 def test_also_as_a_program(arguments: list[str], wanted: str, fr: Commands) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "fedroam", *arguments], capture_output=True, text=True, check=False
+        [*python(), "-m", "fedroam", *arguments], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from support.waiting import HANGS
+from support.warm import python
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 
@@ -17,7 +17,7 @@ def test_runs_killed_at_random_moments_resume_to_equal_files() -> None:
     """Of sweeps, see `tests/sweep/test_run.py`."""
     words = ["--kinds", "decentralized", "mohawk", "--kills", "3", "--rounds", "10", "--seed", "5"]
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *words],
+        [*python(), str(SCRIPT), *words],
         capture_output=True,
         text=True,
         timeout=HANGS,

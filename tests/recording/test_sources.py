@@ -19,6 +19,7 @@ from fedroam.recording.sources import _definitions
 from fedroam.runner import run
 from support.commands import Commands
 from support.tiny import tiny
+from support.warm import python
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
 
@@ -231,7 +232,7 @@ def test_of_a_script_only_what_its_parts_need_counts(tmp_path: Path) -> None:
         (tmp_path / "study.py").write_text(SCRIPT.format(power=power, what=what))
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         return subprocess.run(
-            [sys.executable, "study.py"], cwd=tmp_path, capture_output=True, text=True, env=environment
+            [*python(), "study.py"], cwd=tmp_path, capture_output=True, text=True, env=environment
         )
 
     first = played(1.0, "'first'")

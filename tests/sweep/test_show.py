@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import fedroam
 from fedroam.cli.sweep_progress import SweepLines, SweepProgress, by_reason, headline, render
 from fedroam.sweep import Progress
 from support.sweeps import settings
+from support.warm import python
 
 SCRIPT = """
 import fedroam
@@ -83,7 +83,7 @@ def test_plain_lines_tell_ends_failures_and_new_beginnings(capsys: pytest.Captur
 def run_script(path: Path, ending: str) -> subprocess.CompletedProcess[str]:
     text = SCRIPT.format(base=settings(rounds=1), out=str(path.parent / "out"))
     path.write_text(text + ending)
-    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    return subprocess.run([*python(), str(path)], capture_output=True, text=True, check=False)
 
 
 def test_a_script_may_define_parts_for_its_sweep(tmp_path: Path) -> None:

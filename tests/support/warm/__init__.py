@@ -1,0 +1,64 @@
+"""Programs of Python that begin at once: forked from one process that has loaded what they would.
+
+To load torch and fedroam takes two seconds of a processor, and tests start dozens of programs that do. Where a test is
+not about how a program is loaded, it puts `python()` in the place of `sys.executable`: what it starts then is a process
+of its own all the same, with its own arguments, environment, folder, streams and signals.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+FOLDER = "FEDROAM_WARM"  # the environment variable that names the folder of this session's server
+HERE = Path(__file__).parent
+FORKS = hasattr(os, "fork")
+
+
+def offer(config: pytest.Config) -> None:
+    """All tests of this session share a server: the first that needs it starts it, and it ends with the session,
+    however that ends."""
+    if not FORKS:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="fedroam-warm-"))
+    os.mkfifo(folder / "life")
+    life = os.open(folder / "life", os.O_RDWR)  # none of those that are started inherits it
+    os.environ[FOLDER] = str(folder)
+
+    def end() -> None:
+        os.close(life)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    config.add_cleanup(end)
+
+
+def python() -> list[str]:
+    """The words in the place of `sys.executable`: -m and a module, -c and code, or a script, and arguments follow."""
+    if not FORKS:
+        return [sys.executable]
+    begin_server()
+    return [sys.executable, "-S", "-E", str(HERE / "client.py")]
+
+
+def begin_server() -> None:
+    """Start the server, if nobody has."""
+    import fcntl
+
+    folder = Path(os.environ[FOLDER])
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "socket").exists():
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(str(folder / "socket"))
+                listening.listen(64)
+                # It may be asked at once, while it is still loading.
+                subprocess.Popen(
+                    [sys.executable, str(HERE / "server.py"), str(folder / "life")], stdin=listening
+                )

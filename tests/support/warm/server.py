@@ -1,0 +1,122 @@
+"""The process that programs are forked from. It listens on its standard input, and ends when nobody holds the other end
+of a FIFO, which is its argument, any more."""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import types
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# What `fedroam run`, `sweep`, `node`, `deploy` and `report` load, at first or while they work.
+LOADED = (
+    "fedroam.cli.commands", "fedroam.runner", "fedroam.sweep.running", "fedroam.sweep.worker",
+    "fedroam.deploy.node.process", "fedroam.deploy.server.serving", "fedroam.deploy.emulation.fork_server",
+    "fedroam.analysis.report", "sklearn.datasets",
+)  # fmt: skip
+LOOK = 0.02  # seconds between two looks at who has ended
+
+
+@dataclass(frozen=True)
+class Program:
+    """What somebody wants begun, and streams for it, as this process has them."""
+
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: str
+    streams: list[int]
+
+    @classmethod
+    def heard(cls, connection: socket.socket) -> Program:
+        """As the client tells it."""
+        length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+        streams = array.array("i", ancillary[0][2]).tolist()
+        with connection.makefile("rb") as rest:
+            arguments, environment, folder = json.loads(rest.read(int.from_bytes(length, "big")))
+        return cls(arguments, environment, folder, streams)
+
+    def enter(self, path: list[str]) -> None:
+        """Become this program's process. path: where Python looks for modules, whatever the environment."""
+        for number, stream in enumerate(self.streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        sys.stdin = os.fdopen(0, closefd=False)
+        sys.stdout = os.fdopen(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+        os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        more = self.environment.get("PYTHONPATH", "")
+        sys.path[:] = [*filter(None, more.split(os.pathsep)), *path]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def run(self) -> None:
+        """Do what Python does with these arguments."""
+        first, *rest = self.arguments
+        if first == "-m":
+            sys.argv = rest
+            sys.path.insert(0, self.folder)
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        elif first == "-c":
+            sys.argv = ["-c", *rest[1:]]
+            sys.path.insert(0, "")
+            main = sys.modules["__main__"] = types.ModuleType("__main__")
+            exec(compile(rest[0], "<string>", "exec"), main.__dict__)
+        else:
+            sys.argv, script = self.arguments, Path(first).absolute()
+            sys.path.insert(0, str(script.parent))
+            runpy.run_path(str(script), run_name="__main__")
+
+
+def asked() -> Program:
+    """Serve. Returns in each process that was forked, with what it is to be; the server itself leaves by SystemExit."""
+    listening, life = socket.socket(fileno=0), os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+    living: dict[int, socket.socket] = {}
+    while True:
+        heard, _, _ = select.select([listening, life, *living.values()], [], [], LOOK if living else None)
+        for process, connection in list(living.items()):
+            ended, status = os.waitpid(process, os.WNOHANG)
+            if ended:
+                with suppress(OSError):  # nobody may wait for it any more
+                    connection.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
+                living.pop(process).close()
+            elif connection in heard or life in heard:  # whoever began it was killed
+                os.kill(process, signal.SIGKILL)
+        if life in heard:
+            raise SystemExit
+        if listening in heard:
+            connection, _ = listening.accept()
+            program = Program.heard(connection)
+            process = os.fork()
+            if process == 0:
+                os.close(life)
+                for each in (listening, connection, *living.values()):
+                    each.close()
+                return program
+            for stream in program.streams:
+                os.close(stream)
+            connection.sendall(b"%d\n" % process)
+            living[process] = connection
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for those that run
+    mine = [sys.path[0], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    elsewhere = [each for each in sys.path if each not in mine]
+    for name in LOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection that writes into objects would give each program a copy of them
+    program = asked()
+    program.enter(elsewhere)
+    program.run()
