@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from support import warm
+
 TRIES = 3
+LEAN = {"num_cpus": 1, "include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 
 
 @contextlib.contextmanager
@@ -20,14 +23,14 @@ def two_nodes_of_ray() -> Iterator[Any]:
 
     for left in reversed(range(TRIES)):
         try:
-            here = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+            here = Cluster(initialize_head=True, head_node_args={**LEAN, **warm.for_ray()})
             break
         except RuntimeError as error:
             ray.shutdown()
             if not left:
                 pytest.skip(f"Ray's own server does not start here: {error}")
     try:
-        here.add_node(num_cpus=1)
+        here.add_node(num_cpus=1, **warm.for_ray())
         ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
         yield here
     finally:

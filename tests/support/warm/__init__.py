@@ -62,3 +62,11 @@ def begin_server() -> None:
                 subprocess.Popen(
                     [sys.executable, str(HERE / "server.py"), str(folder / "life")], stdin=listening
                 )
+
+
+def for_ray() -> dict[str, str]:
+    """Settings of a node of Ray whose workers begin so."""
+    if not FORKS:
+        return {}
+    begin_server()
+    return {"setup_worker_path": str(HERE / "ray_worker.py")}
