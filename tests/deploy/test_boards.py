@@ -23,7 +23,7 @@ pytest.importorskip("cryptography")
 from fedroam.cli.entry import app
 from fedroam.deploy.node.process import node_of
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
-from fedroam.deploy.site.founding import renew
+from fedroam.deploy.site.identity import renew
 from fedroam.deploy.site.push import push
 from fedroam.deploy.site.units import DEVICE, FOLDER, write_units
 from fedroam.errors import FedroamError, InputError

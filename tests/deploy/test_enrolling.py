@@ -6,6 +6,7 @@ import datetime
 import os
 import shutil
 import stat
+import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
@@ -353,6 +354,31 @@ def test_the_commands_lead_from_one_to_the_next(
     assert datetime.timedelta(days=1) < left <= datetime.timedelta(days=2)
     assert not ticket.exists()
     assert tomllib.loads((lab / FILE).read_text())["nodes"][1]["serial"]
+
+
+KEYS = """
+import sys
+from fedroam.cli import main
+for words in sys.stdin:
+    assert main(words.split()) == 0
+print("torch" in sys.modules)
+"""
+
+
+def test_who_only_makes_keys_need_not_load_torch(lab: Path, tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    (board / NODES).mkdir(parents=True)
+    (board / NODES / NAME).symlink_to(lab / NODES / NAME)
+    request = board / NODES / NAME / REQUEST
+    words = [f"enrol {lab} {NAME}", f"request {board} {NAME}", f"sign {lab} {NAME} {request}"]
+    words += [f"renew {lab} {NAME}", f"revoke {lab} {NAME}", f"units {lab}"]
+    done = subprocess.run(
+        [sys.executable, "-c", KEYS],
+        input="".join(f"site {each}\n" for each in words),
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines()[-1] == "False", done.stderr
 
 
 PROGRAM = """#!/bin/sh

@@ -22,8 +22,7 @@ from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE
 from fedroam.deploy.messages import HEADER, Gift, Put, Refused, Taken, Wish, decode, encode
 from fedroam.deploy.node.neighbours import TRIFLES, Errand, Neighbours
 from fedroam.deploy.site import identity
-from fedroam.deploy.site.founding import revoke
-from fedroam.deploy.site.identity import Callers
+from fedroam.deploy.site.identity import Callers, revoke
 from fedroam.deploy.telling import MOST, Told
 from support.waiting import HANGS
 

@@ -20,8 +20,8 @@ from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.server.hub import _host
 from fedroam.deploy.site.file import FILE, Limits, read_site
-from fedroam.deploy.site.founding import found_site, revoke
-from fedroam.deploy.site.identity import Callers, Credentials, credentials
+from fedroam.deploy.site.founding import found_site
+from fedroam.deploy.site.identity import Callers, Credentials, credentials, revoke
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import Round, access_point

@@ -21,8 +21,8 @@ from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decod
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.site import identity
 from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
-from fedroam.deploy.site.founding import found_site, renew, revoke
-from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority
+from fedroam.deploy.site.founding import found_site
+from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
 from fedroam.errors import InputError
 from support.tiny import tiny
 from support.waiting import HANGS, eventually

@@ -106,7 +106,7 @@ def site_init(
 @app.command("revoke")
 def site_revoke(folder: SiteFolder, name: NodeName) -> None:
     """Take a node's certificate out of use; a server that runs with this site.toml acts on it at once."""
-    from fedroam.deploy.site.founding import revoke
+    from fedroam.deploy.site.identity import revoke
 
     with writing(folder):
         revoke(Path(folder), name)
@@ -118,7 +118,7 @@ def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0) -> None:
     """Give a node a new key and certificate; the old ones are out of use, in every copy of site.toml that is replaced
     by the new one.
     """
-    from fedroam.deploy.site.founding import renew
+    from fedroam.deploy.site.identity import renew
 
     with writing(folder):
         renew(Path(folder), name, _days(days))

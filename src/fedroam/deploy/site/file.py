@@ -11,7 +11,6 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedroam.errors import InputError, unknown
-from fedroam.federation import SERVER, access_point
 from fedroam.writing import write_text
 
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
@@ -90,6 +89,8 @@ class SiteNode(_Checked):
     @property
     def number(self) -> int:
         """Which holder of models it is, as `Traffic` writes it."""
+        from fedroam.federation import SERVER, access_point  # here: who only makes keys need not load torch
+
         if self.access_point is not None:
             return int(access_point(self.access_point))
         return SERVER if self.client is None else self.client

@@ -7,21 +7,17 @@ from pathlib import Path
 from fedroam.deploy.site.experiment import check_begins, check_fits, check_movement
 from fedroam.deploy.site.file import (
     EXPERIMENT,
-    FILE,
     Limits,
     Movement,
     Site,
     checked_site,
-    read_site,
 )
-from fedroam.deploy.site.identity import enrol, make_authority
+from fedroam.deploy.site.identity import DAYS, enrol, make_authority
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
 from fedroam.parts import Parts
 from fedroam.writing import write_text
-
-DAYS = 365.0
 
 
 def found_site(
@@ -95,17 +91,3 @@ def found_site(
             site = site.changed(enrol(folder, name, node, days))
     site.write(folder)
     return site
-
-
-def revoke(folder: Path, name: str) -> None:
-    """From now on a node's certificate is good for nothing, also at a server that runs. Raises InputError where the
-    site has no such node."""
-    site = read_site(folder / FILE)
-    site.changed(site.named(name).model_copy(update={"revoked": True})).write(folder)
-
-
-def renew(folder: Path, name: str, days: float = DAYS) -> None:
-    """Give a node a new key and certificate; the old ones are good for nothing. Raises InputError where the site has
-    no such node, or the authority's key is not here."""
-    site = read_site(folder / FILE)
-    site.changed(enrol(folder, site.name, site.named(name), days)).write(folder)

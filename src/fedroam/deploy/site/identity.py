@@ -38,6 +38,7 @@ except ImportError:
     raise MissingExtraError("learning over a network", "deploy") from None
 
 AUTHORITY_DAYS = 3650
+DAYS = 365.0  # of nodes
 SLACK = datetime.timedelta(days=1)  # a device whose clock is behind takes a new certificate, too
 
 
@@ -171,6 +172,20 @@ def enrol(folder: Path, site: str, node: SiteNode, days: float) -> SiteNode:
     write_secret(home / KEY, pem(key))
     write_certificate(home, certificate)
     return node
+
+
+def revoke(folder: Path, name: str) -> None:
+    """From now on a node's certificate is good for nothing, also at a server that runs. Raises InputError where the
+    site has no such node."""
+    site = read_site(folder / FILE)
+    site.changed(site.named(name).model_copy(update={"revoked": True})).write(folder)
+
+
+def renew(folder: Path, name: str, days: float = DAYS) -> None:
+    """Give a node a new key and certificate; the old ones are good for nothing. Raises InputError where the site has
+    no such node, or the authority's key is not here."""
+    site = read_site(folder / FILE)
+    site.changed(enrol(folder, site.name, site.named(name), days)).write(folder)
 
 
 def home_of(folder: Path, name: str) -> Path:

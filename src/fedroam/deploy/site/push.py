@@ -21,8 +21,7 @@ from fedroam.deploy.site.file import (
     NODES,
     read_site,
 )
-from fedroam.deploy.site.founding import DAYS
-from fedroam.deploy.site.identity import identity_of
+from fedroam.deploy.site.identity import DAYS, identity_of
 from fedroam.errors import FedroamError, InputError, one_line
 
 HOST = r"([A-Za-z0-9._-]+@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
