@@ -58,10 +58,11 @@ def begin_server() -> None:
             with socket.socket(socket.AF_UNIX) as listening:
                 listening.bind(str(folder / "socket"))
                 listening.listen(64)
+                life = os.open(folder / "life", os.O_RDONLY | os.O_NONBLOCK)
                 # It may be asked at once, while it is still loading.
-                subprocess.Popen(
-                    [sys.executable, str(HERE / "server.py"), str(folder / "life")], stdin=listening
-                )
+                words = [sys.executable, str(HERE / "server.py"), str(life)]
+                subprocess.Popen(words, stdin=listening, pass_fds=[life])
+                os.close(life)
 
 
 def for_ray() -> dict[str, str]:

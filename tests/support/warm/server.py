@@ -1,5 +1,5 @@
 """The process that programs are forked from. It listens on its standard input, and ends when nobody holds the other end
-of a FIFO, which is its argument, any more."""
+of a FIFO, whose descriptor is its argument, any more."""
 
 from __future__ import annotations
 
@@ -37,12 +37,17 @@ class Program:
     streams: list[int]
 
     @classmethod
-    def heard(cls, connection: socket.socket) -> Program:
-        """As the client tells it."""
+    def heard(cls, connection: socket.socket) -> Program | None:
+        """As the client tells it; None where it was killed before it could."""
         length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+        if not length:
+            return None
         streams = array.array("i", ancillary[0][2]).tolist()
         with connection.makefile("rb") as rest:
-            arguments, environment, folder = json.loads(rest.read(int.from_bytes(length, "big")))
+            told = rest.read(int.from_bytes(length, "big"))
+        if len(told) < int.from_bytes(length, "big"):
+            return None
+        arguments, environment, folder = json.loads(told)
         return cls(arguments, environment, folder, streams)
 
     def enter(self, path: list[str]) -> None:
@@ -67,20 +72,22 @@ class Program:
             sys.argv = rest
             sys.path.insert(0, self.folder)
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
-        elif first == "-c":
+            return
+        main = sys.modules["__main__"] = types.ModuleType("__main__")
+        if first == "-c":
             sys.argv = ["-c", *rest[1:]]
             sys.path.insert(0, "")
-            main = sys.modules["__main__"] = types.ModuleType("__main__")
             exec(compile(rest[0], "<string>", "exec"), main.__dict__)
         else:
             sys.argv, script = self.arguments, Path(first).absolute()
             sys.path.insert(0, str(script.parent))
-            runpy.run_path(str(script), run_name="__main__")
+            main.__file__ = str(script)
+            exec(compile(script.read_bytes(), script, "exec"), main.__dict__)
 
 
 def asked() -> Program:
-    """Serve. Returns in each process that was forked, with what it is to be; the server itself leaves by SystemExit."""
-    listening, life = socket.socket(fileno=0), os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+    """Serve. Returns in each process that was forked, with what it is to be; the server itself ends here."""
+    listening, life = socket.socket(fileno=0), int(sys.argv[1])
     living: dict[int, socket.socket] = {}
     while True:
         heard, _, _ = select.select([listening, life, *living.values()], [], [], LOOK if living else None)
@@ -93,10 +100,13 @@ def asked() -> Program:
             elif connection in heard or life in heard:  # whoever began it was killed
                 os.kill(process, signal.SIGKILL)
         if life in heard:
-            raise SystemExit
+            os._exit(0)  # what is loaded need not be taken down
         if listening in heard:
             connection, _ = listening.accept()
             program = Program.heard(connection)
+            if program is None:
+                connection.close()
+                continue
             process = os.fork()
             if process == 0:
                 os.close(life)
@@ -105,7 +115,8 @@ def asked() -> Program:
                 return program
             for stream in program.streams:
                 os.close(stream)
-            connection.sendall(b"%d\n" % process)
+            with suppress(OSError):
+                connection.sendall(b"%d\n" % process)
             living[process] = connection
 
 
