@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -235,6 +236,7 @@ class Keeping(Faulty):
         self.honest = {"piece": holding.piece, "take": holding.take, "aggregate": holding.aggregate}
         self.old: dict[int, bytes] = {}  # a model that it gave, by round
         self.giving = ""  # what it gives in this round in the place of its model
+        self.choosing = threading.Lock()  # several ask at once: all of them get what is wrong
         holding.piece, holding.take = self.piece, self.take  # type: ignore[method-assign]
         holding.aggregate = self.aggregate  # type: ignore[method-assign]
         self.begin = holding.begin
@@ -254,13 +256,14 @@ class Keeping(Faulty):
         ):
             self.found("a piece is another when it is asked for again")
         body = self.node.holding.body(name)
-        self.old[round] = body
-        for way in GIVEN:
-            if (self.due("content", way) or self.due("replay", way)) and (
-                way != "a model of an old round" or any(old != body for old in self.old.values())
-            ):
-                self.strike()
-                self.giving = way
+        with self.choosing:
+            self.old[round] = body
+            for way in GIVEN:
+                if (self.due("content", way) or self.due("replay", way)) and (
+                    way != "a model of an old round" or any(old != body for old in self.old.values())
+                ):
+                    self.strike()
+                    self.giving = way
         return self.wrong(body)[offset : offset + chunk] if self.giving else found
 
     def wrong(self, body: bytes) -> bytes:
