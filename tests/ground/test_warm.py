@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.waiting import HANGS, eventually
+from support.waiting import HANGS, eventually, lives
 from support.warm import python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
@@ -72,11 +72,3 @@ def test_signals_reach_it_and_it_ends_with_whoever_began_it() -> None:
             program.send_signal(sent)
             assert program.wait(HANGS) == code
             eventually(lambda process=process: not lives(process), "the program ends")
-
-
-def lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True

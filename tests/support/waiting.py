@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -15,3 +16,12 @@ def eventually(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < end, f"never happened: {what}"
         time.sleep(0.02)
+
+
+def lives(process: int) -> bool:
+    """Whether there is such a process, if only one that nobody has waited for."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -22,9 +22,8 @@ from fedroam.facts import json_object
 from fedroam.writing import write_aside, write_named
 
 LARGE = 2**20  # bytes of a table that threads read sooner; for a smaller one they cost more than they save
-SMALL = (
-    2**16
-)  # bytes of a table that compressed takes three times as long, to write and to read, for a tenth less
+# Bytes of a table that compressed takes three times as long, to write and to read, for a tenth less.
+SMALL = 2**16
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ class Outlook:
     """Runs that are kept of those that the study needs at its scale, in all and for its claims; and what is to come.
 
     A claim that a planned look has decided, or that none will, needs no more seeds than it was judged by. missing:
-    what the claims lack; of_claim: what would decide each undecided claim, by name, where
-    a number of seeds is known; together: what would decide all of these that a planned look would.
+    what the claims lack; of_claim: what would decide each undecided claim, by name, where a number of seeds is known;
+    together: what would decide all of these that a planned look would.
     """
 
     kept: int

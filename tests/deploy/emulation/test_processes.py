@@ -16,17 +16,9 @@ from fedroam.deploy.emulation.processes import Forked, Processes, Spawned
 from fedroam.deploy.emulation.watch import memory
 from support.sites import LocalSite
 from support.tiny import tiny
-from support.waiting import eventually
+from support.waiting import eventually, lives
 
 pytestmark = pytest.mark.usefixtures("quick_disk")
-
-
-def lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def resident(process: int) -> int:
