@@ -54,63 +54,93 @@ class Kill(BaseException):
 
 
 class Disk:
-    """Counts changes of files and folders; raises Kill in place of the `kill_at`-th one."""
+    """Counts changes of files and folders, and tells of each before it happens.
 
-    def __init__(self, kill_at: int | None = None) -> None:
-        self.kill_at, self.count = kill_at, 0
+    before: gets its number, and the file that a rename would put into its place.
+    """
+
+    def __init__(self, before: Callable[[int, Path | None], None]) -> None:
+        self.count, self.before, self.telling = 0, before, False
 
     def change(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def changed(*args: Any, **kwargs: Any) -> Any:
-            self.count += 1
-            if self.count == self.kill_at:
-                if real.__name__ in (
-                    "replace",
-                    "rename",
-                ):  # die in the midst of writing what was to be renamed
-                    half = Path(args[0]).read_bytes()
-                    Path(args[0]).write_bytes(half[: len(half) // 2])
-                raise Kill
+            if not self.telling:
+                self.count, self.telling = self.count + 1, True
+                try:
+                    self.before(self.count, Path(args[0]) if real.__name__ in ("replace", "rename") else None)
+                finally:
+                    self.telling = False
             return real(*args, **kwargs)
 
         return changed
 
-
-@contextmanager
-def disk(kill_at: int | None = None) -> Iterator[Disk]:
-    watched = Disk(kill_at)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
-            patch.setattr(os, name, watched.change(getattr(os, name)))
-        yield watched
+    @contextmanager
+    def watched(self) -> Iterator[Disk]:
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
+                patch.setattr(os, name, self.change(getattr(os, name)))
+            yield self
 
 
-def killed(kill_at: int, *args: Any, **kwargs: Any) -> bool:
-    """Run until the `kill_at`-th change of the disk; False where the run finished before it."""
-    with disk(kill_at):
-        try:
+def halve(path: Path) -> None:
+    """A process died while it wrote this file."""
+    half = path.read_bytes()
+    path.write_bytes(half[: len(half) // 2])
+
+
+def kill_at(change: int) -> Callable[[int, Path | None], None]:
+    """Die in the place of this change."""
+
+    def kill(count: int, source: Path | None) -> None:
+        if count == change:
+            if source is not None:
+                halve(source)
+            raise Kill
+
+    return kill
+
+
+def killed(change: int, *args: Any, **kwargs: Any) -> bool:
+    """Run until this change of the disk; False where the run finished before it."""
+    try:
+        with Disk(kill_at(change)).watched():
             run(*args, **kwargs)
-        except Kill:
-            return True
+    except Kill:
+        return True
     return False
 
 
-def changes(*args: Any, **kwargs: Any) -> int:
-    """How often a run changes the disk."""
-    with disk() as watched:
-        run(*args, **kwargs)
-    return watched.count
+def kept_before(
+    changes: Callable[[int], bool], folder: Path, copies: Path
+) -> Callable[[int, Path | None], None]:
+    """Copies of a folder as SIGKILL before some of the changes of the disk would leave it, named by their numbers."""
+
+    def keep(count: int, source: Path | None) -> None:
+        if changes(count) and folder.exists():
+            copy = copies / str(count)
+            shutil.copytree(folder, copy)
+            if source is not None:
+                halve(copy / source.relative_to(folder))
+
+    return keep
+
+
+def kills(
+    changes: Callable[[int], bool], experiment: Experiment, folder: Path, copies: Path, **options: Any
+) -> list[Path]:
+    """Run once: what kills before some of the changes of the disk would leave behind."""
+    with Disk(kept_before(changes, folder, copies)).watched() as disk:
+        run(experiment, folder, **options)
+    return [copies / str(k) for k in range(1, disk.count + 1) if changes(k)]
 
 
 def test_a_kill_between_any_two_writes_loses_nothing(whole: Path, tmp_path: Path) -> None:
-    count = changes(small(), tmp_path / "count")
-    assert differences(whole, tmp_path / "count") == []
-    assert count > 50
-    for k in range(1, count + 1):
-        folder = tmp_path / f"{k}"
-        assert killed(k, small(), folder)
-        resumed = run(small(), folder)
-        assert resumed.done
-        assert differences(whole, folder) == [], f"killed at change {k} of {count}"
+    left = kills(lambda k: True, small(), tmp_path / "run", tmp_path / "left")
+    assert differences(whole, tmp_path / "run") == []
+    assert len(left) > 50
+    for folder in left:
+        assert run(small(), folder).done
+        assert differences(whole, folder) == [], f"killed at change {folder.name} of {len(left)}"
         shutil.rmtree(folder)
 
 
@@ -124,23 +154,18 @@ def test_many_kills_of_one_run_lose_nothing(life: int, whole: Path, tmp_path: Pa
     assert differences(whole, folder) == []
 
 
-class Power(Disk):
+class Power:
     """A disk of the worst kind: deletions are safe at once, renames only once their folder has been flushed."""
 
-    def __init__(self, fail_at: int | None = None) -> None:
-        super().__init__(fail_at)
+    def __init__(self) -> None:
         self.pending: list[tuple[Path, bytes | None]] = []
         self.reached = -1
 
-    def change(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        counted = super().change(real)
-        if real.__name__ not in ("replace", "rename"):
-            return counted
-
+    def renaming(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def renamed(source: Any, target: Any, **kwargs: Any) -> Any:
             path = Path(target)
             before = path.read_bytes() if path.exists() else None
-            done = counted(source, target, **kwargs)
+            done = real(source, target, **kwargs)
             self.pending.append((path, before))
             return done
 
@@ -158,65 +183,71 @@ class Power(Disk):
 
         return write
 
-    def fail(self, lost: str) -> None:
-        """Undo what was not flushed, everywhere or in folders of this name."""
+    def fail(self, lost: str, folder: Path, copy: Path) -> None:
+        """Undo in a copy of the folder what was not flushed, everywhere or in folders of this name."""
         for path, before in reversed(self.pending):
-            if path.exists() and lost in ("everywhere", path.parent.name):
-                path.unlink()
+            there = copy / path.relative_to(folder)
+            if there.exists() and lost in ("everywhere", path.parent.name):
+                there.unlink()
                 if before is not None:
-                    path.write_bytes(before)
+                    there.write_bytes(before)
 
 
 def test_a_power_failure_loses_no_checkpoint(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At every second change. Every rename is undone that was not flushed, or those in one folder."""
-    count, survived = changes(small(), tmp_path / "count"), 0
-    for k in range(1, count + 1, 2):
-        folder, power = tmp_path / f"{k}", Power(k)
-        lost = ("everywhere", "unfinished", "checkpoints")[k % 3]
+    folder, copies, power = tmp_path / "run", tmp_path / "left", Power()
+    keep = kept_before(lambda k: k % 2 == 1, folder, copies)
+    reached: dict[Path, int] = {}  # the round that was said to be safe, by what is left
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Recorder, "checkpoint", power.told(Recorder.checkpoint))
-            for module in (recorder_module, checkpoint, pieces):
-                patch.setattr(module, "settle", power.settle)
-            for name in ("replace", "rename", "unlink", "remove", "rmdir", "mkdir"):
-                patch.setattr(os, name, power.change(getattr(os, name)))
-            with pytest.raises(Kill):
-                run(small(), folder)
-        power.fail(lost)
-        where = f"failed at change {k} of {count}, after round {power.reached}"
-        if power.reached > 0:  # what was said to be safe is
-            survived += 1
-            newest = checkpoint.newest(folder / "checkpoints")
+    def fail(k: int, source: Path | None) -> None:
+        keep(k, source)
+        copy = copies / str(k)
+        if copy.exists():
+            power.fail(("everywhere", "unfinished", "checkpoints")[k % 3], folder, copy)
+        if k % 2 == 1:
+            reached[copy] = power.reached
+
+    with Disk(fail).watched(), monkeypatch.context() as patch:
+        patch.setattr(Recorder, "checkpoint", power.told(Recorder.checkpoint))
+        for module in (recorder_module, checkpoint, pieces):
+            patch.setattr(module, "settle", power.settle)
+        for name in ("replace", "rename"):
+            patch.setattr(os, name, power.renaming(getattr(os, name)))
+        run(small(), folder)
+    for left, round in reached.items():
+        where = f"failed at change {left.name}, after round {round}"
+        if round > 0:  # what was said to be safe is
+            newest = checkpoint.newest(left / "checkpoints")
             assert newest is not None, where
-            assert int(newest.stem.rpartition("-")[2]) >= power.reached, where
-            run(small(), folder)
+            assert int(newest.stem.rpartition("-")[2]) >= round, where
+            run(small(), left)
         else:
             with suppress(InputError):  # nothing was lost but the start
-                run(small(), folder)
-            run(small(), folder, existing="resume" if (folder / "rounds.parquet").exists() else "replace")
-        assert differences(whole, folder) == [], where
-    assert survived > count / 4
+                run(small(), left)
+            run(small(), left, existing="resume" if (left / "rounds.parquet").exists() else "replace")
+        assert differences(whole, left) == [], where
+    assert sum(round > 0 for round in reached.values()) > len(reached) / 2
 
 
 def test_a_kill_while_the_same_run_is_replaced(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole, folder)
-    count = changes(small(), folder, existing="replace")
-    for k in range(1, count + 1, 4):
-        assert killed(k, small(), folder, existing="replace")
-        run(small(), folder)
-        assert differences(whole, folder) == [], f"killed at change {k} of {count}"
+    for left in kills(lambda k: k % 4 == 1, small(), folder, tmp_path / "left", existing="replace"):
+        run(small(), left)
+        assert differences(whole, left) == [], f"killed at change {left.name}"
 
 
 def test_a_kill_while_another_run_is_replaced(whole: Path, tmp_path: Path) -> None:
     other = small(seed=8)
     run(other, tmp_path / "other")
-    for k in range(1, 30, 2):
-        folder = tmp_path / f"{k}"
-        shutil.copytree(tmp_path / "other", folder)
-        assert killed(k, small(), folder, existing="replace")
+    shutil.copytree(tmp_path / "other", tmp_path / "run")
+    left = kills(
+        lambda k: k % 2 == 1 and k < 30, small(), tmp_path / "run", tmp_path / "left", existing="replace"
+    )
+    assert len(left) == 15
+    for folder in left:
         try:
             run(small(), folder)
         except InputError as error:  # the old run is whole yet
@@ -224,19 +255,17 @@ def test_a_kill_while_another_run_is_replaced(whole: Path, tmp_path: Path) -> No
             (folder / "run.json.tmp").unlink(missing_ok=True)
             assert differences(tmp_path / "other", folder) == []
         else:
-            assert differences(whole, folder) == [], f"killed at change {k}"
+            assert differences(whole, folder) == [], f"killed at change {folder.name}"
 
 
 def test_a_kill_after_divergence_does_not_forget_it(tmp_path: Path) -> None:
     training = {"kind": "sgd", "lr": 3e3, "batch_size": 8, "steps": 3}
     wild = small(training=training)
-    first = run(wild, tmp_path / "whole")
-    assert first.status["diverged_at"] == 1
-    count = changes(wild, tmp_path / "count")
-    for k in range(14, count, 8):
-        folder = tmp_path / f"{k}"
-        assert killed(k, wild, folder)
-        assert run(wild, folder).status["diverged_at"] == 1, f"killed at change {k} of {count}"
+    left = kills(lambda k: k >= 14 and k % 8 == 6, wild, tmp_path / "whole", tmp_path / "left")
+    assert open_run(tmp_path / "whole").status["diverged_at"] == 1
+    assert len(left) > 5
+    for folder in left:
+        assert run(wild, folder).status["diverged_at"] == 1, f"killed at change {folder.name}"
 
 
 @pytest.mark.parametrize("reached", [0, 1, 2, 3, 4, 5])
@@ -271,9 +300,9 @@ def test_ctrl_c_after_any_round(reached: int, tmp_path: Path) -> None:
 
 def test_seconds_go_on_after_a_pause(tmp_path: Path) -> None:
     experiment = small(rounds=4)
-    with disk() as watched:
+    with Disk(lambda count, source: None).watched() as disk:
         run(experiment, tmp_path / "count")
-    assert killed(watched.count // 2, experiment, tmp_path / "run")
+    assert killed(disk.count // 2, experiment, tmp_path / "run")
     before = open_run(tmp_path / "run").rounds["seconds"].to_numpy()
     after = run(experiment, tmp_path / "run").rounds["seconds"].to_numpy()
     np.testing.assert_array_equal(before[: len(before) - 1], after[: len(before) - 1])
@@ -511,7 +540,7 @@ def test_runs_below_a_folder_in_their_order(tmp_path: Path) -> None:
 def test_writing_aside_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
     path = tmp_path / "facts.json"
     files.write_json(path, {"a": 1})
-    with disk(kill_at=1), pytest.raises(Kill):
+    with Disk(kill_at(1)).watched(), pytest.raises(Kill):
         files.write_json(path, {"a": 2})
     assert json.loads(path.read_text()) == {"a": 1}
     files.write_json(path, {"a": 3})
