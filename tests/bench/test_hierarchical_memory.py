@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from support.waiting import HANGS
+from support.warm import python
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "hierarchical_memory.py"
 SMALL = "--devices 1200 --access-points 20 --present 0.05 --model mlp --samples 4 --epochs 1 --rounds 2"
@@ -18,7 +18,7 @@ SMALL = "--devices 1200 --access-points 20 --present 0.05 --model mlp --samples 
 
 def bench(*more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCRIPT), *SMALL.split(), "--every", "0", *more],
+        [*python(), str(SCRIPT), *SMALL.split(), "--every", "0", *more],
         capture_output=True,
         text=True,
         timeout=HANGS,

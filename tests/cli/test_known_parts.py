@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from fedroam.cli.known_parts import KnownParts
@@ -19,11 +20,14 @@ sys.exit(code)
 """
 
 
-def told(cache: Path, *words: str) -> list[str]:
-    """What a process of its own says, line by line; at last, whether it had to load torch."""
+def told(cache: Path, *words: str, begun: Sequence[str] = (sys.executable,)) -> list[str]:
+    """What a process of its own says, line by line; at last, whether it had to load torch.
+
+    begun: `python()` where it has to in any case.
+    """
     home = {"XDG_CACHE_HOME": str(cache), "HOME": str(cache), "COLUMNS": "200"}
     done = subprocess.run(
-        [sys.executable, "-c", LISTED, *words],
+        [*begun, "-c", LISTED, *words],
         env={**os.environ, **home},
         capture_output=True,
         text=True,
@@ -46,7 +50,7 @@ def test_the_second_time_it_answers_without_loading_the_code(tmp_path: Path) -> 
     # Damaged, it is asked anew. That of another source has another name, and goes.
     kept.write_text("{}", encoding="utf-8")
     kept.with_name("parts-0.json").write_bytes(done.stdout)
-    assert told(tmp_path, "list") == first
+    assert told(tmp_path, "list", begun=python()) == first
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
     assert told(tmp_path, "list") == second
 
@@ -54,7 +58,7 @@ def test_the_second_time_it_answers_without_loading_the_code(tmp_path: Path) -> 
 def test_where_nothing_can_be_kept_it_answers_all_the_same(tmp_path: Path) -> None:
     cache = tmp_path / "a file"
     cache.write_text("", encoding="utf-8")
-    assert any("random_walk" in line for line in told(cache, "list", "mobility"))
+    assert any("random_walk" in line for line in told(cache, "list", "mobility", begun=python()))
 
 
 def test_own_parts_are_never_remembered(tmp_path: Path) -> None:
@@ -64,5 +68,6 @@ def test_own_parts_are_never_remembered(tmp_path: Path) -> None:
         '@register("mobility", "stubborn")\nclass Stubborn(Static):\n    """Stays."""\n',
         encoding="utf-8",
     )
-    assert any("stubborn" in line for line in told(tmp_path, "list", "mobility", "--use", str(own)))
+    found = told(tmp_path, "list", "mobility", "--use", str(own), begun=python())
+    assert any("stubborn" in line for line in found)
     assert not [*tmp_path.rglob("parts-*.json")]

@@ -14,6 +14,7 @@ import pytest
 from support.commands import Commands
 from support.made_runs import made_run
 from support.waiting import HANGS
+from support.warm import python
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_wrong_input(call: Commands, words: tuple[str, ...], told: str) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_serve_answers_and_ends_quietly_with_ctrl_c(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", "a", 0, [0.1, 0.5])
-    words = [sys.executable, "-m", "fedroam", "serve", "runs", "--port", "0"]
+    words = [*python(), "-m", "fedroam", "serve", "runs", "--port", "0"]
     with subprocess.Popen(
         words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
     ) as process:

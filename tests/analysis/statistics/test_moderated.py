@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from scipy.special import polygamma
+from scipy.special import polygamma, stdtr
 
 from fedroam.analysis.statistics.looks import LOOKS, following, shared
 from fedroam.analysis.statistics.moderated import SHARE, fitted, moderate, spread_of
@@ -66,11 +66,11 @@ def p_values(x: np.ndarray) -> np.ndarray:
     mean = x.mean(axis=-1)
     observed = x.var(axis=-1, ddof=1)
     if n < 3:
-        return np.asarray(stats.t.sf(mean / np.sqrt(observed / n), n - 1))
+        return np.asarray(stdtr(n - 1, -mean / np.sqrt(observed / n)))
     variance, weight, df = (one[:, None] for one in fitted(x - mean[..., None]))
     w = np.minimum(weight, 1e12)
     used = np.maximum(observed, (w * variance + (n - 1) * observed) / (w + n - 1))
-    return np.asarray(stats.t.sf(mean / np.sqrt(used / n), df))
+    return np.asarray(stdtr(df, -mean / np.sqrt(used / n)))
 
 
 def test_the_simulation_tests_what_is_used() -> None:
