@@ -50,7 +50,7 @@ def test_the_second_time_it_answers_without_loading_the_code(tmp_path: Path) -> 
     # Damaged, it is asked anew. That of another source has another name, and goes.
     kept.write_text("{}", encoding="utf-8")
     kept.with_name("parts-0.json").write_bytes(done.stdout)
-    assert told(tmp_path, "list", begun=python()) == first
+    assert told(tmp_path, "list") == first
     assert [path.name for path in kept.parent.iterdir()] == [kept.name]
     assert told(tmp_path, "list") == second
 
