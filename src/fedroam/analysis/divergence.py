@@ -5,15 +5,9 @@ from __future__ import annotations
 import pandas as pd
 
 from fedroam.analysis.formatting import percent
-from fedroam.recording import Run
 
 FAR = 0.2  # share of answers gained over the models of round 0: far above guessing
 LEFT = 0.1  # of what was gained at best: who ends with less fell back to guessing
-
-
-def accuracy_by_round(run: Run) -> pd.Series:
-    """The accuracy (share) of each evaluated round."""
-    return run.rounds.drop_duplicates("round", keep="last").set_index("round")["accuracy"].sort_index()
 
 
 def fell_back(accuracy: pd.Series) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.divergence import accuracy_by_round, breakdown
+from fedroam.analysis.divergence import breakdown
 from fedroam.analysis.formatting import percent
 from fedroam.errors import InputError
 from fedroam.planning.advice import small_reach
@@ -81,7 +81,7 @@ class Variant:
                 notes.append(
                     f"{who}: unfinished, at round {status.get('round', 0)} of {status['rounds']}{reason}; {counted}"
                 )
-            accuracy = accuracy_by_round(run) if has_rounds(run) else None
+            accuracy = run.by_round["accuracy"] if has_rounds(run) else None
             if broke := breakdown(accuracy, status.get("diverged_at")):
                 notes.append(f"{who}: {broke}")
         return notes
@@ -296,11 +296,6 @@ def mean_and_error(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
         return float("nan"), float("nan")
     error = array.std(ddof=1) / np.sqrt(len(array)) if len(array) > 1 else float("nan")
     return float(array.mean()), float(error)
-
-
-def by_round(run: Run) -> pd.DataFrame:
-    """The table of rounds by round; of a round that is there twice, the later row."""
-    return run.rounds.drop_duplicates("round", keep="last").set_index("round")
 
 
 def mean_by_round(seeds: Sequence[pd.Series]) -> pd.DataFrame:

@@ -112,6 +112,11 @@ class Run:
         return self.table("rounds")
 
     @cached_property
+    def by_round(self) -> pd.DataFrame:
+        """`rounds` by their number, in order; of a round that was evaluated twice, the last."""
+        return self.rounds.drop_duplicates("round", keep="last").set_index("round").sort_index()
+
+    @cached_property
     def clients(self) -> pd.DataFrame:
         """One row per client and evaluated round."""
         return self.table("clients")

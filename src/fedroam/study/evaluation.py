@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from fedroam.analysis.divergence import accuracy_by_round, breakdown
+from fedroam.analysis.divergence import breakdown
 from fedroam.analysis.statistics.looks import shared
 from fedroam.analysis.statistics.moderated import moderate
 from fedroam.analysis.statistics.paired import Evidence
@@ -135,7 +135,7 @@ def evaluate_study(
 
 def _accuracy(run: Run | RunRecord) -> pd.Series | None:
     """A run's accuracy by round; None where it was not kept."""
-    return run.curves.get("accuracy") if isinstance(run, RunRecord) else accuracy_by_round(run)
+    return run.curves.get("accuracy") if isinstance(run, RunRecord) else run.by_round["accuracy"]
 
 
 def lacking(study: Study, scale: str, items: Iterable[Item], reader: Reader) -> set[tuple[str, int]]:

@@ -21,7 +21,7 @@ from fedroam.study.values import Measure
 
 def column(run: Run, name: str = "accuracy") -> pd.Series:
     """A column of `rounds`, by round."""
-    table = run.rounds.drop_duplicates("round", keep="last").set_index("round").sort_index()
+    table = run.by_round
     if name not in table:
         raise InputError(
             f"{run.folder}: rounds have no column {name!r}; they have {', '.join(table.columns)}"

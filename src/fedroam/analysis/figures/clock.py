@@ -16,7 +16,7 @@ from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.figures.publishing import look_of, size_of
 from fedroam.analysis.fleet import SHARES
 from fedroam.analysis.formatting import SECONDS, largest
-from fedroam.analysis.variants import Variant, by_round
+from fedroam.analysis.variants import Variant
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -106,7 +106,7 @@ def transfers_figure(compared: Sequence[Variant]) -> Figure | None:
         for variant in compared:
             seeds = []
             for run in variant.included:
-                table = by_round(run).sort_index()
+                table = run.by_round
                 if name in table and of in table:
                     wanted = table[of].where(table[of] > 0)
                     seeds.append((100 * table[name] / wanted).dropna())

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from fedroam.analysis.figures.drawing import draw_line, legend, new_figure, seeds_title, short_each, style
 from fedroam.analysis.figures.lines import Line, lines_figure
 from fedroam.analysis.formatting import JOULES, Units, largest
-from fedroam.analysis.variants import Variant, by_round, over_seeds
+from fedroam.analysis.variants import Variant, over_seeds
 from fedroam.recording import Run
 
 _PANELS = (("Spent", "energy"), ("Wasted", "energy_wasted"))
@@ -62,7 +62,7 @@ def per_round(run: Run, column: str) -> pd.Series:
 
     Empty for runs of an older format that lack the column.
     """
-    table = by_round(run).sort_index()
+    table = run.by_round
     if column not in table or len(table) < 2:
         return pd.Series(dtype=np.float64)
     grown: pd.Series = table[column].astype(np.float64).diff().iloc[1:]

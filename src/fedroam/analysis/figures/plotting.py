@@ -19,7 +19,6 @@ from fedroam.analysis.quantities import Quantity, quantity
 from fedroam.analysis.variants import (
     FREE,
     Variant,
-    by_round,
     differing,
     mean_and_error,
     mean_by_round,
@@ -205,7 +204,7 @@ def _over_rounds(
     """Lines over rounds or against another column; gives the number of seeds of each."""
 
     def table_of(group: _Group, column: str) -> pd.DataFrame:
-        return mean_by_round(group.mean(lambda run: by_round(run)[column].astype(np.float64)))
+        return mean_by_round(group.mean(lambda run: run.by_round[column].astype(np.float64)))
 
     tables = []
     for group in groups:
@@ -247,7 +246,7 @@ def _over_rounds(
 
 
 def _at_the_end(run: Run, column: str) -> pd.Series:
-    last: pd.Series = by_round(run).sort_index()[column].astype(np.float64).iloc[[-1]]
+    last: pd.Series = run.by_round[column].astype(np.float64).iloc[[-1]]
     return last.reset_index(drop=True)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fedroam.analysis.report.scripts import deflated
 from fedroam.analysis.report.serving import AccessPointsOfRun, access_points, serving_points
-from fedroam.analysis.variants import Variant, by_round, looks_at
+from fedroam.analysis.variants import Variant, looks_at
 from fedroam.errors import InputError
 from fedroam.recording import Run
 
@@ -235,7 +235,7 @@ def _holds(run: Run, ids: np.ndarray) -> list[list[Any]]:
 
 def _means(run: Run, rounds: pd.Index) -> list[float | None]:
     """Accuracy of the evaluated rounds, mean over clients; None where it is no number."""
-    known = by_round(run)["accuracy"].reindex(rounds)
+    known = run.by_round["accuracy"].reindex(rounds)
     return [round(float(v), 5) if math.isfinite(v) else None for v in known]
 
 

@@ -32,7 +32,7 @@ from fedroam.analysis.report.marginals import (
 )
 from fedroam.analysis.report.page import table_html
 from fedroam.analysis.summary import summarise, value_at
-from fedroam.analysis.variants import by_round, mean_and_error, settings_text
+from fedroam.analysis.variants import mean_and_error, settings_text
 
 _LINES = 6  # more lines in one panel cannot be told apart
 _PAIRS = 3  # pairs of settings with heat maps in a report
@@ -230,7 +230,7 @@ def _accuracy(points: Sequence[SweepPoint]) -> Iterator[pd.Series]:
     by_seed: dict[int, list[pd.Series]] = {}
     for point in points:
         if point.run is not None:
-            accuracy = by_round(point.run)["accuracy"].astype(float)
+            accuracy = point.run.by_round["accuracy"].astype(float)
             by_seed.setdefault(point.seed, []).append(100 * accuracy)
     most = max(map(len, by_seed.values()), default=0)
     for each in by_seed.values():
