@@ -235,6 +235,7 @@ class Keeping(Faulty):
         holding = node.holding
         self.honest = {"piece": holding.piece, "take": holding.take, "aggregate": holding.aggregate}
         self.old: dict[int, bytes] = {}  # a model that it gave, by round
+        self.older = b""  # one of these, of an earlier round and another one than that asked for
         self.giving = ""  # what it gives in this round in the place of its model
         self.choosing = threading.Lock()  # several ask at once: all of them get what is wrong
         holding.piece, holding.take = self.piece, self.take  # type: ignore[method-assign]
@@ -257,10 +258,11 @@ class Keeping(Faulty):
             self.found("a piece is another when it is asked for again")
         body = self.node.holding.body(name)
         with self.choosing:
+            self.older = next((old for t, old in self.old.items() if t < round and old != body), b"")
             self.old[round] = body
             for way in GIVEN:
                 if (self.due("content", way) or self.due("replay", way)) and (
-                    way != "a model of an old round" or any(old != body for old in self.old.values())
+                    way != "a model of an old round" or self.older
                 ):
                     self.strike()
                     self.giving = way
@@ -272,7 +274,7 @@ class Keeping(Faulty):
             return body[:-400]
         if self.giving == "a model that is no number":
             return body[:-4] + np.array([np.nan], np.float32).tobytes()
-        return next(old for old in self.old.values() if old != body)
+        return self.older
 
     def take(self, holder: int, round: int, name: str, offset: int, piece: bytes) -> Any:
         found = self.honest["take"](holder, round, name, offset, piece)

@@ -51,7 +51,9 @@ FEDERATIONS: tuple[tuple[Any, bool], ...] = (
     ({"kind": "hierfavg", "k2": 3}, False),
     ({"kind": "mohawk", "k2": 2}, True),
     ({"kind": "fedprox", "mu": 0.1}, True),
+    ({"kind": "push_sum"}, False),
 )
+OF_PEERS = ("decentralized", {"kind": "push_sum"})
 TWO_PLACES = {"kind": "grid", "columns": 2, "rows": 1}
 # What nodes import, some of it only when they begin to train: Python 3.11's server does not look below tests/.
 ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets")
@@ -72,9 +74,7 @@ def experiment(seed: int, number: int, rounds: int = ROUNDS) -> Experiment:
         evaluate_every=1,
         test_share=0.0,
         federation=federation,
-        **(
-            {} if relayed else crowded if federation != "decentralized" else {"contacts": crowded["contacts"]}
-        ),
+        **({} if relayed else {"contacts": crowded["contacts"]} if federation in OF_PEERS else crowded),
     )
 
 
@@ -83,7 +83,7 @@ def faults_of(seed: int, number: int, rounds: int = ROUNDS) -> Sequence[Fault]:
     federation, relayed = FEDERATIONS[number % len(FEDERATIONS)]
     if relayed:
         return drawn(seed, number, rounds, range(CLIENTS))
-    doors = range(CLIENTS) if federation == "decentralized" else [int(access_point(a)) for a in range(2)]
+    doors = range(CLIENTS) if federation in OF_PEERS else [int(access_point(a)) for a in range(2)]
     return drawn(seed, number, rounds, doors, DOORS)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fedroam.components import Part
 from fedroam.deploy.connections import HOLDER_SERVICE, dialled
-from fedroam.deploy.messages import Gift, Header, Order, Ping, Taken, Wish, decode, encode, named
+from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, named
 from fedroam.deploy.node import neighbours
 from fedroam.deploy.node.holding import Holding, fact_arrays, facts_of, packed_sums
 from fedroam.deploy.node.neighbours import Listener
@@ -45,11 +45,22 @@ MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2})
 # --- which way models go ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("experiment", [GOSSIP, MOHAWK], ids=["peers", "access points"])
+@pytest.mark.parametrize(
+    ("experiment", "expected"),
+    [
+        (GOSSIP, {("peer-", "train", 1)}),
+        (MOHAWK, {("access-point-", "open", 1), ("access-point-", "open", 3)}),
+        (GOSSIP.replace(federation="push_sum"), {("peer-", "train", 1), ("peer-", "say", 1)}),
+    ],
+    ids=["peers", "access points", "push-sum"],
+)
 def test_the_server_gives_only_what_is_its_own(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Experiment,
+    expected: set[tuple[str, str, int]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The start models, and the cloud's: all others come from whoever holds them."""
+    """What all begin with, and the cloud's: all else comes from whoever holds it."""
     given: list[tuple[str, str, int]] = []
     honest = Node._arrived
 
@@ -62,11 +73,6 @@ def test_the_server_gives_only_what_is_its_own(
     site = LocalSite.new(tmp_path / "site", experiment)
     site.run(tmp_path / "network")
     assert site.lines == site.heard == []
-    expected = (
-        {("peer-", "train", 1)}
-        if experiment is GOSSIP
-        else {("access-point-", "open", 1), ("access-point-", "open", 3)}
-    )
     assert set(given) == expected
 
 
@@ -538,3 +544,38 @@ def test_a_rule_at_a_holder_knows_what_it_declares() -> None:
     np.testing.assert_array_equal(there.class_counts, facts.class_counts)
     assert there.radius == facts.radius == 1.5
     np.testing.assert_array_equal(there.paths.point, facts.paths.point)
+
+
+# --- what a node is asked to make ---------------------------------------------------------------------------------
+
+
+def test_orders_that_a_node_cannot_follow_are_refused(peer: Door, tmp_path: Path) -> None:
+    """To say something where models themselves travel; without a model; with one that is not here, or is none; with
+    what it should keep, and does not."""
+    none = {"end": np.zeros(0, np.int64), "model": np.zeros((0, 32), np.uint8)}
+
+    def told(holding: Holding, work: str, **facts: Any) -> str:
+        order = Order.model_validate({"order": f"{'0' * 16}-1", "work": work, "round": 1, **facts})
+        with pytest.raises(Refused) as caught:
+            (holding.say if work == "say" else holding.aggregate)(order, none)
+        return str(caught.value)
+
+    assert told(peer.holding, "say", models=[peer.name]) == "an order to say where nobody does"
+    door = Door(tmp_path / "pushing", GOSSIP.replace(federation="push_sum"), "peer-00")
+    try:
+        door.holding.keep(door.name, door.body)
+        door.holding.keep("1" * 64, b"no model")
+        keeps = {"keeps": {"numerators": {"kind": "float64", "shape": [3]}}}
+        assert told(door.holding, "say") == "an order to say without a model"
+        assert (
+            told(door.holding, "aggregate", models=[door.name], **keeps)
+            == "an order to aggregate without a model"
+        )
+        assert told(door.holding, "say", models=["0" * 64]) == f"model {'0' * 12} is not here"
+        assert told(door.holding, "say", models=["1" * 64]).startswith("a body that is no safetensors")
+        assert told(door.holding, "say", models=[door.name, door.name], **keeps).startswith("array ")
+        assert "array 'buffers' is" in told(door.holding, "aggregate", models=[door.name]), (
+            "a model, not a message"
+        )
+    finally:
+        door.close()

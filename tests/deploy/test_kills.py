@@ -369,7 +369,10 @@ def test_a_full_disk_ends_the_run_with_a_message(tmp_path: Path) -> None:
 # --- access points and peers --------------------------------------------------------------------------------------
 
 HERE = ("127.0.0.1",)  # the loopback alone: nothing of a test goes on a network
-HOLDER = {"holding": ("open", "take", "piece", "keep", "aggregate", "begin"), "node": ("_arrived", "_put")}
+HOLDER = {
+    "holding": ("open", "take", "piece", "keep", "say", "aggregate", "begin"),
+    "node": ("_arrived", "_put"),
+}
 
 
 def live(folder: Path, name: str, after: int) -> None:
@@ -466,8 +469,9 @@ def nursed(
     return network, kills
 
 
-@pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21))],
-                         ids=["access point", "peer"])  # fmt: skip
+@pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21)),
+                          (PEERS.replace(federation="push_sum"), (9, 12, 15, 10, 13))],
+                         ids=["access point", "peer", "push-sum"])  # fmt: skip
 def test_whoever_is_killed_and_begun_anew_changes_nothing(
     experiment: Experiment, instants: Sequence[int], tmp_path: Path
 ) -> None:

@@ -27,6 +27,11 @@ CASES: dict[str, dict[str, Any]] = {
     "trimmed mean": {"aggregation": "trimmed_mean"},
     "lies": {"attack": LIES},
     "lies and krum": {"attack": LIES, "aggregation": "krum"},
+    "push-sum": {"federation": "push_sum"},
+    "push-sum among liars, some away": {
+        "federation": {"kind": "push_sum", "order": "mix_then_move"}, "attack": LIES,
+        "activity": {"kind": "rate", "rate": 0.6},
+    },
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk by slices": {"federation": {"kind": "mohawk", "k2": 2, "cosine": "per_slice"}},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}},

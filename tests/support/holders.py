@@ -16,7 +16,9 @@ from fedroam.federation import (
     FederationContext,
     Gathered,
     KnownToHolders,
+    Made,
     Model,
+    SendsMessages,
     Transfers,
 )
 from fedroam.federation.attention import AveragingWeights
@@ -60,8 +62,8 @@ class Apart(Aggregator):
         known = KnownToHolders(self.context, facts, round)
         answers, made = self.made(self.rule, models, gathered, known)
         found = list(made)
-        for i, (parameters, buffers) in zip(np.flatnonzero(answers).tolist(), found, strict=True):
-            models.parameters[i], models.buffers[i] = parameters, buffers
+        for i, made_there in zip(np.flatnonzero(answers).tolist(), found, strict=True):
+            models.write(i, made_there.parameters, made_there.buffers)
 
     @override
     def made(
@@ -70,12 +72,22 @@ class Apart(Aggregator):
         models: Models,
         gathered: Sequence[Gathered],
         known: KnownToHolders,
-    ) -> tuple[np.ndarray, Iterator[Model]]:
+    ) -> tuple[np.ndarray, Iterator[Made]]:
         answers = np.array([(known.round, each.holder) not in self.silent for each in gathered], dtype=bool)
         found = []
         for k in np.flatnonzero(answers).tolist():
-            each = gathered[k]
-            alone = models.rows(torch.from_numpy(np.append(each.own, each.rows)))
-            there = replace(each, own=0, rows=np.arange(1, 1 + len(each.rows)))
-            found.append(rule.made(alone, there, known))
+            found.append(rule.made(*alone(models, gathered[k]), known))
         return answers, iter(found)
+
+    @override
+    def said(
+        self, rule: SendsMessages, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
+    ) -> tuple[np.ndarray, Iterator[Model]]:
+        found = [rule.said(*alone(models, each), known) for each in gathered]
+        return np.ones(len(found), dtype=bool), iter(found)
+
+
+def alone(models: Models, gathered: Gathered) -> tuple[Models, Gathered]:
+    """What has reached a holder, in a matrix of its own."""
+    there = replace(gathered, own=0, rows=np.arange(1, 1 + len(gathered.rows)))
+    return models.rows(torch.from_numpy(np.append(gathered.own, gathered.rows))), there

@@ -21,14 +21,14 @@ from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 3
+PROTOCOL = 4
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 Arrays = Mapping[str, np.ndarray]
 # What an array must be: numpy's name of its type, and its shape.
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
 Work = Literal[
-    "train", "judge", "represent", "class_means", "mean_features", "open", "carry", "aggregate", "look"
+    "train", "judge", "represent", "class_means", "mean_features", "open", "carry", "say", "aggregate", "look"
 ]
 NO_ORDER = f"{'0' * 16}-0"  # of one that has not been given yet
 SHA256 = r"^[0-9a-f]{64}$"
@@ -90,14 +90,16 @@ class Order(Header):
     """What a node is asked to do with its own samples, or with models; its arrays are fetched.
 
     order: identifies it. jobs: of `train`. use, rows: whose samples and how many models, of the other kinds of work
-    with samples; of `open`, `carry` and `aggregate` rows is how many models are moved or aggregated. keep: of
+    with samples; of `open`, `carry`, `say` and `aggregate` rows is how many models are moved or aggregated. keep: of
     `represent`, what the features are called by jobs of this round. models: SHA-256 of those that it is about and that
-    the server gives, too, if the node lacks them. hosts: of `carry`. facts: of `aggregate`, arrays of what the rule may
-    know; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the rates of whoever
-    sends (bytes/s) are among its arrays; shaped: whether links are so slow by themselves; rate: of `train`, that of its
-    answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast this one is. pings,
-    patience: of `look`, how often each of those that listen is asked, and how long (s) it has to answer; search:
-    whether they are looked for on the local network. size, sha256: of the transfer.
+    the server gives, too, if the node lacks them; sizes: of each, bytes. hosts: of `carry`. Of `say` and `aggregate`:
+    models are the node's own, those beside it, and what the node keeps beside it, as `keeps` says, where it keeps
+    anything; stays: whether those beside it stay with the node; facts: arrays of what the rule may know, told: of what
+    else the node is told; weighed: whether weights are among its arrays. paced: of `open` and `carry`, whether the
+    rates of whoever sends (bytes/s) are among its arrays; shaped: whether links are so slow by themselves; rate: of
+    `train`, that of its answer, where it has one; lasts: of `train`, seconds that a device takes for it, however fast
+    this one is. pings, patience: of `look`, how often each of those that listen is asked, and how long (s) it has to
+    answer; search: whether they are looked for on the local network. size, sha256: of the transfer.
     """
 
     order: str = Field(pattern=r"^[0-9a-f]{16}-\d{1,12}$")
@@ -110,8 +112,12 @@ class Order(Header):
     keep: str = Field("", max_length=40)
     momentum: bool = False
     models: list[Sum] = Field(default=[], max_length=512)
+    sizes: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=512)
     hosts: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=512)
     facts: dict[str, Array] = Field(default={}, max_length=16)
+    told: dict[str, Array] = Field(default={}, max_length=16)
+    keeps: dict[str, Array] = Field(default={}, max_length=16)
+    stays: bool = False
     weighed: bool = False
     paced: bool = False
     shaped: bool = False
@@ -212,6 +218,16 @@ def decode(message: bytes, kind: type[H]) -> tuple[H, memoryview]:
     except (ValueError, RecursionError) as error:
         raise Refused(f"{kind.__name__.lower()}: {error!s:.200}") from None
     return header, memoryview(message)[4 + length :]
+
+
+def told_of(arrays: Arrays) -> dict[str, Array]:
+    """The types and shapes of arrays."""
+    return {name: Array.of(array) for name, array in arrays.items()}
+
+
+def expected_of(told: Mapping[str, Array], prefix: str = "") -> Expected:
+    """The arrays that were told of, with this before their names."""
+    return {f"{prefix}{name}": (each.kind, tuple(each.shape)) for name, each in told.items()}
 
 
 def packed(arrays: Arrays) -> bytes:

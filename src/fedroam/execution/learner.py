@@ -20,7 +20,7 @@ from fedroam.federation import (
     AtHand,
     Gathered,
     KnownToHolders,
-    Model,
+    Made,
     Transfers,
 )
 from fedroam.learning import Evaluates, Held, Job, Learner, Models, Scores, clients_of
@@ -198,6 +198,8 @@ class SpreadLearner(Evaluates, Learner):
 class SpreadAggregator(Aggregator):
     """An aggregator whose holders are spread over workers: each makes its own of the models that it needs."""
 
+    at_hand = True
+
     def __init__(self, crew: Crew) -> None:
         self.crew = crew
         self._here = AtHand()
@@ -242,7 +244,7 @@ class SpreadAggregator(Aggregator):
         models: Models,
         gathered: Sequence[Gathered],
         known: KnownToHolders,
-    ) -> tuple[np.ndarray, Iterator[Model]]:
+    ) -> tuple[np.ndarray, Iterator[Made]]:
         return self._here.made(rule, models, gathered, known)
 
     @override

@@ -229,8 +229,8 @@ class Worker:
         assert isinstance(rule, AggregatesAtHolders)
         known = KnownToHolders(replace(outfit.context, task=self._ready.task), facts, round)
         made = [rule.made(models, each, known) for each in gathered]
-        for row, model in zip(into, made, strict=True):
-            models.write(row, *model)
+        for row, found in zip(into, made, strict=True):
+            models.write(row, found.parameters, found.buffers)
 
     def test(self, slots: np.ndarray, parts: Sequence[np.ndarray] | None) -> Tested:
         """How rows do on the samples that all share: all of them, or for the k-th row parts[k]; one set for all rows

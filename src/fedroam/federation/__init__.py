@@ -12,7 +12,9 @@ from fedroam.federation.holders import Aggregator as Aggregator
 from fedroam.federation.holders import AtHand as AtHand
 from fedroam.federation.holders import Gathered as Gathered
 from fedroam.federation.holders import KnownToHolders as KnownToHolders
+from fedroam.federation.holders import Made as Made
 from fedroam.federation.holders import Model as Model
+from fedroam.federation.holders import SendsMessages as SendsMessages
 from fedroam.federation.holders import Transfers as Transfers
 from fedroam.federation.pieces import Pieces as Pieces
 from fedroam.federation.protocol import SERVER as SERVER

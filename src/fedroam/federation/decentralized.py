@@ -12,7 +12,7 @@ from fedroam.components import Part, field, register
 from fedroam.contacts import degrees
 from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights
-from fedroam.federation.holders import Gathered, KnownToHolders, Model, Transfers
+from fedroam.federation.holders import Gathered, KnownToHolders, Made, Transfers
 from fedroam.federation.pieces import Pieces, mix_pieces
 from fedroam.federation.protocol import (
     Arrays,
@@ -163,17 +163,17 @@ class Decentralized(Part):
             theirs = sparse.csr_array(sparse.diags_array(taken) @ weights + sparse.diags_array(1 - taken))
             round.aggregator.mix(models, theirs, round.number)
 
-    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         """The weighted average, as row `own` of the product of all, or what the experiment's rule makes of them."""
         assert gathered.weights is not None
         weights = gathered.weights.buffers
         if not averages(known.context.aggregation):
-            return made_by_rule(models, gathered, weights, known)
+            return Made(*made_by_rule(models, gathered, weights, known))
         near = models.rows(torch.from_numpy(gathered.rows).to(models.parameters.device))
         some = np.flatnonzero(weights)
         row = sparse.csr_array((weights[some], (np.zeros_like(some), some)), shape=(1, len(near)))
         mix_rows(near, row, np.zeros(1, dtype=np.int64))
-        return near.parameters[0], near.buffers[0]
+        return Made(near.parameters[0], near.buffers[0])
 
     def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """Each client by its own model; the average of all stands for all."""

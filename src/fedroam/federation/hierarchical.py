@@ -16,7 +16,7 @@ from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights, Cosine, attention, average
 from fedroam.federation.backhaul import broadcast, routes, upload
 from fedroam.federation.hierarchy_state import CLOUD, COUNTED, NOBODY, HierarchyState
-from fedroam.federation.holders import Aggregator, Gathered, KnownToHolders, Model, Transfers
+from fedroam.federation.holders import Aggregator, Gathered, KnownToHolders, Made, Model, Transfers
 from fedroam.federation.protocol import (
     SERVER,
     Distributed,
@@ -391,7 +391,7 @@ class Hierarchical(Part):
         matrix = [near.parameters[row] for row in others]
         return attention(near.parameters[first], matrix, models.layout, self.cosine, strength, counts)
 
-    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         """The weighted average, or what the experiment's aggregation rule makes of the models.
 
         Cosine weights at an access point are its own to find. A rule is handed one weight a model: that of the whole
@@ -399,8 +399,8 @@ class Hierarchical(Part):
         """
         weights = gathered.weights or self._attention(models, gathered.own, gathered.rows)
         if averages(known.context.aggregation):
-            return average(models, gathered.rows, weights, self.cosine)
-        return made_by_rule(models, gathered, weights.buffers, known)
+            return Made(*average(models, gathered.rows, weights, self.cosine))
+        return Made(*made_by_rule(models, gathered, weights.buffers, known))
 
     def _global(self, known: KnownToHolders, aggregator: Aggregator, hierarchy: HierarchyState) -> Traffic:
         """The global aggregation (Eq. 6): the cloud's model is replaced, and all access points get it."""

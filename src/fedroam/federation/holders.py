@@ -6,10 +6,11 @@ in one process that holds all models, or at the holders themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from scipy import sparse
 from typing_extensions import override
 
 from fedroam.federation.attention import AveragingWeights
-from fedroam.learning import Models, mix
+from fedroam.learning import Layout, Models, mix
 from fedroam.mixing import Facts
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ class Gathered:
     """The models that have reached one holder, as rows of a matrix.
 
     holder: who aggregates. own: the row of its model. rows: int64 [models], those to be aggregated; holders: int64
-    [models], whose they are. weights: of each; None where the holder finds them itself, from the models.
+    [models], whose they are. weights: of each; None where the holder finds them itself, from the models. told: what
+    else it is told, by name. keeps: what it keeps beside its model, by name. beside: further models that it needs, and
+    mostly has; stays: whether it has these in later rounds, too.
     """
 
     holder: int
@@ -53,6 +56,18 @@ class Gathered:
     rows: np.ndarray
     holders: np.ndarray
     weights: AveragingWeights | None
+    told: Mapping[str, np.ndarray] = field(default_factory=dict)
+    keeps: Mapping[str, np.ndarray] = field(default_factory=dict)
+    beside: Models | None = None
+    stays: bool = False
+
+
+class Made(NamedTuple):
+    """What a holder makes of what has reached it: a model, and what it keeps beside it, by name."""
+
+    parameters: torch.Tensor
+    buffers: torch.Tensor
+    keeps: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -63,8 +78,19 @@ class AggregatesAtHolders(Protocol):
     def holders(self) -> Literal["clients", "access_points"]:
         """Who aggregates."""
 
-    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         """What a holder makes of the models that have reached it; nothing is changed."""
+
+
+@runtime_checkable
+class SendsMessages(AggregatesAtHolders, Protocol):
+    """A federation in which holders send each other something that they make for it, in the place of their models."""
+
+    def message(self, layout: Layout) -> Layout:
+        """What lies where in a message; layout: that of a model."""
+
+    def said(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
+        """The message of a holder, which knows of no other's yet; nothing is changed."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +104,12 @@ class KnownToHolders:
 
 
 class Aggregator(Protocol):
-    """Takes models from holder to holder, and computes what each makes of those that have reached it."""
+    """Takes models from holder to holder, and computes what each makes of those that have reached it.
+
+    at_hand: whether all that holders have is here: then a federation may do the work of many at once.
+    """
+
+    at_hand: bool = False
 
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
         """Carry models; whether each has arrived, bool [transfers]."""
@@ -91,11 +122,17 @@ class Aggregator(Protocol):
 
     def made(
         self, rule: AggregatesAtHolders, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
-    ) -> tuple[np.ndarray, Iterator[Model]]:
+    ) -> tuple[np.ndarray, Iterator[Made]]:
         """Which holders answer, bool [gathered], and what each that does makes of its models, in order.
 
         What was made of one may be written into rows that no later one needs before the next is taken.
         """
+
+    def said(
+        self, rule: SendsMessages, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
+    ) -> tuple[np.ndarray, Iterator[Model]]:
+        """Which holders answer, bool [gathered], and the message of each that does, in order."""
+        return np.ones(len(gathered), dtype=bool), (rule.said(models, each, known) for each in gathered)
 
     def replace(
         self,
@@ -110,17 +147,19 @@ class Aggregator(Protocol):
         answers, made = self.made(rule, models, gathered, known)
         answering = list(compress(zip(gathered, into, strict=True), answers))
         last = {row: k for k, (each, _) in enumerate(answering) for row in (each.own, *each.rows.tolist())}
-        waiting: list[tuple[int, Model]] = []
-        for k, ((_, row), model) in enumerate(zip(answering, made, strict=True)):
-            waiting.append((row, model))
+        waiting: list[tuple[int, Made]] = []
+        for k, ((_, row), found) in enumerate(zip(answering, made, strict=True)):
+            waiting.append((row, found))
             for done in [each for each in waiting if last.get(each[0], -1) <= k]:
-                models.write(done[0], *done[1])
+                models.write(done[0], done[1].parameters, done[1].buffers)
             waiting = [each for each in waiting if last.get(each[0], -1) > k]
         return answers
 
 
 class AtHand(Aggregator):
     """Everything is in this process, and arrives."""
+
+    at_hand = True
 
     @override
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
@@ -133,6 +172,6 @@ class AtHand(Aggregator):
     @override
     def made(
         self, rule: AggregatesAtHolders, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
-    ) -> tuple[np.ndarray, Iterator[Model]]:
+    ) -> tuple[np.ndarray, Iterator[Made]]:
         made = (rule.made(models, each, known) for each in gathered)
         return np.ones(len(gathered), dtype=bool), made

@@ -18,6 +18,7 @@ from fedroam.federation.gossip.push_sum import NUMERATORS, WEIGHTS
 from fedroam.randomness import stream
 from fedroam.simulation import begin, play_round
 from support.gossiping import begun, context_of, drawn_graph, meeting_of, models_of, round_of, rows_of
+from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 from support.timed import timed_scene
 
@@ -104,6 +105,36 @@ def test_any_losses_beside_plain_loops_and_the_mass_stays(seed: int, clients: in
         assert set(zip(done.traffic.receiver.tolist(), done.traffic.sender.tolist(), strict=True)) == {
             (int(i), int(j)) for i, j in np.argwhere(got)
         }
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), clients=st.integers(1, 7), lies=st.booleans())
+def test_each_peer_for_itself_gives_the_same_bits(seed: int, clients: int, lies: bool) -> None:
+    """Whatever does not get through, and whoever does not tell what it made of what did."""
+    draws = stream(seed, "push-sum at peers")
+    context = context_of(np.ones(clients, np.int64))
+    start = begun(PUSH_SUM, draws.standard_normal((clients, 5)), context)
+    models, state = start.models, start.state
+    for number in range(1, 4):
+        graph = drawn_graph(draws, clients)
+        got = graph & (draws.random(graph.shape) < 0.7)
+        models.parameters.add_(torch.from_numpy(draws.standard_normal((clients, 4))).float())
+        liars = np.flatnonzero(draws.random(clients) < 0.5) if lies else np.zeros(0, np.int64)
+        withheld = Withheld(liars, torch.from_numpy(draws.standard_normal((len(liars), 4))).float())
+        here = round_of(number, models_of(rows_of(models)), state, context, got)
+        lost = frozenset((number, int(j), int(i)) for i, j in np.argwhere(graph & ~got))
+        silent = frozenset((number, int(i)) for i in np.flatnonzero(draws.random(clients) < 0.3))
+        there = round_of(number, models, state, context)
+        there = replace(there, aggregator=Apart(PUSH_SUM, context, lost, silent))
+        one, other = (
+            PUSH_SUM.exchange(replace(each, withheld=withheld if lies else None), meeting_of(graph))
+            for each in (here, there)
+        )
+        for name, array in one.state.items():
+            np.testing.assert_array_equal(array, other.state[name])
+        np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
+        assert one.traffic.total == other.traffic.total
+        models, state = other.models, other.state
 
 
 def test_without_learning_all_come_to_the_mean_over_links_that_break() -> None:

@@ -14,7 +14,9 @@ from fedroam.deploy.messages import (
     Expected,
     Order,
     Refused,
+    expected_of,
     layout_arrays,
+    most,
     named,
     packed,
     session_of,
@@ -23,7 +25,15 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.pacing import Pace
-from fedroam.federation import AggregatesAtHolders, Federation, FederationContext, Gathered, KnownToHolders
+from fedroam.federation import (
+    AggregatesAtHolders,
+    Federation,
+    FederationContext,
+    Gathered,
+    KnownToHolders,
+    Model,
+    SendsMessages,
+)
 from fedroam.federation.attention import AveragingWeights
 from fedroam.learning import Layout, Models
 from fedroam.mixing import Facts, Surroundings
@@ -46,15 +56,17 @@ class Grant:
 class Holding:
     """A node's models of a round, by SHA-256, and the rules by which it aggregates.
 
-    number: which holder it is. size: bytes of a model. Its own models, the last one of each kind (learnt, made, given
-    by the server), outlive a round; those of others, and who may have what, do not. memory: by which all of it outlives
-    the process. pace: how fast it sends to others. Called from several threads.
+    number: which holder it is. layout: of a model, message: of what goes to others, a model or something made for them;
+    size: bytes of that; largest: of anything that the server gives. Its own models, the last one of each kind (learnt,
+    made, said, given by the server), outlive a round; those of others, and who may have what, do not. memory: by which
+    all of it outlives the process. pace: how fast it sends to others. Called from several threads.
     """
 
     number: int
     layout: Layout
     rule: Federation
     context: FederationContext
+    message: Layout
     round: int = 0
     grants: frozenset[Grant] = frozenset()
     size: int = 0
@@ -72,9 +84,16 @@ class Holding:
         """That of a node in a run; no sample is kept."""
         task = replace(scene.task, x=scene.task.x[:0], y=scene.task.y[:0])
         context = replace(scene.context, task=task, train=(), validation=())
-        found = cls(number, task.layout, scene.parts.federation, context)
-        found.size = len(named(Models.empty(task.layout, 1, momentum=False), 0)[1])
+        rule, layout = scene.parts.federation, task.layout
+        message = rule.message(layout) if isinstance(rule, SendsMessages) else layout
+        found = cls(number, layout, rule, context, message)
+        found.size = len(named(Models.empty(message, 1, momentum=False), 0)[1])
         return found
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest thing that the server may give: all values of a model and one more, as float64."""
+        return most({"": ("float64", (self.layout.size + self.layout.buffer_size + 1,))})
 
     # --- models -----------------------------------------------------------------------------------------------
 
@@ -123,6 +142,22 @@ class Holding:
     def arrays(self, name: str) -> dict[str, np.ndarray]:
         """A model's arrays, read-only. Raises `Refused` where it is not here."""
         return unpacked(self.body(name), layout_arrays(self.layout))
+
+    def _matrix(self, names: Iterable[str], layout: Layout) -> Models:
+        """Models (or messages, as the layout says) as rows. Raises `Refused` where one is not here."""
+        held = [unpacked(self.body(name), layout_arrays(layout)) for name in names]
+        parameters, buffers = (
+            torch.from_numpy(np.stack([each[part] for each in held])) for part in ("parameters", "buffers")
+        )
+        return Models(layout, parameters, buffers, None)
+
+    def _stay(self, names: Iterable[str]) -> None:
+        """Keep these models, which are here, in later rounds, too."""
+        own = {f"stays {k}": name for k, name in enumerate(names)}
+        with self._lock:
+            self._own |= own
+            if self.memory is not None:
+                self.memory.stay(own)
 
     # --- what other nodes get and give ------------------------------------------------------------------------
 
@@ -187,10 +222,10 @@ class Holding:
             "end": ("int64", (rows,)),
             "model": ("uint8", (rows, 32)),
         }
-        if order.work == "aggregate":
-            facts = {f"facts.{name}": (each.kind, tuple(each.shape)) for name, each in order.facts.items()}
-            weights = {"weights": ("float64", (rows,))} if order.weighed else {}
-            return {**found, **weights, **facts}
+        if order.work in ("say", "aggregate"):
+            if order.weighed:
+                found["weights"] = "float64", (rows,)
+            return {**found, **expected_of(order.facts, "facts."), **expected_of(order.told, "told.")}
         found["puts"] = ("bool", (rows,))
         if order.paced:
             found |= {"rate": ("float64", (rows,))}
@@ -198,32 +233,63 @@ class Holding:
             found |= {"host": ("int64", (rows,)), "port": ("int64", (rows,))}
         return found
 
+    def say(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Make what others are told, by the experiment's rules. Raises `Refused` where what it needs is not here."""
+        if not isinstance(self.rule, SendsMessages):
+            raise Refused("an order to say where nobody does")
+        found = _arrays(self.rule.said(*self._gathered(order, arrays, self.layout)))
+        body = packed(found)
+        self.keep(sum_of(body), body, "said")
+        return found
+
     def aggregate(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Make one model of those named, by the experiment's rules. Raises `Refused` where one is not here."""
-        if not isinstance(self.rule, AggregatesAtHolders) or len(order.models) != 1:
+        if not isinstance(self.rule, AggregatesAtHolders):
             raise Refused("an order to aggregate where nobody does")
-        held = [self.arrays(name) for name in (order.models[0], *sums(arrays["model"]))]
-        parameters, buffers = (
-            torch.from_numpy(np.stack([each[name] for each in held])) for name in ("parameters", "buffers")
-        )
-        models = Models(self.layout, parameters, buffers, None)
+        models, gathered, known = self._gathered(order, arrays, self.message)
+        made = self.rule.made(models, gathered, known)
+        found = _arrays((made.parameters, made.buffers))
+        for what, own in (("made", found), ("keeps", made.keeps)):
+            if own:
+                body = packed(own)
+                self.keep(sum_of(body), body, what)
+        if gathered.stays:
+            self._stay(order.models[1 : len(order.models) - bool(order.keeps)])
+        return {**found, **{f"keeps.{name}": array for name, array in made.keeps.items()}}
+
+    def _gathered(
+        self, order: Order, arrays: Mapping[str, np.ndarray], layout: Layout
+    ) -> tuple[Models, Gathered, KnownToHolders]:
+        """What an order names; layout: of the node's own model, and of those that have reached it."""
+        if len(order.models) <= bool(order.keeps):
+            raise Refused(f"an order to {order.work} without a model")
+        own, *beside = order.models
+        keeps = unpacked(self.body(beside.pop()), expected_of(order.keeps)) if order.keeps else {}
         weights = arrays.get("weights")
         gathered = Gathered(
             self.number,
             0,
-            np.arange(1, len(held), dtype=np.int64),
+            np.arange(1, 1 + order.rows, dtype=np.int64),
             np.array(arrays["end"]),
             None if weights is None else AveragingWeights(weights[:, None], weights),
+            _named(arrays, "told."),
+            keeps,
+            self._matrix(beside, self.layout) if beside else None,
+            order.stays,
         )
-        facts = facts_of(
-            self.context.aggregation,
-            {name.removeprefix("facts."): each for name, each in arrays.items() if name.startswith("facts.")},
-        )
-        made = self.rule.made(models, gathered, KnownToHolders(self.context, facts, order.round))
-        found = {name: each.numpy() for name, each in zip(("parameters", "buffers"), made, strict=True)}
-        body = packed(found)
-        self.keep(sum_of(body), body, "made")
-        return found
+        facts = facts_of(self.context.aggregation, _named(arrays, "facts."))
+        models = self._matrix([own, *sums(arrays["model"])], layout)
+        return models, gathered, KnownToHolders(self.context, facts, order.round)
+
+
+def _arrays(model: Model) -> dict[str, np.ndarray]:
+    """A model, as it travels."""
+    return {name: part.numpy() for name, part in zip(("parameters", "buffers"), model, strict=True)}
+
+
+def _named(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Those arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)}
 
 
 def sums(packed: np.ndarray) -> list[str]:

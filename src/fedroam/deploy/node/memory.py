@@ -3,7 +3,7 @@ round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from fedroam.deploy.database import Database
@@ -46,6 +46,12 @@ class Memory:
         with self._file.writing() as now:
             now.put("model", name, body)
             if own:
+                now.put("own", own, name)
+
+    def stay(self, models: Mapping[str, str]) -> None:
+        """What models that are here already are to the node from now on."""
+        with self._file.writing() as now:
+            for own, name in models.items():
                 now.put("own", own, name)
 
     def allow(self, grants: Iterable[tuple[int, str, bool]]) -> None:

@@ -28,7 +28,6 @@ from fedroam.deploy.messages import (
     decode,
     digest_of,
     encode,
-    layout_arrays,
     most,
     packed,
     session_of,
@@ -249,6 +248,8 @@ class Node:
         """Do what an order asks, with samples or with models; the arrays of the answer."""
         if order.work == "open":
             return self.holding.open(order, arrays)
+        if order.work == "say":
+            return self.holding.say(order, arrays)
         if order.work == "aggregate":
             return self.holding.aggregate(order, arrays)
         if order.work in ("carry", "look"):
@@ -272,15 +273,17 @@ class Node:
         """The arrays of an order, and those of its models that the node lacks."""
         self.holding.begin(order)
         self.holding.pace.begin(order.round, time.monotonic())
-        if order.work in ("open", "carry", "aggregate", "look"):
+        if order.work in ("open", "carry", "say", "aggregate", "look"):
             expected = self.holding.expected(order)
         elif self.share is None:
             raise Refused(f"{order.work} at {self.name}, which holds no samples")
         else:
             expected = self.share.expected(order)
+        sizes = dict(zip(order.models, order.sizes, strict=True))
         for model in self.holding.lacks(order.models):
-            body = self._arrived(channel, order, model, self.holding.size, model)
-            unpacked(body, layout_arrays(self.holding.layout))
+            if sizes[model] > self.holding.largest:
+                raise Refused(f"a model of {sizes[model]} bytes, allowed are {self.holding.largest}")
+            body = self._arrived(channel, order, model, sizes[model], model)
             self.holding.keep(model, body, "given")
         limit = most(expected)
         if order.size > limit:

@@ -256,7 +256,12 @@ class Hub:
 
     async def _ask(self, place: Place, asked: Asked) -> dict[str, np.ndarray] | None:
         limits, now = self._site.limits, self._loop.time
-        facts = {"order": self._name(), "size": len(asked.body), "sha256": sum_of(asked.body)}
+        facts = {
+            "order": self._name(),
+            "size": len(asked.body),
+            "sha256": sum_of(asked.body),
+            "sizes": [len(asked.models[name]) for name in asked.order.models],
+        }
         asked.order = asked.order.model_copy(update=facts)
         known, answer = self._known_before(place, asked)
         if known:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +15,16 @@ from typing_extensions import override
 
 from fedroam.deploy.messages import (
     NO_ORDER,
-    Array,
     Expected,
     Order,
     Work,
+    expected_of,
     finite,
     layout_arrays,
     named,
     packed,
     sum_of,
+    told_of,
 )
 from fedroam.deploy.node.holding import fact_arrays, packed_sums
 from fedroam.deploy.pacing import Rates
@@ -34,7 +37,9 @@ from fedroam.federation import (
     FederationContext,
     Gathered,
     KnownToHolders,
+    Made,
     Model,
+    SendsMessages,
     Transfers,
 )
 from fedroam.federation.aggregating import averages
@@ -175,8 +180,8 @@ class RemoteAggregator(Aggregator):
             members, shares = weights.indices[own].astype(np.int64), weights.data[own]
             gathered.append(Gathered(i, i, members, members, AveragingWeights(shares[:, None], shares)))
         answers, made = self._made(models, gathered, {}, round)
-        for k, (parameters, buffers) in zip(np.flatnonzero(answers).tolist(), list(made), strict=True):
-            models.parameters[gathered[k].own], models.buffers[gathered[k].own] = parameters, buffers
+        for k, found in zip(np.flatnonzero(answers).tolist(), list(made), strict=True):
+            models.write(gathered[k].own, found.parameters, found.buffers)
 
     @override
     def made(
@@ -185,45 +190,79 @@ class RemoteAggregator(Aggregator):
         models: Models,
         gathered: Sequence[Gathered],
         known: KnownToHolders,
-    ) -> tuple[np.ndarray, Iterator[Model]]:
+    ) -> tuple[np.ndarray, Iterator[Made]]:
         if all(each.holder == SERVER for each in gathered):
             return self._here.made(rule, models, gathered, known)
         facts = {} if averages(known.context.aggregation) else fact_arrays(known.facts)
         return self._made(models, gathered, facts, known.round)
 
+    @override
+    def said(
+        self, rule: SendsMessages, models: Models, gathered: Sequence[Gathered], known: KnownToHolders
+    ) -> tuple[np.ndarray, Iterator[Model]]:
+        expected = layout_arrays(rule.message(models.layout))
+        name = functools.cache(partial(named, models))
+        orders = {each.holder: self._work("say", name, each, {}, known.round, expected) for each in gathered}
+        found = self._ask(orders)
+        answers = [found.get(each.holder) for each in gathered]
+        said = (_model(answer) for answer in answers if answer is not None)
+        return np.array([answer is not None for answer in answers], dtype=bool), said
+
     def _made(
         self, models: Models, gathered: Sequence[Gathered], facts: Mapping[str, np.ndarray], round: int
-    ) -> tuple[np.ndarray, Iterator[Model]]:
-        rows = {row for each in gathered for row in (each.own, *each.rows.tolist())}
-        names = {row: named(models, row) for row in sorted(rows)}
-        expected = layout_arrays(models.layout)
-        orders = {}
+    ) -> tuple[np.ndarray, Iterator[Made]]:
+        model = layout_arrays(self.context.task.layout)
+        name, orders = functools.cache(partial(named, models)), {}
         for each in gathered:
-            arrays = {
-                "end": each.holders,
-                "model": packed_sums(names[row][0] for row in each.rows.tolist()),
-                **{f"facts.{name}": array for name, array in facts.items()},
-            }
-            if each.weights is not None:
-                arrays["weights"] = each.weights.buffers
-            told = {name: Array.of(array) for name, array in facts.items()}
-            orders[each.holder] = self._asked(
-                "aggregate",
-                round,
-                len(each.rows),
-                arrays,
-                expected,
-                dict([names[each.own]]),
-                facts=told,
-                weighed=each.weights is not None,
-            )
+            expected = {**model, **expected_of(told_of(each.keeps), "keeps.")}
+            orders[each.holder] = self._work("aggregate", name, each, facts, round, expected)
         found = self._ask(orders)
         answers = np.array([each.holder in found for each in gathered], dtype=bool)
         made = (
-            (torch.from_numpy(answer["parameters"]), torch.from_numpy(answer["buffers"]))
-            for answer in (found[each.holder] for each in gathered if each.holder in found)
+            Made(*_model(answer), {name: answer[f"keeps.{name}"] for name in each.keeps})
+            for each, answer in ((each, found[each.holder]) for each in gathered if each.holder in found)
         )
         return answers, made
+
+    def _work(
+        self,
+        work: Work,
+        name: Callable[[int], tuple[str, bytes]],
+        gathered: Gathered,
+        facts: Mapping[str, np.ndarray],
+        round: int,
+        expected: Expected,
+    ) -> Asked:
+        """An order to make something of the models that have reached a holder; name: tells how a row is called."""
+        given = [name(gathered.own)]
+        if gathered.beside is not None:
+            given += [named(gathered.beside, row) for row in range(len(gathered.beside))]
+        if gathered.keeps:
+            kept = packed(gathered.keeps)
+            given.append((sum_of(kept), kept))
+        arrays = {
+            "end": gathered.holders,
+            "model": packed_sums(name(row)[0] for row in gathered.rows.tolist()),
+            **{f"facts.{each}": array for each, array in facts.items()},
+            **{f"told.{each}": array for each, array in gathered.told.items()},
+        }
+        if gathered.weights is not None:
+            arrays["weights"] = gathered.weights.buffers
+        asked = self._asked(
+            work,
+            round,
+            len(gathered.rows),
+            arrays,
+            expected,
+            dict(given),
+            facts=told_of(facts),
+            told=told_of(gathered.told),
+            keeps=told_of(gathered.keeps),
+            stays=gathered.stays,
+            weighed=gathered.weights is not None,
+        )
+        asked.order = asked.order.model_copy(update={"models": [each for each, _ in given]})
+        return asked
 
     # --- how it is asked --------------------------------------------------------------------------------------
 
@@ -252,3 +291,7 @@ class RemoteAggregator(Aggregator):
     def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Mapping[str, np.ndarray]]:
         """The answers of those who give one."""
         return {i: answer for i, answer in self.hub.ask(orders).items() if answer is not None}
+
+
+def _model(answer: Mapping[str, np.ndarray]) -> Model:
+    return torch.from_numpy(answer["parameters"]), torch.from_numpy(answer["buffers"])
