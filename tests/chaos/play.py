@@ -51,9 +51,11 @@ FEDERATIONS: tuple[tuple[Any, bool], ...] = (
     ({"kind": "hierfavg", "k2": 3}, False),
     ({"kind": "mohawk", "k2": 2}, True),
     ({"kind": "fedprox", "mu": 0.1}, True),
-    ({"kind": "push_sum"}, False),
+    ("push_sum", False),
+    ({"kind": "cached", "size": 2}, False),
+    ("ad_psgd", False),
 )
-OF_PEERS = ("decentralized", {"kind": "push_sum"})
+OF_PEERS = ("decentralized", "push_sum", {"kind": "cached", "size": 2}, "ad_psgd")
 TWO_PLACES = {"kind": "grid", "columns": 2, "rows": 1}
 # What nodes import, some of it only when they begin to train: Python 3.11's server does not look below tests/.
 ROOMS = ("fedroam.deploy.node.process", "fedroam.parts", "sklearn.datasets")

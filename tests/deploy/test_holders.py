@@ -51,8 +51,10 @@ MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2})
         (GOSSIP, {("peer-", "train", 1)}),
         (MOHAWK, {("access-point-", "open", 1), ("access-point-", "open", 3)}),
         (GOSSIP.replace(federation="push_sum"), {("peer-", "train", 1), ("peer-", "say", 1)}),
+        (GOSSIP.replace(federation={"kind": "cached", "size": 2}), {("peer-", "train", 1)}),
+        (GOSSIP.replace(federation="ad_psgd"), {("peer-", "train", 1)}),
     ],
-    ids=["peers", "access points", "push-sum"],
+    ids=["peers", "access points", "push-sum", "caches", "pairs"],
 )
 def test_the_server_gives_only_what_is_its_own(
     experiment: Experiment,

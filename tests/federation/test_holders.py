@@ -32,6 +32,15 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": {"kind": "push_sum", "order": "mix_then_move"}, "attack": LIES,
         "activity": {"kind": "rate", "rate": 0.6},
     },
+    "caches": {"federation": {"kind": "cached", "size": 3, "tau_max": 2}},
+    "caches among liars, some away": {
+        "federation": {"kind": "cached", "size": 2}, "attack": LIES, "activity": {"kind": "rate", "rate": 0.6},
+    },
+    "pairs": {"federation": "ad_psgd"},
+    "pairs among liars, some away": {
+        "federation": {"kind": "ad_psgd", "order": "mix_then_move"}, "attack": LIES,
+        "activity": {"kind": "rate", "rate": 0.6},
+    },
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk by slices": {"federation": {"kind": "mohawk", "k2": 2, "cosine": "per_slice"}},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}},

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fedroam.clock import TOTALS, Timetable
 from fedroam.components import build
 from fedroam.contacts import Legs, distance_at, graph_of
-from fedroam.federation import Averagings, Meeting
+from fedroam.federation import AtHand, Averagings, Meeting
 from fedroam.federation.gossip.ad_psgd import AVERAGED, BEGUN, SINCE
 from fedroam.learning import Job, Models
 from fedroam.mobility import Paths
@@ -23,6 +23,7 @@ from fedroam.randomness import stream
 from fedroam.scene import Scene
 from fedroam.simulation import begin, play_round
 from support.gossiping import begun, context_of, drawn_graph, meeting_of, round_of, rows_of
+from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 from support.timed import meeting, timed, timed_scene
 
@@ -236,3 +237,54 @@ def test_any_schedule_beside_a_plain_one(seed: int, clients: int, instant: bool)
     }
     certain = [i for i in range(clients) if last[i] >= 0 and not np.isfinite(learnt[i])]
     assert set(certain) <= set(done.aggregated.tolist()) <= {i for i in range(clients) if last[i] >= 0}
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), clients=st.integers(1, 7))
+def test_each_peer_for_itself_gives_the_same_bits(seed: int, clients: int) -> None:
+    """A pair of which a model does not get through does not average, and all else happens in the same order."""
+    draws = stream(seed, "pairs at peers")
+    context = context_of(np.ones(clients, np.int64))
+    start = begun(AD_PSGD, draws.standard_normal((clients, 4)), context)
+    models, state = start.models, {**start.state, BEGUN: draws.random(clients) < 0.8}
+    models.parameters[clients:] = torch.from_numpy(draws.standard_normal((clients, 3))).float()
+    pairs = draws.permutation(np.argwhere(np.triu(drawn_graph(draws, clients)))).astype(np.int64)
+    ended = np.sort(draws.random(len(pairs)))
+    learnt = np.where(state[BEGUN], draws.random(clients) * 1.5, np.inf)
+    lost = draws.random((len(pairs), 2)) < 0.2
+    ways = [
+        frozenset((1, *map(int, pair[::step])) for pair in pairs[lost[:, way]])
+        for way, step in ((0, 1), (1, -1))
+    ]
+    found = []
+    for some, aggregator in (
+        (~lost.any(axis=1), AtHand()),
+        (np.ones(len(pairs), bool), Apart(AD_PSGD, context, ways[0] | ways[1])),
+    ):
+        happened = Averagings(pairs[some], ended[some], ended[some], learnt)
+        own = models.rows(torch.arange(2 * clients))
+        round = replace(round_of(1, own, state, context), averagings=happened, aggregator=aggregator)
+        found.append(AD_PSGD.exchange(round, meeting_of(~np.eye(clients, dtype=bool))))
+    one, other = found
+    np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
+    np.testing.assert_equal(one.facts, other.facts)
+    assert one.state[AVERAGED].tolist() == other.state[AVERAGED].tolist()
+    assert one.aggregated.tolist() == other.aggregated.tolist()
+    assert one.traffic.sender.tolist() == other.traffic.sender.tolist()
+
+
+def test_who_does_not_answer_keeps_its_model_by_hand() -> None:
+    """0 and 1 average, then 1 and 2. Client 1 does not tell what came of the first: 0 has that average, and 2 its own
+    model, since 1 takes no further step."""
+    context = context_of(np.zeros(3, np.int64))
+    start = begun(AD_PSGD, np.array([[0.0, 0.0], [8.0, 0.0], [4.0, 0.0]]), context)
+    at = np.array([0.1, 0.2])
+    happened = Averagings(np.array([[0, 1], [1, 2]]), at, at, np.full(3, np.inf))
+    round = round_of(1, start.models, {**start.state, BEGUN: np.zeros(3, bool)}, context)
+    silent = Apart(AD_PSGD, context, silent=frozenset({(1, 1)}))
+    done = AD_PSGD.exchange(
+        replace(round, averagings=happened, aggregator=silent), meeting_of(~np.eye(3, dtype=bool))
+    )
+    assert rows_of(done.models)[:3, 0].tolist() == [4.0, 8.0, 4.0]
+    assert done.facts["averagings"] == 1
+    assert done.state[AVERAGED].tolist() == [1, 1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedroam.components import build
+from fedroam.federation import Transfers
 from fedroam.federation.gossip.cached import CACHE, HELD, OWNER, TRAINED
+from fedroam.learning import Models
 from fedroam.randomness import stream
-from support.gossiping import begun, context_of, drawn_graph, meeting_of, round_of, rows_of
+from support.gossiping import begun, context_of, drawn_graph, meeting_of, models_of, round_of, rows_of
+from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 
 Plain = list[dict[int, tuple[int, np.ndarray]]]  # of each client, by owner: the round, and the model
@@ -157,3 +161,56 @@ def test_who_is_away_or_goes_on_training_keeps_its_model() -> None:
     two = part().exchange(round, alone)
     assert rows_of(two.models)[:, 0].tolist() == [4.0, 3.0, 3.0]  # 3, and the cached 3 and 6
     assert two.traffic.total == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), clients=st.integers(1, 7))
+def test_each_peer_for_itself_gives_the_same_bits(seed: int, clients: int) -> None:
+    """Whatever does not get through."""
+    draws, rule = stream(seed, "caches at peers"), part(3, 2)
+    context = context_of(draws.integers(0, 3, clients))
+    start = begun(rule, draws.standard_normal((clients, 4)), context)
+    models, state = start.models, start.state
+    for number in range(1, 6):
+        graph = drawn_graph(draws, clients)
+        got = graph & (draws.random(graph.shape) < 0.7)
+        models.parameters.add_(torch.from_numpy(draws.standard_normal((clients, 3))).float())
+        lost = frozenset((number, int(j), int(i)) for i, j in np.argwhere(graph & ~got))
+        own = Apart(rule, context, lost)
+        there = replace(round_of(number, models_of(rows_of(models)), state, context), aggregator=own)
+        here = round_of(number, models, state, context, got)
+        one, other = (rule.exchange(each, meeting_of(graph)) for each in (here, there))
+        for name, array in one.state.items():
+            np.testing.assert_array_equal(array, other.state[name])
+        np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
+        assert one.traffic.total == other.traffic.total
+        models, state = one.models, one.state
+
+
+def test_a_contact_counts_if_all_of_it_comes_by_hand() -> None:
+    """Round 1: 0 and 1 meet. Round 2: 1 gives 2 its own model, but that of 0 from its cache does not come: 2 keeps what
+    it has, and 1 what came back. A peer that does not answer keeps its model; its cache is what it would be."""
+    rule, context = part(), context_of(np.ones(3, np.int64))
+    start = begun(rule, np.array([[2.0, 0.0], [6.0, 0.0], [12.0, 0.0]]), context)
+    graphs = np.zeros((2, 3, 3), bool)
+    graphs[0, 0, 1] = graphs[0, 1, 0] = graphs[1, 1, 2] = graphs[1, 2, 1] = True
+    first = rule.exchange(round_of(1, start.models, start.state, context), meeting_of(graphs[0]))
+    assert rows_of(first.models)[:, 0].tolist() == [4.0, 4.0, 12.0]
+
+    class Half(Apart):
+        """Of what client 1 sends, its own model alone comes."""
+
+        def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
+            return (transfers.sender != 1) | (len(models) == 3)
+
+    round = replace(
+        round_of(2, first.models, first.state, context),
+        aggregator=Half(rule, context, silent=frozenset({(2, 0)})),
+    )
+    done = rule.exchange(round, meeting_of(graphs[1]))
+    has = [
+        {owner: (stamp, model[0]) for owner, (stamp, model) in each.items()} for each in caches(done.state)
+    ]
+    assert has == [{1: (1, 6.0)}, {2: (2, 12.0), 0: (1, 2.0)}, {}]
+    assert rows_of(done.models)[:, 0].tolist() == [4.0, 6.0, 12.0], "of 1: (4 + 12 + 2) / 3"
+    assert done.traffic.receiver.tolist() == [1]

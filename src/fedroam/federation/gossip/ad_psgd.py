@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import compress
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +13,9 @@ from typing_extensions import override
 from fedroam.components import register
 from fedroam.contacts import contact_intervals, graph_of, pairs_of
 from fedroam.federation.decentralized import Decentralized
+from fedroam.federation.holders import Gathered, KnownToHolders, Made, Transfers
 from fedroam.federation.protocol import (
+    NOBODY,
     Arrays,
     Averagings,
     Distributed,
@@ -30,6 +34,8 @@ from fedroam.learning import Job, Learner, Models
 # State, int64 [clients]: in how many averagings each client has been, and had been when its training began. Within a
 # round, bool [clients]: whose training began in it.
 AVERAGED, SINCE, BEGUN = "averaged", "averaged_before", "begun"
+# Pairs that average, and clients (twice) that add what they learnt.
+Turn = tuple[list[tuple[int, int]], list[tuple[int, int]]]
 
 
 @register("federation", "ad_psgd", source="Lian, Zhang, Zhang, Liu, ICML 2018, arXiv:1710.06952, Alg. 1")
@@ -89,9 +95,16 @@ class AdPsgd(Decentralized):
         models, clients, state = round.models, round.context.clients, round.state
         met = self._met(round, after)
         happened = round.averagings or self._as_they_meet(round, met, after)
-        _to_changes(models, state[BEGUN])
-        averaged, stale, passed = state[AVERAGED].copy(), [], np.zeros(clients, bool)
         steps = _steps(happened)
+        at_peers = None if round.aggregator.at_hand else models.rows(torch.arange(2 * clients))
+        _to_changes(models, state[BEGUN])
+        if at_peers is None:
+            _take(models, _turns(steps, clients), clients)
+        else:
+            taken = self._take_at_peers(round, met, _turns(steps, clients), at_peers)
+            steps = [step for step in steps if step in taken]
+        pairs = np.array([step for step in steps if step[0] != step[1]], np.int64).reshape(-1, 2)
+        averaged, stale, passed = state[AVERAGED].copy(), [], np.zeros(clients, bool)
         for i, j in steps:
             if i == j:
                 stale.append(int(averaged[i] - state[SINCE][i]))
@@ -99,21 +112,65 @@ class AdPsgd(Decentralized):
                 averaged[[i, j]] += 1
             passed[[i, j]] = i != j  # what is learnt has been passed on, as long as nothing is added
         passed[round.training] = False
-        _take(models, steps, clients)
-        first, second = happened.pairs.T
+        first, second = pairs.T
         distance = np.hypot(*(met.paths.end[first] - met.paths.end[second]).T)
         ways = [Traffic.of(*ends, models.bytes_each, distance) for ends in ((first, second), (second, first))]
         return Exchanged(
-            Meeting(met.paths, graph_of(happened.pairs, clients)),
+            Meeting(met.paths, graph_of(pairs, clients)),
             Traffic.joined(ways if len(first) else []),
             models,
             {AVERAGED: averaged, SINCE: state[SINCE]},
             aggregated=np.flatnonzero(passed),
             facts={
                 "staleness": float(np.mean(stale)) if stale else np.nan,
-                "averagings": float(len(first)),
+                "averagings": float(len(pairs)),
             },
         )
+
+    def _take_at_peers(
+        self, round: Round, met: Meeting, turns: Sequence[Turn], at_peers: Models
+    ) -> set[tuple[int, int]]:
+        """Let peers take these steps, turn by turn: those that happened.
+
+        at_peers: what each holds as the exchange begins, its model and what it made of that in training. A pair
+        averages if both models get through; who does not answer keeps its model, and takes no further step.
+        """
+        models, known = round.models, round.context.known(met, round.number)
+        taken, silent = set[tuple[int, int]](), set[int]()
+        for averagings, updates in turns:
+            pairs = [pair for pair in averagings if silent.isdisjoint(pair)]
+            first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+            apart = np.hypot(*(met.paths.end[first] - met.paths.end[second]).T)
+            sender, receiver = np.append(first, second), np.append(second, first)
+            ways = Transfers(sender, receiver, sender, np.append(apart, apart))
+            there, back = np.split(round.aggregator.delivered(models, ways, round.number), 2)
+            pairs = list(compress(pairs, there & back))
+            gathered = [
+                Gathered(i, i, np.array([j]), np.array([j]), None)
+                for pair in pairs
+                for i, j in (pair, pair[::-1])
+            ]
+            learnt = [i for i, _ in updates if i not in silent]
+            for i in learnt:
+                beside = at_peers.rows(torch.tensor([round.context.clients + i, i]))
+                gathered.append(Gathered(i, i, NOBODY, NOBODY, None, beside=beside))
+            into = [each.own for each in gathered]
+            answers = round.aggregator.replace(self, models, gathered, into, known)
+            silent |= {into[k] for k in np.flatnonzero(~answers).tolist()}
+            taken |= {*pairs, *((i, i) for i in learnt if i not in silent)}
+        return taken
+
+    @override
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
+        """The average of a client's model and its partner's; or that model and what its training has changed."""
+        matrices, beside = (models.parameters, models.buffers), gathered.beside
+        if beside is None:
+            (other,) = gathered.rows.tolist()
+            parameters, buffers = (_halved(matrix[gathered.own], matrix[other]) for matrix in matrices)
+        else:
+            both = zip(matrices, (beside.parameters, beside.buffers), strict=True)
+            parameters, buffers = (matrix[gathered.own] + (new - old) for matrix, (new, old) in both)
+        return Made(parameters, buffers)
 
     def _as_they_meet(self, round: Round, met: Meeting, after: Meeting) -> Averagings:
         """Without seconds: training is done at once, and pairs average when their first contact opens, or at the end of
@@ -158,21 +215,31 @@ def _steps(happened: Averagings) -> list[tuple[int, int]]:
     return [(i, j) for _, _, i, j in sorted(steps)]
 
 
-def _take(models: Models, steps: list[tuple[int, int]], clients: int) -> None:
-    """Take these steps; those that concern other clients than the ones before them, many at a time."""
+def _halved(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The average of two models, or of two rows of them."""
+    return (one + other) * 0.5
+
+
+def _turns(steps: list[tuple[int, int]], clients: int) -> list[Turn]:
+    """Steps in an order that makes no difference; those of a turn concern other clients, each."""
     turn = [0] * clients
-    turns: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = []
+    turns: list[Turn] = []
     for i, j in steps:
         now = max(turn[i], turn[j])
         turn[i] = turn[j] = now + 1
         if now == len(turns):
             turns.append(([], []))
         turns[now][i == j].append((i, j))
+    return turns
+
+
+def _take(models: Models, turns: list[Turn], clients: int) -> None:
+    """Take these steps, those of a turn at once."""
     for averagings, updates in turns:
         for matrix in (models.parameters, models.buffers):
             if averagings:
                 first, second = torch.tensor(averagings, device=matrix.device).T
-                matrix[first] = matrix[second] = (matrix[first] + matrix[second]) * 0.5
+                matrix[first] = matrix[second] = _halved(matrix[first], matrix[second])
             if updates:
                 rows = torch.tensor(updates, device=matrix.device)[:, 0]
                 matrix[rows] += matrix[clients + rows]

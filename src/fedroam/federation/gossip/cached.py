@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,12 +10,22 @@ import torch
 from scipy import sparse
 from typing_extensions import override
 
+from fedroam.attacks import Withheld
 from fedroam.components import field, register
 from fedroam.federation.aggregating import values
-from fedroam.federation.decentralized import Decentralized
-from fedroam.federation.gossip.delivered import Delivered
-from fedroam.federation.protocol import Exchanged, FederationContext, InitialState, Meeting, Round, Start
-from fedroam.learning import Learner, Models
+from fedroam.federation.decentralized import Decentralized, truth_of
+from fedroam.federation.gossip.delivered import Delivered, directed
+from fedroam.federation.holders import Gathered, KnownToHolders, Made, Transfers
+from fedroam.federation.protocol import (
+    NOBODY,
+    Exchanged,
+    FederationContext,
+    InitialState,
+    Meeting,
+    Round,
+    Start,
+)
+from fedroam.learning import Layout, Learner, Models
 
 # State. A model is held once, whoever has it in a cache: float32 [models, parameters and buffers], with its owner and
 # the round in which that one trained it, int64 [models] each. cache: int64 [clients, size], which of them each client
@@ -85,19 +96,63 @@ class Cached(Decentralized):
         """Caches are updated (Alg. 2), then x_i <- sum_j n_j x_j / sum_j n_j over own model and cache (Alg. 1)."""
         meeting, context, models = self._met(round, after), round.context, round.models
         found = Delivered.of(self, round, meeting)
+        if not round.aggregator.at_hand:
+            found = self._carried(round, meeting, found)
         state = self._updated(round, found.received)
-        told = values(models.parameters, models.buffers)
-        own = told
-        if round.withheld is not None:  # attackers go on with what they have trained
-            own = told.copy()
-            own[round.withheld.rows, : models.layout.size] = round.withheld.parameters.cpu().numpy()
         takes = meeting.paths.present.copy()
         takes[round.training] = False
-        _average(models, own, state, context.samples, np.flatnonzero(takes))
+        takes &= state[CACHE][:, 0] != EMPTY
+        clients = np.flatnonzero(takes)
+        if round.aggregator.at_hand:
+            _average(models, round.withheld, state, context.samples, clients)
+        else:
+            self._at_peers(round, meeting, state, clients)
         has = state[CACHE] != EMPTY
         age = round.number - state[TRAINED][state[CACHE][has]]
         facts = {"cached": float(has.sum(1).mean()), "cache_age": float(age.mean()) if len(age) else np.nan}
         return Exchanged(found.meeting, found.traffic, models, state, aggregated=found.heard, facts=facts)
+
+    def _carried(self, round: Round, meeting: Meeting, found: Delivered) -> Delivered:
+        """What gets through to peers: first all own models, then those in caches; a contact counts if all come."""
+        receiver, sender, apart = Meeting(meeting.paths, found.received).links
+        client, model = self._young(round)
+        first = np.searchsorted(client, np.arange(len(round.models) + 1))
+        own = Transfers(sender, receiver, sender, apart)
+        arrived = round.aggregator.delivered(round.models, own, round.number)
+        link, place = _each(first, np.where(arrived, sender, -1))
+        ways = Transfers(sender[link], receiver[link], model[place], apart[link])
+        held = _models(round.models.layout, round.state[HELD])
+        arrived[link[~round.aggregator.delivered(held, ways, round.number)]] = False
+        received = directed(receiver[arrived], sender[arrived], len(round.models))
+        return Delivered.of(self, replace(round, received=received), meeting)
+
+    def _at_peers(
+        self, round: Round, meeting: Meeting, state: dict[str, np.ndarray], clients: np.ndarray
+    ) -> None:
+        """These clients (int64) average for themselves, and keep what is in their caches."""
+        models, gathered = truth_of(round) or round.models, []
+        mine, theirs = _weights(state, round.context.samples, clients)
+        for k, i in enumerate(clients.tolist()):
+            cached = slice(*theirs.indptr[k : k + 2].tolist())
+            beside = _models(models.layout, state[HELD][theirs.indices[cached]])
+            told = {"weights": np.append(mine.data[k], theirs.data[cached])}
+            gathered.append(Gathered(i, i, NOBODY, NOBODY, None, told, beside=beside, stays=True))
+        answers, made = round.aggregator.made(
+            self, models, gathered, round.context.known(meeting, round.number)
+        )
+        for i, found in zip(clients[answers].tolist(), made, strict=True):
+            round.models.write(i, found.parameters, found.buffers)
+
+    @override
+    def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
+        """The average of a client's own model and of those in its cache."""
+        weights, beside = gathered.told["weights"][None], gathered.beside
+        assert beside is not None
+        own = values(models.parameters[[gathered.own]], models.buffers[[gathered.own]])
+        cached = values(beside.parameters, beside.buffers)
+        found = _sums(_row(weights[0, :1]), own, _row(weights[0, 1:]), cached)
+        parameters, buffers = np.split(found[0], [models.layout.size])
+        return Made(torch.from_numpy(parameters), torch.from_numpy(buffers))
 
     def _updated(self, round: Round, received: sparse.csr_array) -> dict[str, np.ndarray]:
         """The state with everybody's cache after the meetings: of each owner the newest, of these the newest `size`, of
@@ -109,9 +164,8 @@ class Cached(Decentralized):
         trained = np.concatenate([state[TRAINED], np.full(len(models), number)])
         taker, giver = (ends.astype(np.int64) for ends in received.nonzero())
         first = np.searchsorted(client, np.arange(len(models) + 1))  # clients come in order
-        count = np.diff(first)[giver]
-        given = np.repeat(first[giver] - np.cumsum(count) + count, count) + np.arange(count.sum())
-        who = np.concatenate([client, taker, np.repeat(taker, count)])
+        contact, given = _each(first, giver)
+        who = np.concatenate([client, taker, taker[contact]])
         what = np.concatenate([model, giver + len(state[OWNER]), model[given]])
         others = owner[what] != who
         who, what = who[others], what[others]
@@ -133,13 +187,11 @@ class Cached(Decentralized):
         return {HELD: held, OWNER: owner[kept], TRAINED: trained[kept], CACHE: cache}
 
 
-def _average(
-    models: Models, own: np.ndarray, state: dict[str, np.ndarray], samples: np.ndarray, clients: np.ndarray
-) -> None:
-    """These clients (int64) average their own models (float32 [clients, values]) with those in their caches.
-
-    Sums run in float64. Where nobody of these holds samples, all count alike.
-    """
+def _weights(
+    state: dict[str, np.ndarray], samples: np.ndarray, clients: np.ndarray
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """How these clients (int64), all of whom have a cache, weigh their own models (CSR [clients, all]), and those in it
+    (CSR [clients, held]): by the samples of their owners. Where nobody of these holds samples, all count alike."""
     cache = state[CACHE][clients]
     line, place = np.nonzero(cache != EMPTY)
     model = cache[line, place]
@@ -149,15 +201,55 @@ def _average(
     total = np.bincount(lines, weight, minlength=len(clients))
     weight = np.where(total[lines] > 0, weight, 1.0)
     weight = weight / np.bincount(lines, weight, minlength=len(clients))[lines]
-    alone = np.bincount(line, minlength=len(clients)) == 0
-    size, target = models.layout.size, torch.from_numpy(clients[~alone]).to(models.parameters.device)
-    mine = sparse.csr_array(
-        (weight[: len(clients)], (lines[: len(clients)], clients)), (len(clients), len(own))
+    mine, theirs = np.split(weight, [len(clients)])
+    return (
+        sparse.csr_array((mine, (lines[: len(clients)], clients)), (len(clients), len(samples))),
+        sparse.csr_array((theirs, (line, model)), (len(clients), len(state[OWNER]))),
     )
-    theirs = sparse.csr_array((weight[len(clients) :], (line, model)), (len(clients), len(state[OWNER])))
+
+
+def _sums(mine: sparse.csr_array, own: np.ndarray, theirs: sparse.csr_array, held: np.ndarray) -> np.ndarray:
+    """Weighted sums of own models and held ones, float32 [clients, values]. Sums run in float64."""
+    return np.asarray((mine @ own + theirs @ held).astype(np.float32))
+
+
+def _average(
+    models: Models,
+    withheld: Withheld | None,
+    state: dict[str, np.ndarray],
+    samples: np.ndarray,
+    clients: np.ndarray,
+) -> None:
+    """These clients (int64) average their own models with those in their caches."""
+    own = values(models.parameters, models.buffers)
+    if withheld is not None:  # attackers go on with what they have trained
+        own[withheld.rows, : models.layout.size] = withheld.parameters.cpu().numpy()
+    mine, theirs = _weights(state, samples, clients)
+    size, target = models.layout.size, torch.from_numpy(clients).to(models.parameters.device)
     for matrix, begin in ((models.parameters, 0), (models.buffers, size)):
         for start in range(0, matrix.shape[1], BLOCK):
             part = slice(start, min(start + BLOCK, matrix.shape[1]))
             columns = slice(begin + part.start, begin + part.stop)
-            found = mine @ own[:, columns] + theirs @ state[HELD][:, columns]
-            matrix[target, part] = torch.from_numpy(found[~alone].astype(np.float32)).to(matrix.device)
+            found = _sums(mine, own[:, columns], theirs, state[HELD][:, columns])
+            matrix[target, part] = torch.from_numpy(found).to(matrix.device)
+
+
+def _each(first: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What each of these clients (int64; -1: nobody) has, whose things stand from first[i] to first[i + 1]: which of
+    them, and where it stands, int64 [things]."""
+    count = np.where(client >= 0, np.diff(first)[client], 0)
+    place = np.repeat(first[client] - np.cumsum(count) + count, count) + np.arange(count.sum())
+    return np.repeat(np.arange(len(client)), count), place
+
+
+def _models(layout: Layout, rows: np.ndarray) -> Models:
+    """Models whose parameters and buffers are these rows, float32 [models, values]."""
+    parameters, buffers = (torch.from_numpy(part.copy()) for part in np.split(rows, [layout.size], axis=1))
+    return Models(layout, parameters, buffers, None)
+
+
+def _row(values: np.ndarray) -> sparse.csr_array:
+    """A row of all these values, zeros among them."""
+    return sparse.csr_array(
+        (values, np.arange(len(values)), np.array([0, len(values)])), shape=(1, len(values))
+    )
