@@ -68,6 +68,11 @@ CASES: dict[str, dict[str, Any]] = {
     "mohawk by way of the server": {"federation": {"kind": "mohawk", "k2": 2}, "relayed": True},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}, "aggregation": "median"},
     "macfl": {"federation": {"kind": "macfl", "k2": 2}},
+    "late updates": {
+        "federation": {"kind": "delayed_mohawk", "k2": 3},
+        "activity": {"kind": "rate", "rate": 0.5},
+        "rounds": 7,
+    },
     "access points that gather": {"federation": {"kind": "hierarchical_fedbuff", "k2": 3, "size": 2}},
     "lies": {"federation": "fedavg", "attack": {"kind": "label_flip", "share": 0.3}},
 }

@@ -44,6 +44,9 @@ CASES: dict[str, dict[str, Any]] = {
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk by slices": {"federation": {"kind": "mohawk", "k2": 2, "cosine": "per_slice"}},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}},
+    "delayed mohawk": {
+        "federation": {"kind": "delayed_mohawk", "k2": 3}, "activity": {"kind": "rate", "rate": 0.5}, "rounds": 6,
+    },
     "macfl": {"federation": {"kind": "macfl", "k2": 2}, "aggregation": "median"},
 }  # fmt: skip
 

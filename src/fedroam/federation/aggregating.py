@@ -7,7 +7,7 @@ import torch
 
 from fedroam.errors import FedroamError
 from fedroam.federation.holders import Gathered, KnownToHolders, Model
-from fedroam.learning import Models
+from fedroam.learning import Layout, Models
 from fedroam.mixing import Aggregation, Average, Received
 
 
@@ -39,6 +39,12 @@ def aggregated(
 def values(parameters: torch.Tensor, buffers: torch.Tensor) -> np.ndarray:
     """Parameters, then buffers, of the same rows (or of one model), as a rule sees them."""
     return torch.cat([parameters, buffers], dim=-1).cpu().numpy()
+
+
+def models_of(layout: Layout, rows: np.ndarray) -> Models:
+    """Models of these values, float32 [models, parameters and buffers]: copies."""
+    parameters, buffers = (torch.from_numpy(part.copy()) for part in np.split(rows, [layout.size], axis=1))
+    return Models(layout, parameters, buffers, None)
 
 
 def made_by_rule(models: Models, gathered: Gathered, weights: np.ndarray, known: KnownToHolders) -> Model:

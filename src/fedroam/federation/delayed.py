@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,8 +13,11 @@ from fedroam.components import field, register
 from fedroam.federation.asynchronous.rules import polynomial
 from fedroam.federation.hierarchical import Hierarchical
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
-from fedroam.federation.holders import KnownToHolders, Model
+from fedroam.federation.holders import Gathered, KnownToHolders, Made
 from fedroam.federation.protocol import Round
+from fedroam.learning import Models
+
+STALENESS = "staleness"  # what an access point is told of updates: rounds since they were trained, int64
 
 
 @register(
@@ -48,18 +52,23 @@ class DelayedMohawk(Hierarchical):
         return taken, {**found, "staleness": float(stale.mean()) if len(stale) else np.nan}
 
     @override
-    def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:
-        before: dict[int, Model] = {}
-        models = hierarchy.models
-        for device in devices.tolist():
-            weight = polynomial(round - int(hierarchy.trained[device]), self.exponent)
-            if weight == 1.0:
-                continue
-            own, row = int(hierarchy.ap_row[hierarchy.ap[device]]), int(hierarchy.device_row[device])
-            before[row] = (models.parameters[row].clone(), models.buffers[row].clone())
-            for matrix in (models.parameters, models.buffers):
-                matrix[row] = torch.lerp(matrix[own], matrix[row], weight)
-        return before
+    def _gathered(
+        self, hierarchy: HierarchyState, known: KnownToHolders, ap: int, devices: np.ndarray
+    ) -> Gathered:
+        found = super()._gathered(hierarchy, known, ap, devices)
+        return replace(found, told={STALENESS: known.round - hierarchy.trained[devices]})
+
+    @override
+    def _at_access_point(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
+        weights = [polynomial(stale, self.exponent) for stale in gathered.told[STALENESS].tolist()]
+        if any(weight != 1.0 for weight in weights):
+            models = models.rows(torch.from_numpy(np.append(gathered.own, gathered.rows)).to(models.device))
+            gathered = replace(gathered, own=0, rows=np.arange(1, 1 + len(weights)))
+            for row, weight in enumerate(weights, 1):
+                if weight != 1.0:
+                    for matrix in (models.parameters, models.buffers):
+                        matrix[row] = torch.lerp(matrix[0], matrix[row], weight)
+        return super()._at_access_point(models, gathered, known)
 
     @override
     def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:

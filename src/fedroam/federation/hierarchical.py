@@ -16,7 +16,7 @@ from fedroam.federation.aggregating import averages, made_by_rule
 from fedroam.federation.attention import AveragingWeights, Cosine, attention, average
 from fedroam.federation.backhaul import broadcast, routes, upload
 from fedroam.federation.hierarchy_state import CLOUD, COUNTED, NOBODY, HierarchyState
-from fedroam.federation.holders import Aggregator, Gathered, KnownToHolders, Made, Model, Transfers
+from fedroam.federation.holders import Aggregator, Gathered, KnownToHolders, Made, Transfers
 from fedroam.federation.protocol import (
     SERVER,
     Distributed,
@@ -222,10 +222,7 @@ class Hierarchical(Part):
             hierarchy.device_row[devices],
             self._distance(hierarchy, context, after, devices),
         )
-        before = self._as_they_come(hierarchy, devices, round.number)
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
-        for row in before.keys() & set(ways.row[~arrived].tolist()):
-            hierarchy.models.write(row, *before[row])
         known = context.known(after, round.number)
         devices, found = self._taken(round, hierarchy, devices[arrived], known)
         receivers = access_point(hierarchy.ap[devices])
@@ -260,9 +257,8 @@ class Hierarchical(Part):
     ) -> tuple[np.ndarray, dict[str, float]]:
         """Let access points take the updates of these devices (int64), which have reached them: whose were taken
         (int64, ascending), and the variant's own columns."""
-        context = round.context
         gathered = [
-            self._gathered(hierarchy, context, ap, devices[hierarchy.ap[devices] == ap])
+            self._gathered(hierarchy, known, ap, devices[hierarchy.ap[devices] == ap])
             for ap in np.unique(hierarchy.ap[devices]).tolist()
         ]
         into = [hierarchy.row_to_be(int(hierarchy.ap[each.holders[0]]), each.holders) for each in gathered]
@@ -277,11 +273,6 @@ class Hierarchical(Part):
 
     def _renewed(self, hierarchy: HierarchyState) -> None:
         """Note that all access points get a new model of the cloud's."""
-
-    def _as_they_come(self, hierarchy: HierarchyState, devices: np.ndarray, round: int) -> dict[int, Model]:
-        """Make of the updates of these devices (int64) what is aggregated, in place; by row, those that were changed,
-        as they were."""
-        return {}
 
     def _given_up(self, hierarchy: HierarchyState, round: int) -> np.ndarray:
         """The devices (int64) whose updates are lost after the aggregations of a round."""
@@ -370,10 +361,10 @@ class Hierarchical(Part):
         return distances(meeting.paths.end[devices], context.access_points, hierarchy.ap[devices])
 
     def _gathered(
-        self, hierarchy: HierarchyState, context: FederationContext, ap: int, devices: np.ndarray
+        self, hierarchy: HierarchyState, known: KnownToHolders, ap: int, devices: np.ndarray
     ) -> Gathered:
         """The updates of these devices (int64) at access point `ap`, weighed as Eq. 5 does, over those aggregated."""
-        shares = context.samples[devices] if self.weights == "samples" else np.ones(len(devices))
+        shares = known.context.samples[devices] if self.weights == "samples" else np.ones(len(devices))
         return Gathered(
             int(access_point(ap)),
             int(hierarchy.ap_row[ap]),
@@ -392,6 +383,15 @@ class Hierarchical(Part):
         return attention(near.parameters[first], matrix, models.layout, self.cosine, strength, counts)
 
     def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
+        """What an access point makes of updates, or the cloud of access points' models."""
+        at = self._averaged if gathered.holder == SERVER else self._at_access_point
+        return at(models, gathered, known)
+
+    def _at_access_point(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
+        """What an access point makes of updates."""
+        return self._averaged(models, gathered, known)
+
+    def _averaged(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         """The weighted average, or what the experiment's aggregation rule makes of the models.
 
         Cosine weights at an access point are its own to find. A rule is handed one weight a model: that of the whole

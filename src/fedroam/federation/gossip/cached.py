@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from fedroam.attacks import Withheld
 from fedroam.components import field, register
-from fedroam.federation.aggregating import values
+from fedroam.federation.aggregating import models_of, values
 from fedroam.federation.decentralized import Decentralized, truth_of
 from fedroam.federation.gossip.delivered import Delivered, directed
 from fedroam.federation.holders import Gathered, KnownToHolders, Made, Transfers
@@ -25,7 +25,7 @@ from fedroam.federation.protocol import (
     Round,
     Start,
 )
-from fedroam.learning import Layout, Learner, Models
+from fedroam.learning import Learner, Models
 
 # State. A model is held once, whoever has it in a cache: float32 [models, parameters and buffers], with its owner and
 # the round in which that one trained it, int64 [models] each. cache: int64 [clients, size], which of them each client
@@ -121,7 +121,7 @@ class Cached(Decentralized):
         arrived = round.aggregator.delivered(round.models, own, round.number)
         link, place = _each(first, np.where(arrived, sender, -1))
         ways = Transfers(sender[link], receiver[link], model[place], apart[link])
-        held = _models(round.models.layout, round.state[HELD])
+        held = models_of(round.models.layout, round.state[HELD])
         arrived[link[~round.aggregator.delivered(held, ways, round.number)]] = False
         received = directed(receiver[arrived], sender[arrived], len(round.models))
         return Delivered.of(self, replace(round, received=received), meeting)
@@ -134,7 +134,7 @@ class Cached(Decentralized):
         mine, theirs = _weights(state, round.context.samples, clients)
         for k, i in enumerate(clients.tolist()):
             cached = slice(*theirs.indptr[k : k + 2].tolist())
-            beside = _models(models.layout, state[HELD][theirs.indices[cached]])
+            beside = models_of(models.layout, state[HELD][theirs.indices[cached]])
             told = {"weights": np.append(mine.data[k], theirs.data[cached])}
             gathered.append(Gathered(i, i, NOBODY, NOBODY, None, told, beside=beside, stays=True))
         answers, made = round.aggregator.made(
@@ -240,12 +240,6 @@ def _each(first: np.ndarray, client: np.ndarray) -> tuple[np.ndarray, np.ndarray
     count = np.where(client >= 0, np.diff(first)[client], 0)
     place = np.repeat(first[client] - np.cumsum(count) + count, count) + np.arange(count.sum())
     return np.repeat(np.arange(len(client)), count), place
-
-
-def _models(layout: Layout, rows: np.ndarray) -> Models:
-    """Models whose parameters and buffers are these rows, float32 [models, values]."""
-    parameters, buffers = (torch.from_numpy(part.copy()) for part in np.split(rows, [layout.size], axis=1))
-    return Models(layout, parameters, buffers, None)
 
 
 def _row(values: np.ndarray) -> sparse.csr_array:
