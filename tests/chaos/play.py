@@ -54,6 +54,9 @@ FEDERATIONS: tuple[tuple[Any, bool], ...] = (
     ("push_sum", False),
     ({"kind": "cached", "size": 2}, False),
     ("ad_psgd", False),
+    ({"kind": "hierarchical_fedbuff", "k2": 3, "size": 2}, False),
+    ({"kind": "delayed_mohawk", "k2": 3}, False),
+    ({"kind": "hierarchical_fedasync", "k2": 2}, False),
 )
 OF_PEERS = ("decentralized", "push_sum", {"kind": "cached", "size": 2}, "ad_psgd")
 TWO_PLACES = {"kind": "grid", "columns": 2, "rows": 1}

@@ -73,7 +73,16 @@ CASES: dict[str, dict[str, Any]] = {
         "activity": {"kind": "rate", "rate": 0.5},
         "rounds": 7,
     },
-    "access points that gather": {"federation": {"kind": "hierarchical_fedbuff", "k2": 3, "size": 2}},
+    "access points that gather": {
+        "federation": {"kind": "hierarchical_fedbuff", "k2": 3, "size": 2},
+        "activity": {"kind": "rate", "rate": 0.5},
+        "rounds": 7,
+    },
+    "access points that mix at once": {
+        "federation": {"kind": "hierarchical_fedasync", "k2": 3},
+        "activity": {"kind": "rate", "rate": 0.5},
+        "rounds": 7,
+    },
     "lies": {"federation": "fedavg", "attack": {"kind": "label_flip", "share": 0.3}},
 }
 

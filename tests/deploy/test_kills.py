@@ -472,8 +472,10 @@ def nursed(
 @pytest.mark.parametrize(("experiment", "instants"), [(MOHAWK, (3, 14, 9, 22, 6)), (PEERS, (4, 11, 17, 8, 21)),
                           (PEERS.replace(federation="push_sum"), (9, 12, 15, 10, 13)),
                           (PEERS.replace(federation="cached"), (20, 5, 33, 12, 18)),
-                          (PEERS.replace(federation="ad_psgd"), (25, 7, 40, 13, 30))],
-                         ids=["access point", "peer", "push-sum", "caches", "pairs"])  # fmt: skip
+                          (PEERS.replace(federation="ad_psgd"), (25, 7, 40, 13, 30)),
+                          (MOHAWK.replace(federation={"kind": "hierarchical_fedbuff", "k2": 3, "size": 3}),
+                           (12, 5, 21, 8, 16))],
+                         ids=["access point", "peer", "push-sum", "caches", "pairs", "fedbuff"])  # fmt: skip
 def test_whoever_is_killed_and_begun_anew_changes_nothing(
     experiment: Experiment, instants: Sequence[int], tmp_path: Path
 ) -> None:

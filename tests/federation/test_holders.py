@@ -47,6 +47,14 @@ CASES: dict[str, dict[str, Any]] = {
     "delayed mohawk": {
         "federation": {"kind": "delayed_mohawk", "k2": 3}, "activity": {"kind": "rate", "rate": 0.5}, "rounds": 6,
     },
+    "fedasync at access points": {
+        "federation": {"kind": "hierarchical_fedasync", "k2": 3, "rho": 0.1}, "activity": {"kind": "rate", "rate": 0.6},
+        "rounds": 6,
+    },
+    "fedbuff at access points": {
+        "federation": {"kind": "hierarchical_fedbuff", "k2": 3, "size": 2}, "activity": {"kind": "rate", "rate": 0.6},
+        "rounds": 6, "attack": LIES,
+    },
     "macfl": {"federation": {"kind": "macfl", "k2": 2}, "aggregation": "median"},
 }  # fmt: skip
 
@@ -198,6 +206,32 @@ def test_a_device_that_gets_no_model_does_not_train() -> None:
         _, done = play_round(replace(there, aggregator=lost), begin(there))
         assert done.learners.tolist() == [0, 1, 2, 4, 5]
         assert done.facts["total_trained"] == 5
+    finally:
+        here.learner.close()
+
+
+@pytest.mark.parametrize("kind", ["hierarchical_fedasync", "hierarchical_fedbuff"])
+def test_what_an_access_point_that_does_not_answer_would_take_waits_and_its_books_stay(kind: str) -> None:
+    """Nothing moves: so in round 2 it takes the same updates, none of them stale by a model that it has not made."""
+    settings = {"size": 4} if kind == "hierarchical_fedbuff" else {}
+    here, there = scenes(federation={"kind": kind, "k2": 9, **settings}, mobility="static")
+    try:
+        first = play_round(here, begin(here))[0]
+        ap = int(first.federation["ap"][3])
+        alike = first.federation["ap"] == ap
+        silent = replace(apart(there), silent=frozenset({(1, int(access_point(ap)))}))
+        state, done = play_round(replace(there, aggregator=silent), begin(there))
+        assert done.facts["waiting"] == alike.sum()
+        assert state.federation["version"][ap] == 0
+        if settings:
+            assert state.federation["held"][ap] == 0
+        others = np.setdiff1d(np.arange(len(first.federation["version"])), ap)
+        for name in ("version", *(["held"] if settings else [])):
+            np.testing.assert_array_equal(state.federation[name][others], first.federation[name][others])
+        state, _ = play_round(there, state)
+        row = [int(each.federation["ap_row"][ap]) for each in (first, state)]
+        assert first.models.parameters[row[0]].equal(state.models.parameters[row[1]])
+        assert state.federation["version"][ap] == first.federation["version"][ap]
     finally:
         here.learner.close()
 

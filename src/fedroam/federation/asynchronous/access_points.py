@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import compress
 from typing import ClassVar, Protocol
 
 import numpy as np
 
-from fedroam.federation.aggregating import values
+from fedroam.federation.aggregating import models_of, values
 from fedroam.federation.asynchronous.rules import ArrivalRule, Holder
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
-from fedroam.federation.holders import KnownToHolders
-from fedroam.federation.protocol import Round
-from fedroam.learning import Job
+from fedroam.federation.holders import AggregatesAtHolders, Gathered, KnownToHolders, Made
+from fedroam.federation.protocol import Round, access_point
+from fedroam.learning import Job, Models
 
 # State, int64. Of each access point: how many models it has had before its present one [access points], and before each
 # that it got of the cloud, the oldest first [common, access points]. Of each client: from which access point it got its
@@ -32,14 +33,17 @@ ORIGIN, BASE, LINE = "origin", "base", "line"
 # hold any, values].
 GIVEN_TO, GIVEN = "given_to", "given"
 HELD, CHANGES = "held", "changes"
+STALENESS = "staleness"  # what an access point is told of updates, int64
 
 
-class _AtAccessPoints(ArrivalRule, Protocol):
+class _AtAccessPoints(ArrivalRule, AggregatesAtHolders, Protocol):
     """A rule, and what a hierarchical federation says beside it."""
 
     @property
     def carry_over(self) -> bool:
         """Whether updates wait for their device to be back."""
+
+    def _taking(self, hierarchy: HierarchyState, ap: int, devices: np.ndarray) -> Gathered: ...
 
 
 class TakesAtOnce:
@@ -91,34 +95,65 @@ class TakesAtOnce:
         devices: np.ndarray,
         known: KnownToHolders,
     ) -> tuple[np.ndarray, dict[str, float]]:
-        more, stale = hierarchy.more, []
+        more, stale = hierarchy.more, [NOBODY]
         order = devices
         if round.finished is not None:
             order = devices[np.argsort(round.finished[devices], kind="stable")]
+        gathered = [
+            self._taking(hierarchy, ap, order[hierarchy.ap[order] == ap])
+            for ap in np.unique(hierarchy.ap[devices]).tolist()
+        ]
+        answers, made = round.aggregator.made(self, hierarchy.models, gathered, known)
+        gathered = list(compress(gathered, answers))
         changes = dict(zip(np.flatnonzero(more[HELD]), more[CHANGES], strict=True)) if self.gathers else {}
-        for ap in np.unique(hierarchy.ap[devices]).tolist():
-            own = order[hierarchy.ap[order] == ap]
-            near, rows = hierarchy.models.at_hand(np.append(hierarchy.ap_row[ap], hierarchy.device_row[own]))
-            model = (near.parameters[rows[0]], near.buffers[rows[0]])
-            holder = Holder(model, int(more[VERSION][ap]))
-            if self.gathers:
-                nothing = np.zeros(more[CHANGES].shape[1])
-                holder = replace(holder, changes=changes.get(ap, nothing), held=int(more[HELD][ap]))
-            for device, row in zip(own.tolist(), rows[1:].tolist(), strict=True):
-                stale.append(holder.version - _descends_from(more, device, ap))
-                given = more[GIVEN][more[GIVEN_TO] == device][0] if self.gathers else None
-                holder = self.take(holder, (near.parameters[row], near.buffers[row]), given, stale[-1])
-            if holder.version > more[VERSION][ap]:
+        for each, found in zip(gathered, made, strict=True):
+            own, stale = each.holders, [*stale, each.told[STALENESS]]
+            ap = int(hierarchy.ap[own[0]])
+            held = int(more[HELD][ap]) if self.gathers else 0
+            if models := (held + len(own)) // self.size:
                 into = hierarchy.row_to_be(ap, own)
-                hierarchy.models.write(into, *holder.model)
-                hierarchy.ap_row[ap], more[VERSION][ap] = into, holder.version
-            if holder.changes is not None:
-                changes[ap], more[HELD][ap] = holder.changes, holder.held
+                hierarchy.models.write(into, found.parameters, found.buffers)
+                hierarchy.ap_row[ap] = into
+                more[VERSION][ap] += models
+            if self.gathers:
+                changes[ap], more[HELD][ap] = found.keeps[CHANGES], found.keeps[HELD][0]
             hierarchy.device_row[own] = 0
         if self.gathers:
             holding = np.flatnonzero(more[HELD]).tolist()
             more[CHANGES] = np.array([changes[ap] for ap in holding]).reshape(-1, more[CHANGES].shape[1])
-        return devices, {"staleness": float(np.mean(stale)) if stale else np.nan}
+        mean = float(np.concatenate(stale).mean()) if gathered else np.nan
+        return np.sort(np.concatenate([NOBODY, *(each.holders for each in gathered)])), {STALENESS: mean}
+
+    def _taking(self: _AtAccessPoints, hierarchy: HierarchyState, ap: int, devices: np.ndarray) -> Gathered:
+        """The updates of these devices (int64), in the order in which they have reached an access point."""
+        more, beside, keeps, held = hierarchy.more, None, {}, 0
+        if self.gathers:
+            given = np.concatenate([more[GIVEN][more[GIVEN_TO] == device] for device in devices.tolist()])
+            beside = models_of(hierarchy.models.layout, given)
+            holding, held = np.flatnonzero(more[HELD]), int(more[HELD][ap])
+            changes = more[CHANGES][holding == ap] if held else np.zeros((1, more[CHANGES].shape[1]))
+            keeps = {CHANGES: changes[0], HELD: np.array([held])}
+        # Each was taken by the model that those before it have made.
+        version = more[VERSION][ap] + (held + np.arange(len(devices))) // self.size
+        stale = version - np.array([_descends_from(more, device, ap) for device in devices.tolist()])
+        rows = hierarchy.device_row[devices]
+        own, told = int(hierarchy.ap_row[ap]), {STALENESS: stale}
+        return Gathered(int(access_point(ap)), own, rows, devices, None, told, keeps, beside)
+
+    def _at_access_point(
+        self: _AtAccessPoints, models: Models, gathered: Gathered, known: KnownToHolders
+    ) -> Made:
+        near, rows = models.at_hand(np.append(gathered.own, gathered.rows))
+        own, *updates = ((near.parameters[row], near.buffers[row]) for row in rows.tolist())
+        holder, given = Holder(own), [None] * len(updates)
+        if gathered.beside is not None:
+            given = [*values(gathered.beside.parameters, gathered.beside.buffers)]
+            holder = replace(holder, changes=gathered.keeps[CHANGES], held=int(gathered.keeps[HELD][0]))
+        for update, begun, stale in zip(updates, given, gathered.told[STALENESS].tolist(), strict=True):
+            holder = self.take(holder, update, begun, stale)
+        if holder.changes is None:
+            return Made(*holder.model)
+        return Made(*holder.model, {CHANGES: holder.changes, HELD: np.array([holder.held])})
 
     def _renewed(self, hierarchy: HierarchyState) -> None:
         more = hierarchy.more

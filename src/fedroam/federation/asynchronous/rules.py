@@ -37,6 +37,10 @@ class ArrivalRule(Protocol):
 
     gathers: ClassVar[bool]  # changes, from the models that clients were given
 
+    @property
+    def size(self) -> int:
+        """How many updates make a new model."""
+
     def held_to(self, job: Job, given: torch.Tensor) -> Job:
         """The local work of a client that was given these parameters."""
 
@@ -54,6 +58,7 @@ class MixesAtOnce(Part):
     """FedAsync (Xie et al. 2019, Alg. 1): each model that arrives is mixed into the holder's own."""
 
     gathers: ClassVar[bool] = False
+    size: ClassVar[int] = 1
 
     alpha: float = field(0.6, "weight of an update that is not stale", gt=0, le=1)
     weighting: Literal["constant", "polynomial", "hinge"] = field(
