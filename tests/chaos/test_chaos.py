@@ -30,7 +30,7 @@ def test_a_fleet_learns_the_same_whatever_befalls_it(tmp_path: Path) -> None:
     """But for the updates that did not arrive, and nothing of it stays: by way of the server, and from peer to peer
     and by way of access points."""
     before: list[tuple[int, int, int]] = []
-    for run, rounds, ways in ((1, 5, DOORS), (2, 5, DOORS), (0, 12, WAYS)):
+    for run, rounds, ways in ((1, 5, DOORS), (2, 5, DOORS), (10, 5, DOORS), (0, 12, WAYS)):
         (tmp_path / str(run)).mkdir()
         found = play(SEED, run, tmp_path / str(run), rounds)
         assert found.findings == []

@@ -55,10 +55,20 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": "decentralized",
         "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
     },
-    "push-sum": {"federation": "push_sum"},
+    "push-sum among liars": {
+        "federation": "push_sum",
+        "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
+    },
     "epidemic": {"federation": {"kind": "epidemic", "fanout": 2}},
-    "caches": {"federation": {"kind": "cached", "size": 3}},
-    "pairs": {"federation": "ad_psgd"},
+    "caches, away now and then": {
+        "federation": {"kind": "cached", "size": 3, "tau_max": 2},
+        "activity": {"kind": "rate", "rate": 0.7},
+        "rounds": 6,
+    },
+    "pairs among liars": {
+        "federation": {"kind": "ad_psgd", "order": "mix_then_move"},
+        "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
+    },
     "gossip by way of the server": {"federation": "decentralized", "relayed": True},
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk, away now and then": {

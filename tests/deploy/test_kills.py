@@ -157,8 +157,13 @@ ROUNDS: Sequence[Instant] = (("after", "a round begins", 2), ("before", "a check
 
 @pytest.mark.parametrize(
     ("experiment", "instants"),
-    [(SERVED, (*UPDATES, AGGREGATES[0])), (MOHAWK, (UPDATES[1], *AGGREGATES, *ROUNDS))],
-    ids=["server", "cloud"],
+    [
+        (SERVED, (*UPDATES, AGGREGATES[0])),
+        (MOHAWK, (UPDATES[1], *AGGREGATES, *ROUNDS)),
+        (PEERS.replace(federation="push_sum"), (UPDATES[1], *AGGREGATES, *ROUNDS)),
+        (PEERS.replace(federation="ad_psgd"), (*UPDATES, *AGGREGATES, ROUNDS[1])),
+    ],
+    ids=["server", "cloud", "push-sum", "pairs"],
 )
 def test_a_server_that_is_killed_loses_nothing_and_asks_nothing_twice(
     experiment: Experiment, instants: Sequence[Instant], tmp_path: Path
