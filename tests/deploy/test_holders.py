@@ -559,19 +559,25 @@ def test_a_rule_at_a_holder_knows_what_it_declares() -> None:
 # --- what a node is asked to make ---------------------------------------------------------------------------------
 
 
-def test_a_model_that_is_too_large_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [([1 << 40], f"a model of {1 << 40} bytes, allowed are "), ([], "1 models and the sizes of 0")],
+)
+def test_a_model_of_a_wrong_size_is_not_fetched(
+    sizes: list[int], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     honest = Node._fetch
 
     def fetch(node: Node, channel: Any, order: Order) -> Any:
         if (node.name, order.round) == ("peer-01", 1) and order.models:
-            order = order.model_copy(update={"sizes": [1 << 40]})
+            order = order.model_copy(update={"sizes": sizes})
         return honest(node, channel, order)
 
     monkeypatch.setattr(Node, "_fetch", fetch)
     site = LocalSite.new(tmp_path / "site", GOSSIP.replace(rounds=1))
     site.run(tmp_path / "network")
     (line,) = site.heard
-    assert line.startswith(f"peer-01: round 1: train: Refused: a model of {1 << 40} bytes, allowed are ")
+    assert line.startswith(f"peer-01: round 1: train: Refused: {told}")
 
 
 def test_orders_that_a_node_cannot_follow_are_refused(peer: Door, tmp_path: Path) -> None:

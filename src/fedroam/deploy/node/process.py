@@ -279,6 +279,8 @@ class Node:
             raise Refused(f"{order.work} at {self.name}, which holds no samples")
         else:
             expected = self.share.expected(order)
+        if len(order.sizes) != len(order.models):
+            raise Refused(f"{len(order.models)} models and the sizes of {len(order.sizes)}")
         sizes = dict(zip(order.models, order.sizes, strict=True))
         for model in self.holding.lacks(order.models):
             if sizes[model] > self.holding.largest:
