@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,25 @@ def test_under_a_clock_models_are_as_fast_as_the_link() -> None:
     own = rates(clock=clock, link=far, federation={"kind": "mohawk", "k2": 2})
     device, there = np.zeros(2, np.int64), np.full(2, access_point(0))
     assert own(device, there, np.array([50.0, 300.0])) / MBPS == pytest.approx([1000.0, 12.0])
+
+
+@pytest.mark.parametrize("impaired", [False, True])
+def test_a_network_of_delay_and_loss_has_the_rate_of_the_link_itself(impaired: bool) -> None:
+    """By hand: 0.5 s and 2,600 bytes at 75,000 a second; a network that has both by itself is told the 100,000."""
+    told: list[float] = []
+
+    class Told:
+        @property
+        def impaired(self) -> bool:
+            return impaired
+
+        def shape(self, sender: np.ndarray, receiver: np.ndarray, rate: np.ndarray) -> None:
+            told.extend(rate.tolist())
+
+    link = {"kind": "fixed", "throughput": 0.8, "setup": 0.5, "loss": 0.25}
+    own = replace(rates(clock={"kind": "seconds", "length": 1.0}, link=link), network=Told())
+    own.shape(np.array([0]), np.array([1]), np.array([3.0]))
+    assert told == pytest.approx([100_000.0 if impaired else 2600 / (0.5 + 2600 / 75_000)])
 
 
 def test_training_takes_what_a_device_takes() -> None:

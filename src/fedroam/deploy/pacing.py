@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -21,8 +22,17 @@ from fedroam.scene import Scene
 
 PIECE = 1.0  # seconds that a piece takes at most: whoever waits for the next one sees that there is progress
 SMALLEST = 1024  # bytes of a piece, however slow the link
-# Makes the links from senders to receivers (int64 [transfers]) so fast (float64 [transfers], bytes/s).
-Shape = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+
+
+class Network(Protocol):
+    """A network whose links are slow by themselves."""
+
+    @property
+    def impaired(self) -> bool:
+        """Whether its links also have the delay and the loss of the run's `[link]`."""
+
+    def shape(self, sender: np.ndarray, receiver: np.ndarray, rate: np.ndarray) -> None:
+        """Make the links from senders to receivers (int64 [transfers]) so fast (float64 [transfers], bytes/s)."""
 
 
 @dataclass(frozen=True)
@@ -30,20 +40,20 @@ class Rates:
     """How fast models get from one end to another: in the time that a run's `[link]` says, or, under a clock without
     seconds, in the air time for which its `[radio]` charges.
 
-    size: bytes of a model. timing: what takes how long; None under a clock without seconds. shape: makes links so fast
-    where something else than the senders does; then these send as fast as they can.
+    size: bytes of a model. timing: what takes how long; None under a clock without seconds. network: what makes
+    links so fast, where it is not the senders; then these send as fast as they can.
     """
 
     tariff: Tariff
     size: int
     timing: Timing | None = None
-    shape: Shape | None = None
+    network: Network | None = None
 
     @classmethod
-    def of(cls, scene: Scene, shape: Shape | None = None) -> Rates:
+    def of(cls, scene: Scene, network: Network | None = None) -> Rates:
         """Those of a run."""
         layout = scene.task.layout
-        return cls(scene.tariff, 4 * (layout.size + layout.buffer_size), scene.timing, shape)
+        return cls(scene.tariff, 4 * (layout.size + layout.buffer_size), scene.timing, network)
 
     def __call__(self, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:
         """Bytes in a second, float64 [transfers]; infinite where a transfer takes no time.
@@ -52,14 +62,31 @@ class Rates:
         end has no place. Raises InputError where the price depends on distances that are not known.
         """
         if self.timing is not None:
-            link = self.timing.link
-            rate = link.rate(distance, self.timing.seed, np.stack([sender, receiver], axis=1))
+            link, rate = self.timing.link, self._bare(self.timing, sender, receiver, distance)
             with np.errstate(divide="ignore"):
                 return np.asarray(self.size / (link.setup + self.size / (rate * (1 - link.loss))))
         traffic = Traffic.of(sender, receiver, self.size, distance)
         cost = self.tariff.radio.cost(traffic, self.tariff.distances)
         with np.errstate(divide="ignore"):
             return np.asarray(self.size / np.maximum(cost.time_up, cost.time_down))
+
+    def shape(self, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> None:
+        """Make links so fast from now on, where it is not the senders that are slow; arguments are those of the call.
+
+        A network whose links have delay and loss gets the rate without them: it is they that make transfers longer.
+        """
+        if self.network is None:
+            return
+        if self.timing is not None and self.network.impaired:
+            rate = self._bare(self.timing, sender, receiver, distance)
+        else:
+            rate = self(sender, receiver, distance)
+        self.network.shape(sender, receiver, rate)
+
+    @staticmethod
+    def _bare(timing: Timing, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        """The rate of the link itself, without setup and loss."""
+        return timing.link.rate(distance, timing.seed, np.stack([sender, receiver], axis=1))
 
     def work(self, jobs: Sequence[Job], client: int) -> float | None:
         """Seconds that a client's local work takes; None for as long as it does."""

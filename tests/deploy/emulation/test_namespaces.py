@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -9,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
@@ -98,7 +101,7 @@ def test_delay_and_loss_where_the_kernel_has_netem(monkeypatch: pytest.MonkeyPat
     told: list[str] = []
     monkeypatch.setattr(room, "_tc", lambda lines, namespace: told.extend(lines))
     made((0.02, 0.01)).shape(np.array([0]), access_point(np.array([0])), np.array([1e5]))
-    assert told[1] == "qdisc replace dev eth0 parent 1:4 netem delay 20000us loss 1%"
+    assert told[1] == "qdisc replace dev eth0 parent 1:4 netem delay 10000us loss 1%"
 
 
 def test_the_share_of_slower_devices() -> None:
@@ -108,6 +111,14 @@ def test_the_share_of_slower_devices() -> None:
     assert set(found.values()) == {0.25}
     assert len(found) < 5  # the others are the fastest
     assert cpu_shares.shares_of(tiny(clock=clock)) == {}
+
+
+@pytest.fixture(autouse=True)
+def alone() -> Iterator[None]:
+    """One such test at a time, whoever else tests: they look at what all runs on this machine leave."""
+    with (Path(tempfile.gettempdir()) / "namespaces-are-tested.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def left() -> list[str]:
@@ -152,6 +163,78 @@ def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> No
     began = float(within(sender, send).communicate(timeout=HANGS)[0])
     ended = float(listening.communicate(timeout=HANGS)[0])
     assert ended - began >= (100 * 1200 - 1600) / rate  # less the burst
+
+
+@pytest.fixture
+def far() -> Iterator[Namespaces]:
+    """Two nodes whose links have 0.2 s for a message and its answer, and lose a tenth."""
+    with namespaces({0: "client-00", 1: "client-01"}, {}, lambda line: None, 0.2, 0.1) as found:
+        if not found.impaired:
+            pytest.skip(f"{room.NO_NETEM}; benchmarks/in_uml.py runs this in one that has it")
+        found.shape(np.array([0, 1, SERVER, 0]), np.array([1, 0, 0, SERVER]), np.full(4, np.inf))
+        yield found
+
+
+def impaired(device: str, namespace: str = "") -> list[dict[str, Any]]:
+    """What the kernel itself says of delay and loss at an interface: one for each link."""
+    inside = ["-n", namespace] if namespace else []
+    told = json.loads(room._run(["tc", "-j", "-s", *inside, "qdisc", "show", "dev", device]))
+    return [each for each in told if each["kind"] == "netem"]
+
+
+@here
+def test_links_have_delay_and_loss(far: Namespaces) -> None:
+    """In both directions, to nodes and to this machine; a link that is made faster or slower keeps them."""
+    far.shape(np.array([0]), np.array([1]), np.array([1e6]))
+    nodes = [impaired("eth0", far.seats[i].namespace) for i in (0, 1)]
+    assert [len(links) for links in nodes] == [2, 1]
+    for link in (*nodes[0], *nodes[1], *impaired(far.seats[0].interface)):
+        assert link["options"]["delay"]["delay"] == pytest.approx(0.1)
+        assert link["options"]["loss-random"]["loss"] == pytest.approx(0.1)
+
+
+@here
+def test_a_message_and_its_answer_take_the_delay_once(far: Namespaces) -> None:
+    """No answer comes sooner. Those that are lost are asked for again."""
+    a, b = far.seats[0], far.seats[1]
+    words = ["ip", "netns", "exec", a.namespace, "ping", "-q", "-i", "0.2", "-c"]
+    if shutil.which("ping") is None:
+        pytest.skip("no ping here (Debian's package iputils-ping)")
+    told = subprocess.run(
+        [*words, "10", b.address], capture_output=True, text=True, timeout=HANGS, check=False
+    )
+    fastest = re.search(r"= ([\d.]+)/", told.stdout)
+    assert fastest is not None, told
+    assert float(fastest[1]) >= 200.0  # ms
+
+
+@here
+def test_links_lose_their_share(far: Namespaces) -> None:
+    """Of 900 packets a tenth, by the kernel's own count, within what chance leaves but once in 1e9 times. netem holds
+    1,000 on their way."""
+    sends = f"for _ in range(900): s.sendto(bytes(100), ('{far.seats[1].address}', 5005))"
+    code = f"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n{sends}"
+    namespace = far.seats[0].namespace
+    before = sum(link["drops"] for link in impaired("eth0", namespace))
+    subprocess.run(["ip", "netns", "exec", namespace, sys.executable, "-c", code], check=True)
+    lost = sum(link["drops"] for link in impaired("eth0", namespace)) - before
+    least, most = binom.ppf([5e-10, 1 - 5e-10], 900, 0.1)
+    assert least <= lost <= most
+
+
+@here
+def test_a_slower_device_has_its_share_of_a_core(two: Namespaces) -> None:
+    """0.3 s of a processor at a quarter of a core take 1.2 s, less what two periods of the scheduler may do."""
+    if two.seats[1].cgroup is None:
+        pytest.skip(cpu_shares.NONE)
+    code = (
+        "import sys, time; from fedroam.deploy.emulation.namespaces import joined; joined(sys.argv[2:])\n"
+        "began, used = time.monotonic(), time.process_time()\n"
+        "while time.process_time() - used < 0.3: pass\n"
+        "print(time.monotonic() - began)"
+    )
+    words = [sys.executable, "-c", code, *two.line(1, "client-01").split()]
+    assert float(subprocess.run(words, capture_output=True, check=True).stdout) >= 1.2 - 0.2
 
 
 @here

@@ -97,7 +97,7 @@ def emulate(
                     tell=tell,
                     use=use,
                     paced=paced or netns,
-                    shape=None if net is None else net.shape,
+                    network=net,
                     serving=watch.see,
                     listening=listening,
                     still=still,

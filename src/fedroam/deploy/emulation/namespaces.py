@@ -69,7 +69,8 @@ class Seat:
 class Namespaces:
     """The namespaces of a run. token: its name; address: this machine's own on the bridge; seats: of nodes by number.
 
-    netem: delay (s) and loss (share) of all links, where the kernel has netem; None where it has not.
+    netem: delay (s, of a message and its answer together) and loss (share of the packets) of all links, where the
+    kernel has netem; None where it has not.
     """
 
     token: str
@@ -77,6 +78,11 @@ class Namespaces:
     seats: Mapping[int, Seat]
     netem: tuple[float, float] | None = None
     _classes: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    @property
+    def impaired(self) -> bool:
+        """Whether links have delay and loss."""
+        return self.netem is not None
 
     @property
     def bridge(self) -> str:
@@ -106,7 +112,7 @@ class Namespaces:
             self._classes[sender, receiver] = index
             if self.netem is not None:
                 delay, loss = self.netem
-                more = f"netem delay {1e6 * delay:.0f}us loss {100 * loss:g}%"
+                more = f"netem delay {1e6 * delay / 2:.0f}us loss {100 * loss:g}%"
                 yield f"qdisc replace dev {device} parent 1:{index + 1:x} {more}"
             yield (
                 f"filter add dev {device} parent 1: protocol ip prio 2 handle 800::{index:x} u32 match ip {there}/32 "
@@ -133,9 +139,9 @@ def namespaces(
 ) -> Iterator[Namespaces]:
     """Namespaces for nodes (names by number), for as long as the block lasts, and what is left of killed runs gone.
 
-    shares: of a processor's core, of nodes that are slower than that. delay, loss: s and share of bytes, of all links,
-    where the kernel has netem. tell: is told what cannot be had. Raises InputError where namespaces cannot be made
-    here.
+    shares: of a processor's core, of nodes that are slower than that. delay, loss: of all links, as `Namespaces.netem`
+    says, where the kernel has netem. tell: is told what cannot be had. Raises InputError where namespaces cannot be
+    made here.
     """
     check_possible()
     clean()

@@ -135,8 +135,8 @@ class RemoteLearner(Evaluates, Learner):
     def _pace(self, asked: Asked, rates: Rates, client: int) -> None:
         """The models of an order come and go as fast as between a client and a server, which stands nowhere."""
         ends, nowhere = np.array([SERVER, client]), np.array([np.nan, np.nan])
-        if rates.shape is not None:
-            rates.shape(ends, ends[::-1], rates(ends, ends[::-1], nowhere))
+        if rates.network is not None:
+            rates.shape(ends, ends[::-1], nowhere)
             return
         down, up = rates(ends, ends[::-1], nowhere).tolist()
         asked.rate = down if math.isfinite(down) else None

@@ -86,8 +86,7 @@ class RemoteAggregator(Aggregator):
         rates = np.full(len(ends), np.inf)
         if self.rates is not None:
             rates = self.rates(transfers.sender, transfers.receiver, transfers.distance)
-            if self.rates.shape is not None:
-                self.rates.shape(transfers.sender, transfers.receiver, rates)
+            self.rates.shape(transfers.sender, transfers.receiver, transfers.distance)
         doors, callers = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
         for k, (sender, receiver) in enumerate(ends):
             door, caller = (receiver, sender) if puts[k] else (sender, receiver)
@@ -134,7 +133,7 @@ class RemoteAggregator(Aggregator):
         }
         if self.rates is not None:
             arrays["rate"] = np.array([each.rate for each in errands], np.float64)
-        shaped = self.rates is not None and self.rates.shape is not None
+        shaped = self.rates is not None and self.rates.network is not None
         expected: Expected = {}
         hosts, about = list[str](), ""
         if work == "carry":

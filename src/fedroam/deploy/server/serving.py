@@ -13,7 +13,7 @@ import numpy as np
 from fedroam.cost import DistanceDistribution
 from fedroam.deploy.metering.measured import Note, NotedTariff, note_updates
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of, samples_sum
-from fedroam.deploy.pacing import Rates, Shape
+from fedroam.deploy.pacing import Network, Rates
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.remote import RemoteLearner
@@ -44,7 +44,7 @@ class _Stage:
     still: Callable[[], None]
     out: Path
     paced: bool
-    shape: Shape | None
+    network: Network | None
     hub: Hub | None = None
     sight: RemoteSight | None = None
 
@@ -76,7 +76,7 @@ class _Stage:
             missing = len(self.hub.missing())
             self.tell(f"{missing} of {len(hellos)} nodes have not come: the run begins without them")
         context = replace(scene.context, task=nothing)
-        rates = Rates.of(scene, self.shape) if self.paced else None
+        rates = Rates.of(scene, self.network) if self.paced else None
         learner = RemoteLearner(
             nothing, scene.dataset.classes, here, self.hub, direct=site.direct, rates=rates
         )
@@ -130,7 +130,7 @@ def serve(
     still: Callable[[], None] = lambda: None,
     use: Sequence[str] = (),
     paced: bool = False,
-    shape: Shape | None = None,
+    network: Network | None = None,
 ) -> Run:
     """Run the experiment of a site with its nodes, into the folder `out`, as `fedroam.run` does.
 
@@ -138,7 +138,7 @@ def serve(
     `listening(port)` once it does. The first round begins when all nodes attend, or after `patience` seconds with those
     that do; `still()` is called meanwhile, and may raise what makes waiting vain. `tell` is told, a line each, what
     goes wrong on the way; `use` are files with the user's own parts. paced: transfers take as long as the run's
-    `[radio]` says. Raises what `fedroam.run` does.
+    `[radio]` says; network: what makes links slow, where it is not whoever sends. Raises what `fedroam.run` does.
     """
     site = read_site(folder / FILE)
     experiment = experiment_of(folder, site, use)
@@ -147,7 +147,10 @@ def serve(
             f"{folder / FILE}: has {len(site.clients)} clients, its experiment {experiment.clients}"
         )
     out = default_folder(experiment) if out is None else Path(out)
-    stage, done = _Stage(folder, address, patience, tell, serving, listening, still, out, paced, shape), False
+    stage, done = (
+        _Stage(folder, address, patience, tell, serving, listening, still, out, paced, network),
+        False,
+    )
     try:
         found = run(
             experiment,
