@@ -154,6 +154,10 @@ def test_units_name_commands_that_there_are(site: Path) -> None:
         assert all(re.search(rf"{option}\b", told) for option in options), told
         assert unit["Service"]["Restart"] == "on-failure"
         assert unit["Service"]["User"] == "fedroam"
+        told = dict(word.split("=") for word in unit["Service"].get("Environment", "").split())
+        assert set(re.findall(r"\$\{(\w+)\}", unit["Service"]["ExecStart"])) == told.keys() - {
+            "OMP_NUM_THREADS"
+        }
     entry = re.search(r"ENTRYPOINT (\[.*\])", (site / FOLDER / "Containerfile").read_text())
     assert entry is not None
     assert tomllib.loads(f"words = {entry[1]}")["words"][:2] == ["fedroam", "node"]

@@ -29,6 +29,9 @@ LimitNOFILE=65536
 """
 NODE = f"""\
 # A client, peer or access point: systemctl enable --now fedroam-node@client-00
+# Of several on one board each has a port of its own: systemctl edit fedroam-node@access-point-01, and there
+#   [Service]
+#   Environment=METRICS=9102
 [Unit]
 Description=fedroam node %i
 Wants=network-online.target
@@ -37,9 +40,9 @@ StartLimitIntervalSec=0
 
 [Service]
 User=fedroam
-Environment=OMP_NUM_THREADS=4
+Environment=OMP_NUM_THREADS=4 METRICS=9100
 ExecStart=/opt/fedroam/current/bin/fedroam node --site /etc/fedroam/site.toml --name %i \\
-    --meters /var/lib/fedroam/meters --metrics 9100 --quiet
+    --meters /var/lib/fedroam/meters --metrics ${{METRICS}} --quiet
 # Done: exit code 0. What is wrong in its files (2) does not become right by itself.
 Restart=on-failure
 RestartPreventExitStatus=2
