@@ -93,3 +93,11 @@ def instruction_sets() -> str:
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting for the disk, where a test writes many small files and no power will fail."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture
+def rough_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of few dots, where none is looked at: a fifth of the time that they take."""
+    from fedroam.analysis.figures import drawing
+
+    monkeypatch.setattr(drawing, "DOTS", 40)

@@ -27,6 +27,8 @@ from support.commands import Commands
 from support.made_runs import made_run
 from support.tiny import example, tiny
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 
 def said(comparison: Comparison) -> str:
     console = Console(file=io.StringIO(), width=400)

@@ -19,6 +19,8 @@ from fedroam.cli.study_runs import StudyRuns
 from support.commands import Commands, contents
 from support.waiting import HANGS
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 STUDY = """
 from fedroam.components import field, register
 from fedroam.mobility.grid import Static

@@ -14,6 +14,8 @@ from fedroam import open_run, open_runs, plan
 from fedroam.scene import deal
 from support.commands import TINY, Commands
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 ONLY_RUNS = (
     "torch",
     "sklearn",

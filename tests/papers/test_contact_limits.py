@@ -27,6 +27,9 @@ from fedroam.papers.contact_limits.runs import (
     walk_shared,
 )
 from fedroam.papers.contact_limits.winners import SERVERS, method
+from fedroam.recording import Run
+
+pytestmark = pytest.mark.usefixtures("rough_pictures")
 
 STUDY, _ = find_study("contact-limits")
 
@@ -46,19 +49,19 @@ def test_the_size_that_is_reckoned_with_is_the_network_s(variant: str, tmp_path:
     assert run.world["bytes_per_model"] / (throughput * 1e6 / 8) == pytest.approx(10.0)
 
 
-class Table:
+def table(**columns: list[float]) -> Run:
     """A run of which only the table of rounds is asked."""
-
-    def __init__(self, **columns: list[float]) -> None:
-        self.rounds = pd.DataFrame({"round": range(len(columns["transfers"])), **columns})
+    run = Run(Path("nowhere"))
+    vars(run)["rounds"] = pd.DataFrame({"round": range(len(columns["transfers"])), **columns})
+    return run
 
 
 def test_the_share_that_gets_through_by_hand() -> None:
     none = [float("nan")]
-    some = Table(transfers=[*none, 10.0, 0.0, 30.0], through=[*none, 10.0, 0.0, 2.0])
-    assert fit.number(some) == pytest.approx(30.0)  # type: ignore[arg-type]
-    never = Table(transfers=[*none, 0.0], through=[*none, 0.0])
-    assert np.isnan(fit.number(never))  # type: ignore[arg-type]
+    some = table(transfers=[*none, 10.0, 0.0, 30.0], through=[*none, 10.0, 0.0, 2.0])
+    assert fit.number(some) == pytest.approx(30.0)
+    never = table(transfers=[*none, 0.0], through=[*none, 0.0])
+    assert np.isnan(fit.number(never))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from fedroam.runner import run
 from fedroam.study import Curves, Scale, degree_over_run, evaluate_study, neighbours_by_group
 from fedroam.study.values import Find, Reader
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 SHARES = ("0", "0.05", "0.2", "0.4", "0.6", "0.8", "1")
 ALPHAS = ("0.1", "0.2", "0.3", "0.4", "1.0")
 # The paper's tables, in percentage points: 1 and 5 by p from 5 %, 3 and 6 by p from 5 % to 80 %, 7 and 8 by all p.

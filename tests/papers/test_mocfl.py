@@ -32,6 +32,8 @@ from fedroam.study import Curves, Measure, Scale, evaluate_study, table
 from fedroam.study.presentation.wording import not_above
 from fedroam.study.values import Find, Reader
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 # The paper's Tables 1 and 2: NC = 10, NC = 50.
 TABLE_1 = """
 FedAvg 0.7333 0.6781

@@ -26,6 +26,8 @@ from fedroam.study.measures import final
 from fedroam.study.values import Find, Reader
 from fedroam.traces import Trace, write_trace
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 # Table 3 (accuracy) and table 4 (rounds to a threshold): IID k2 = 2, 5, 10, then non-IID.
 ACCURACY = {
     "mnist,hierfavg": (99.12, 99.08, 99.06, 98.7, 98.69, 98.58),

@@ -127,7 +127,7 @@ def test_overwritten_energy_by_hand() -> None:
     assert measures.wasted_more_all.number(run) == pytest.approx(300.0)
     assert measures.wasted_more.number(run) == pytest.approx(30.0)
     assert measures.wasted_more_hourly.number(run) == pytest.approx(300 / 9)
-    run.rounds[["total_aggregated", "total_overwritten"]] = 0.0
+    run.by_round[["total_aggregated", "total_overwritten"]] = 0.0
     assert measures.wasted_more_all.number(run) == 200.0
 
 

@@ -27,6 +27,8 @@ from fedroam.study.measures import later_half, smallest_b
 from fedroam.study.values import Find, Measure, Quotient, Reader, Value
 from support.made_runs import made_run
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 STUDIES = {"reza": REZA, "jahani": JAHANI}
 SCALES = [(study, scale) for study in STUDIES.values() for scale in study.scales]
 # Final accuracy by pattern: of seed 1, and what the other seeds are off.

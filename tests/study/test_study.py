@@ -62,6 +62,8 @@ from fedroam.study.study import all_but
 from fedroam.study.values import Find, Reader, product
 from support.made_runs import made_run
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 # Final accuracies (%) by seed.
 ENDS = {"a": (50.0, 60.0, 55.0, 52.0), "b": (60.5, 70.0, 65.5, 62.0), "c": (61.0, 69.5, 65.0, 62.5)}
 

@@ -20,6 +20,8 @@ from fedroam.analysis.report.scripts import LIBRARIES, OWN, asset
 from support.made_runs import made_run
 from support.pages import ROOT
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 
 def test_curves_are_means_over_seeds_with_their_errors(tmp_path: Path) -> None:
     runs = [made_run(tmp_path, "a", seed, [0.1, 0.5 + 0.1 * seed]) for seed in (0, 1)]

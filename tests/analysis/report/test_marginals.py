@@ -28,6 +28,8 @@ from fedroam.errors import InputError
 from fedroam.recording import Run
 from support.made_runs import made_run
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 KINDS, MOBILE, SEEDS = ("static", "random"), (1, 3, 5), (0, 1, 2)
 
 

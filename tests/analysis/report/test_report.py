@@ -19,6 +19,8 @@ from fedroam.analysis.report.report import write_report
 from fedroam.errors import InputError
 from support.made_runs import made_run
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 VOID = {"meta", "input", "br"}
 
 
