@@ -6,12 +6,14 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
 
-from fedroam.components import Part
+from fedroam.components import Part, build
 from fedroam.deploy.connections import HOLDER_SERVICE, dialled
 from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, named
 from fedroam.deploy.node import neighbours
@@ -19,12 +21,13 @@ from fedroam.deploy.node.holding import Holding, fact_arrays, facts_of, packed_s
 from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.server.hub import _host
+from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.deploy.site.file import FILE, Limits, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Callers, Credentials, credentials, revoke
-from fedroam.errors import InputError
+from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
-from fedroam.federation import Round, access_point
+from fedroam.federation import AggregatesAtHolders, Gathered, Round, access_point
 from fedroam.learning import Models
 from fedroam.mixing import Fact
 from fedroam.scene import Scene, prepare
@@ -220,6 +223,38 @@ def test_an_access_point_whose_answer_does_not_fit_has_aggregated_nothing(wrong:
     assert line.endswith("its answer (aggregate) counts as not arrived")
     assert network.rounds["waiting"].iloc[1] > 0
     same_runs(network, without(MOHAWK, tmp_path / "simulated", set(), silent=frozenset({(1, number)})))
+
+
+@pytest.mark.parametrize("wrong", ["no number", "another shape", "nothing"])
+def test_a_peer_that_says_nothing_that_fits_keeps_its_share(wrong: str, tmp_path: Path) -> None:
+    """And gets those of others; who does not tell what it made of them has them all the same."""
+    experiment = GOSSIP.replace(federation="push_sum")
+
+    def apply(node: Node) -> None:
+        def failing(work: str, round: int) -> None:
+            honest = node.holding.say if work == "say" else node.holding.aggregate
+
+            def call(order: Order, arrays: Any) -> dict[str, np.ndarray]:
+                found = honest(order, arrays)
+                if order.round != round:
+                    return found
+                if wrong == "nothing":
+                    raise MemoryError("no memory left")
+                values = found["parameters"]
+                return {**found, "parameters": values[:-1] if wrong == "another shape" else values * np.nan}
+
+            setattr(node.holding, work, call)
+
+        failing("say", 2)
+        failing("aggregate", 3)
+
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", {1: apply})
+    assert [line.split(": its")[-1] for line in site.lines] == [
+        f" answer ({work}) counts as not arrived" for work in ("say", "aggregate")
+    ]
+    kept = frozenset((2, 1, i) for i in (0, 2, 3))
+    same_runs(network, without(experiment, tmp_path / "simulated", set(), transfers=kept))
 
 
 def _first(scene: Scene, state: Any) -> Any:
@@ -610,3 +645,18 @@ def test_orders_that_a_node_cannot_follow_are_refused(peer: Door, tmp_path: Path
         )
     finally:
         door.close()
+
+
+def test_an_order_names_no_more_models_than_its_header_holds() -> None:
+    """A peer that has more in its cache ends the run, with a line that says so."""
+    scene = prepare(GOSSIP)
+    scene.learner.close()
+    models, none = scene.start_models([0]), np.zeros(0, np.int64)
+    hub: Any = SimpleNamespace(name=lambda number: f"peer-0{number}")
+    rule = build("federation", "cached")
+    assert isinstance(rule, AggregatesAtHolders)
+    own = RemoteAggregator(hub, rule, scene.context)
+    many = models.rows(torch.zeros(512, dtype=torch.int64))
+    gathered = Gathered(0, 0, none, none, None, beside=many)
+    with pytest.raises(FedroamError, match="round 7: peer-00 needs 513 models to aggregate, allowed are 512"):
+        own.made(rule, models, [gathered], scene.context.known(begin(scene).meeting, 7))

@@ -24,6 +24,7 @@ from fedroam.learning.held import Use
 PROTOCOL = 4
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
+NAMED = 512  # models that an order names at most, so that its header holds them
 Arrays = Mapping[str, np.ndarray]
 # What an array must be: numpy's name of its type, and its shape.
 Expected = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -111,8 +112,8 @@ class Order(Header):
     classes: int = Field(0, ge=0, le=1_000_000)
     keep: str = Field("", max_length=40)
     momentum: bool = False
-    models: list[Sum] = Field(default=[], max_length=512)
-    sizes: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=512)
+    models: list[Sum] = Field(default=[], max_length=NAMED)
+    sizes: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=NAMED)
     hosts: list[Annotated[str, Field(max_length=100)]] = Field(default=[], max_length=512)
     facts: dict[str, Array] = Field(default={}, max_length=16)
     told: dict[str, Array] = Field(default={}, max_length=16)

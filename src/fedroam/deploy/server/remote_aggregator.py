@@ -14,6 +14,7 @@ from scipy import sparse
 from typing_extensions import override
 
 from fedroam.deploy.messages import (
+    NAMED,
     NO_ORDER,
     Expected,
     Order,
@@ -29,6 +30,7 @@ from fedroam.deploy.messages import (
 from fedroam.deploy.node.holding import fact_arrays, packed_sums
 from fedroam.deploy.pacing import Rates
 from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.errors import FedroamError
 from fedroam.federation import (
     SERVER,
     AggregatesAtHolders,
@@ -239,6 +241,11 @@ class RemoteAggregator(Aggregator):
         if gathered.keeps:
             kept = packed(gathered.keeps)
             given.append((sum_of(kept), kept))
+        if len(given) > NAMED:
+            who = self.hub.name(gathered.holder)
+            raise FedroamError(
+                f"round {round}: {who} needs {len(given)} models to {work}, allowed are {NAMED}"
+            )
         arrays = {
             "end": gathered.holders,
             "model": packed_sums(name(row)[0] for row in gathered.rows.tolist()),
