@@ -57,6 +57,7 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "push-sum among liars": {
         "federation": "push_sum",
+        "activity": {"kind": "rate", "rate": 0.7},
         "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
     },
     "epidemic": {"federation": {"kind": "epidemic", "fanout": 2}},

@@ -32,6 +32,7 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": {"kind": "push_sum", "order": "mix_then_move"}, "attack": LIES,
         "activity": {"kind": "rate", "rate": 0.6},
     },
+    "push-sum, some away by then": {"federation": "push_sum", "activity": {"kind": "rate", "rate": 0.6}},
     "caches": {"federation": {"kind": "cached", "size": 3, "tau_max": 2}},
     "caches among liars, some away": {
         "federation": {"kind": "cached", "size": 2}, "attack": LIES, "activity": {"kind": "rate", "rate": 0.6},

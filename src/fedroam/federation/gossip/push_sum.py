@@ -123,7 +123,9 @@ class PushSum(Decentralized):
         through = np.bincount(received.indices, minlength=len(shares)).astype(np.float64)
         truth = truth_of(round) or models
         gathered = []
-        for i in np.flatnonzero(meeting.paths.present).tolist():
+        # Whoever has learnt adds it to its numerator, even where it is away by now.
+        learnt = np.setdiff1d(round.context.available(round.before), round.lost)
+        for i in np.union1d(learnt, np.flatnonzero(meeting.paths.present)).tolist():
             senders = received.indices[received.indptr[i] : received.indptr[i + 1]].astype(np.int64)
             told = {"share": shares[i : i + 1], "through": through[i : i + 1]}
             own = truth.rows(torch.tensor([i]))
