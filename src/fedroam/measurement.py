@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ class RoundResult:
     losses: np.ndarray
     stepped: np.ndarray
     facts: Mapping[str, float]
-    spans: Spans | None = None
+    spans: Callable[[], Spans] | None = None
 
     @classmethod
     def nothing(cls, meeting: Meeting) -> RoundResult:

@@ -191,7 +191,7 @@ class _Recording(RunEvents):
         last, self.last, first = self.last, state, scene.experiment.record_schedule
         if done.spans is not None and last is not None and first > 0:
             now = float(last.clock[TIME][0])
-            recorder.add("schedule", done.spans.rows(state.round, first, now, last.battery, state.battery))
+            recorder.add("schedule", done.spans().rows(state.round, first, now, last.battery, state.battery))
         if measurement is None:
             return
         recorder.add("rounds", measurement.round_row)

@@ -29,19 +29,19 @@ def told(found: pd.DataFrame, client: int) -> list[tuple[str, float, float]]:
 def test_the_pass_by_hand() -> None:
     """In reach from second 12 to 28; a model takes 10 s. The one trains until 19 and receives meanwhile: its own model
     breaks off at 28. The other trains until 5, and sends from 12 on. The round begins at second 100."""
-    spans = passing((19.0, 5.0)).spans
-    assert spans is not None
-    found = spans.rows(3, 2, 100.0, NO_BATTERY, NO_BATTERY)
+    tell = passing((19.0, 5.0)).spans
+    assert tell is not None
+    found = tell().rows(3, 2, 100.0, NO_BATTERY, NO_BATTERY)
     assert found["round"].tolist() == [3] * len(found)
     assert told(found, 0) == [("training", 100.0, 119.0), ("sending", 119.0, 128.0)]
     assert told(found, 1) == [("training", 100.0, 105.0), ("sending", 112.0, 128.0)]
 
 
 def test_only_the_first_clients_are_told() -> None:
-    spans = passing((19.0, 5.0)).spans
-    assert spans is not None
-    assert set(spans.rows(1, 1, 0.0, NO_BATTERY, NO_BATTERY)["client"]) == {0}
-    assert set(spans.rows(1, 24, 0.0, NO_BATTERY, NO_BATTERY)["client"]) == {0, 1}
+    tell = passing((19.0, 5.0)).spans
+    assert tell is not None
+    assert set(tell().rows(1, 1, 0.0, NO_BATTERY, NO_BATTERY)["client"]) == {0}
+    assert set(tell().rows(1, 24, 0.0, NO_BATTERY, NO_BATTERY)["client"]) == {0, 1}
 
 
 def test_who_is_gone_is_dead_or_charging() -> None:

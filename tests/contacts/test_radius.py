@@ -12,6 +12,7 @@ from fedroam.contacts import degrees, graph_of, pairs_of
 from fedroam.contacts.radius import Radius
 from fedroam.errors import InputError
 from fedroam.mobility import Paths
+from fedroam.randomness import stream
 
 
 def meet(
@@ -61,6 +62,18 @@ def test_contacts_are_those_of_the_definition(places: list[tuple[int, int]], rad
         if math.hypot(places[i][0] - places[j][0], places[i][1] - places[j][1]) <= radius
     ]
     assert meet(radius, places) == slow
+
+
+def test_few_and_many_meet_alike() -> None:
+    """Ninety are compared pair by pair; with ten more, far away, a tree finds who meets."""
+    places = stream(3, "places").integers(0, 30, (90, 2)).astype(float)
+    away = 1000.0 + 100.0 * np.arange(10)[:, None] * np.ones(2)
+    ends = np.concatenate([places, away])
+    starts = ends[::-1]
+    few = Radius(radius=5.0).meet(Paths.straight(starts[:90], places))
+    many = Radius(radius=5.0).meet(Paths.straight(starts, ends))
+    assert few.nnz > 500
+    assert pairs_of(few).tolist() == pairs_of(many).tolist()
 
 
 def test_contact_is_judged_at_the_end_of_the_round() -> None:

@@ -55,15 +55,10 @@ def test_a_constant_rate_is_what_asking_for_it_gives() -> None:
     legs, contacts = Legs(paths), contact_intervals(paths, 50.0)
     fixed = Fixed(throughput=8.0, loss=0.1)
     assert isinstance(fixed, ConstantRate)
-
-    class Asked:
-        loss, rate = fixed.loss, staticmethod(fixed.rate)
-
-    asked: Any = Asked()
-    assert not isinstance(asked, ConstantRate)
     for both_ways in (False, True):
         one, other = (
-            rate_steps(link, legs, contacts, 60.0, 0, both_ways=both_ways) for link in (fixed, asked)
+            rate_steps(fixed, legs, contacts, 60.0, 0, both_ways=both_ways, everywhere=rate)
+            for rate in (fixed.everywhere, None)
         )
         for name in ("first", "time", "rate"):
             np.testing.assert_array_equal(getattr(one, name), getattr(other, name))

@@ -51,16 +51,16 @@ def among_neighbours(
     each = round.models.bytes_each
     sender, receiver, size = _transfers(meeting.graph if sends is None else sends)
     size = np.full(len(sender), each) if sends is None else size.astype(np.int64)
-    begun = Begun.nothing(sender, receiver, round.number)
+    since, missing, begun = ready[sender], size, None
     if in_pieces:
-        begun = Begun.of(state, meeting.graph, begun)
+        begun = Begun.of(state, meeting.graph, Begun.nothing(sender, receiver, round.number))
         sender, receiver = begun.sender, begun.receiver
         size = np.full(len(sender), each)
+        since, missing = np.where(begun.made < round.number, 0.0, ready[sender]), size - begun.bytes
     both = np.stack([sender, receiver], axis=1)
-    since = np.where(begun.made < round.number, 0.0, ready[sender])
-    plan = PlannedTransfers(sender, receiver, size - begun.bytes, since, np.full(len(both), FIRST))
-    way = Way(paths, timing.length, timing.link, timing.seed)
-    if sends is None and not in_pieces:  # the same pairs up and down
+    plan = PlannedTransfers(sender, receiver, missing, since, np.full(len(both), FIRST))
+    way = Way(paths, timing.length, timing.link, timing.seed, timing.everywhere)
+    if sends is None and begun is None:  # the same pairs up and down
         up = both[: len(both) // 2]
         windows = way.windows(up, timing.reach, meet=True, both_ways=True, heard=timing.link.shared)
     else:
@@ -74,9 +74,9 @@ def among_neighbours(
 
     sent = sent_until(timing.horizon())
     done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
-    for end in (sender, receiver):
-        through = np.isfinite(sent.end)
-        np.maximum.at(done, end[through], sent.end[through])
+    got = np.where(np.isfinite(sent.end), sent.end, 0.0)
+    for own in (sender, receiver):
+        np.maximum.at(done, own, got)
     seconds = timing.over(done)
     end = np.where(sent.end <= seconds, sent.end, np.inf)
     if seconds < timing.horizon():
@@ -86,15 +86,16 @@ def among_neighbours(
     busy = carried | (state[BUSY] & ~learns)
     graph, received, kept, pieces = None, None, np.isfinite(end) & ~busy[receiver], None
     on = dict(state)
-    if in_pieces:
+    if begun is not None:
         arrived = np.where(np.isfinite(end), size, begun.bytes + sent.arrived)
         pieces, left_over = begun.after(arrived, size, ~busy[receiver], round.number, timing.link)
         on |= left_over
         kept = np.zeros(len(kept), dtype=bool)  # what was really sent is told here
     elif sends is None:
-        pairs, whole = both[: len(both) // 2], np.isfinite(end).reshape(2, -1).all(0)
+        pairs, through = both[: len(both) // 2], np.isfinite(end)
+        whole = through[: len(pairs)] & through[len(pairs) :]
         graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
-        kept = np.tile(whole, 2)
+        kept = np.concatenate([whole, whole])
     else:
         ends = (receiver[kept], sender[kept])
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
@@ -135,7 +136,7 @@ def among_neighbours(
         traffic=traffic,
         state=found,
         facts=told_of(late, plan, sent, end),
-        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
+        spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
         doings=doings,
     )
 

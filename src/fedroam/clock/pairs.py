@@ -46,9 +46,8 @@ def in_pairs(
     in_turn = link.shared or link.simultaneous == 1
     size = np.full(len(pairs), float(each * (2 if in_turn else 1)))
     plan = PlannedTransfers(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
-    windows = Way(paths, timing.length, link, timing.seed).windows(
-        pairs, timing.reach, meet=True, heard=link.shared
-    )
+    way = Way(paths, timing.length, link, timing.seed, timing.everywhere)
+    windows = way.windows(pairs, timing.reach, meet=True, heard=link.shared)
     windows = windows.until(until(dies, *pairs.T), timing.length)
     hearing = heard(timing, meeting)
 
@@ -115,7 +114,7 @@ def in_pairs(
         facts=told | {name: 2 * told[name] for name in ("transfers", "through", "broken")},
         averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
         doings=doings,
-        spans=Spans.of(seconds, training, paths.present, plan, sent, dies),
+        spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
     )
 
 

@@ -111,7 +111,7 @@ def _planned(
         if timed.pairs is not None:
             pairs = timed.pairs.pairs(round, meeting)
             return in_pairs(timing, round, given, meeting, state, pairs, dies=dies)
-        sends = None if timed.one_way is None else timed.one_way.sends(round, meeting)
+        sends = None if timed.one_way is None else meeting.sends(timed.one_way, round)
         in_pieces = timing.link.broken != "lost" and timed.in_pieces
         return among_neighbours(timing, round, given, meeting, state, sends, dies=dies, in_pieces=in_pieces)
     assert timed.servers is not None  # `check_fits` asked

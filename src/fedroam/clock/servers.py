@@ -66,7 +66,7 @@ def with_servers(
     server = clients + len(timing.access_points)
     places = np.concatenate([timing.access_points, np.full((1, 2), np.nan)])
     ways = _ways(round.before.paths, after.paths)
-    way = Way.of(ways, places, timing.length, timing.link, timing.seed)
+    way = Way.of(ways, places, timing.length, timing.link, timing.seed, timing.everywhere)
     ends = np.concatenate([down.node[loads], up.node[sends]])
     own = np.concatenate([loads, sends])
     ranges = np.full(server + 1, np.inf)
@@ -163,7 +163,7 @@ def with_servers(
         ),
         state=found,
         facts=told_of(late, plan, sent, end),
-        spans=Spans.of(seconds, training, here, plan, sent, dies),
+        spans=lambda: Spans.of(seconds, training, here, plan, sent, dies),
         already=already,
         doings=doings,
         lost=np.flatnonzero(late & holds_work & ~keeps),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -14,12 +15,12 @@ from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
 from fedroam.clock.timed import Timed
-from fedroam.contacts.ragged import distinct, stable_order
+from fedroam.contacts.ragged import stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Compute, Use
 from fedroam.federation import Averagings, Pieces, Traffic
 from fedroam.learning import Job, clients_of, held_of, some_of
-from fedroam.links import Link
+from fedroam.links import ConstantRate, Link
 
 # What the clock keeps of each client from round to round, float64 [clients]: seconds since the start, and what of its
 # work is left to be carried over (bytes, seconds). Beside it: the time, float64 [1], and who carries work, bool.
@@ -54,6 +55,11 @@ class Timing:
     batteries: bool = False
     rounds: int = 1
     _worked: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @cached_property
+    def everywhere(self) -> float | None:
+        """The rate of the link, bytes/s, if it is the same everywhere: looked up once a run, as roles are (`Timed`)."""
+        return self.link.everywhere if isinstance(self.link, ConstantRate) else None
 
     def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
         """Seconds of each client's local work, float64 [clients]."""
@@ -100,9 +106,9 @@ class Timetable:
     clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
     is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
     int64 [clients], bytes of the exchange's transfers that were sent in earlier rounds; None: none. state: what the
-    clock keeps. facts: its columns of the table of rounds. spans: who is at what when. doings: tells what takes energy.
-    lost: int64, clients that ran empty before work was done that waits for nobody else. use: what all of it asks of the
-    batteries; None without.
+    clock keeps. facts: its columns of the table of rounds. spans: tells who is at what when. doings: tells what takes
+    energy. lost: int64, clients that ran empty before work was done that waits for nobody else. use: what all of it
+    asks of the batteries; None without.
     """
 
     seconds: float
@@ -120,7 +126,7 @@ class Timetable:
     received: sparse.csr_array | None = None
     averagings: Averagings | None = None
     pieces: Pieces | None = None
-    spans: Spans | None = None
+    spans: Callable[[], Spans] | None = None
     doings: Callable[[], Doings] | None = None
     lost: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     use: Use | None = None
@@ -142,7 +148,7 @@ def following(
     each, s; without duration for none.
     """
     clients, lives = len(present), np.minimum(dies, seconds)
-    begin, end = (np.clip(side, 0.0, lives) for side in training)
+    begin, end = (np.minimum(np.maximum(side, 0.0), lives) for side in training)
     trained = np.maximum(end - begin, 0.0)
     tried = np.flatnonzero(sent.tries > 0)
     low, high = np.minimum(sent.begun[tried], seconds), np.minimum(sent.stopped[tried], seconds)
@@ -168,14 +174,15 @@ def told_of(late: np.ndarray, plan: PlannedTransfers, sent: Sent, end: np.ndarra
     through = np.isfinite(end)
     low, high = np.minimum(plan.sender, plan.receiver), np.maximum(plan.sender, plan.receiver)
     pair = low * (int(high.max(initial=0)) + 1) + high
-    contacts = len(distinct(pair))
+    ordered = np.sort(2 * pair + through)  # of each pair those first that do not get through
+    first = ordered[np.append(True, ordered[1:] >> 1 != ordered[:-1] >> 1)[: len(ordered)]]
     return {
         "late": float(late.sum()),
         "transfers": float(len(end)),
         "through": float(through.sum()),
         "broken": float((sent.tries - through).sum()),
-        "contacts": float(contacts),
-        "fit": float(contacts - len(distinct(pair[~through]))),
+        "contacts": float(len(first)),
+        "fit": float((first & 1).sum()),
     }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
 from fedroam.contacts.ragged import distinct, expand
-from fedroam.links import ConstantRate, Link
+from fedroam.links import Link
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
 
@@ -69,19 +69,23 @@ class Windows:
 class Way:
     """How a round goes by: all nodes move on `paths` for `length` seconds, then they stand still.
 
-    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN.
+    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN. everywhere:
+    bytes/s, if the link is known to have one rate.
     """
 
     paths: Paths
     length: float
     link: Link
     seed: int
+    everywhere: float | None = None
 
     @classmethod
-    def of(cls, paths: Paths, places: np.ndarray, length: float, link: Link, seed: int) -> Way:
+    def of(
+        cls, paths: Paths, places: np.ndarray, length: float, link: Link, seed: int, everywhere: float | None
+    ) -> Way:
         """With further nodes that stand at `places`, float64 [further, 2], metres, after the clients."""
         if not len(places):
-            return cls(paths, length, link, seed)
+            return cls(paths, length, link, seed, everywhere)
         still = Paths.still(places)
         joined = Paths(
             np.concatenate([paths.first, paths.first[-1] + still.first[1:]]),
@@ -89,7 +93,7 @@ class Way:
             np.concatenate([paths.point, still.point]),
             np.concatenate([paths.present, still.present]),
         )
-        return cls(joined, length, link, seed)
+        return cls(joined, length, link, seed, everywhere)
 
     def windows(
         self,
@@ -131,7 +135,15 @@ class Way:
                 order = np.argsort(transfer, kind="stable")
                 transfer, contacts, stays = transfer[order], contacts.some(order), stays[order]
         legs = Legs.of(self.paths)
-        steps = rate_steps(self.link, legs, contacts, self.length, self.seed, both_ways=both_ways)
+        steps = rate_steps(
+            self.link,
+            legs,
+            contacts,
+            self.length,
+            self.seed,
+            both_ways=both_ways,
+            everywhere=self.everywhere,
+        )
         rate, opens, closes = self._last(legs, contacts, both_ways), contacts.open, contacts.close
         if both_ways:
             transfer = np.concatenate([transfer, transfer + len(pairs)])
@@ -141,8 +153,8 @@ class Way:
     def _last(self, legs: Legs, contacts: Intervals, both_ways: bool) -> np.ndarray:
         """The rates of arrival when contacts close, bytes/s, float64 [contacts], or those of both ways."""
         pairs = [(contacts.i, contacts.j), (contacts.j, contacts.i)][: 2 if both_ways else 1]
-        if isinstance(self.link, ConstantRate):
-            return np.full(len(pairs) * len(contacts), self.link.everywhere * (1 - self.link.loss))
+        if self.everywhere is not None:
+            return np.full(len(pairs) * len(contacts), self.everywhere * (1 - self.link.loss))
         apart = distance_at(legs, contacts.i, contacts.j, contacts.close)
         rates = [self.link.rate(apart, self.seed, np.stack(pair, axis=1)) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))

@@ -17,30 +17,27 @@ LIMIT = 1 << 18  # legs looked at in one go: bounds the memory, changes no resul
 class Near(NamedTuple):
     """Legs of two clients that come within a radius while both last; arrays [legs].
 
-    which: int64, the pair that they are of, ascending. a, b: int64, the two legs. begin, end: float64, from when to
-    when both last (0 to 1). gap, last: float64 [legs, 2], metres, from b to a at these two moments. at_begin, at_end:
-    bool, whether they are within the radius then.
+    which: int64, the pair that they are of, ascending. begin, end: float64, from when to when both last (0 to 1). gaps:
+    float64 [4, legs], metres, from the other to the one at these two moments: x, y, x, y. at: bool [2, legs], whether
+    they are within the radius then.
     """
 
     which: np.ndarray
-    a: np.ndarray
-    b: np.ndarray
     begin: np.ndarray
     end: np.ndarray
-    gap: np.ndarray
-    last: np.ndarray
-    at_begin: np.ndarray
-    at_end: np.ndarray
+    gaps: np.ndarray
+    at: np.ndarray
 
     @classmethod
     def nothing(cls) -> Near:
         """No legs."""
-        number, moment, way, told = np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)), np.zeros(0, bool)
-        return cls(number, number, number, moment, moment, way, way, told, told)
+        return cls(
+            np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros((4, 0)), np.zeros((2, 0), dtype=bool)
+        )
 
     def some(self, which: np.ndarray) -> Near:
-        """Those of an index or mask, in its order."""
-        return Near(*(column[which] for column in self))
+        """Those of an index (int64), in its order."""
+        return Near(*(column.take(which, axis=-1) for column in self))
 
 
 def come_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarray:
@@ -69,21 +66,29 @@ def legs_within(paths: Paths, i: np.ndarray, j: np.ndarray, radius: float) -> Ne
     for part in chunks(legs.count[i] + legs.count[j], LIMIT):
         which, a, b = legs.overlapping(i[part], j[part])
         found.append(legs.near(which + part.start, a, b, radius))
-    near = found[0] if len(found) == 1 else Near(*map(np.concatenate, zip(*found, strict=True)))
+    near = found[0]
+    if len(found) > 1:
+        near = Near(*(np.concatenate(parts, axis=-1) for parts in zip(*found, strict=True)))
     rises = (near.which[1:] >= near.which[:-1]).all()
     return near if rises else near.some(np.argsort(near.which, kind="stable"))
 
 
-def legs_in_contact(paths: Paths, radius: float) -> tuple[np.ndarray, Near]:
-    """Pairs of present clients as `candidates` gives them for a finite radius, and their `legs_within` it, found once.
+def few_go_straight(paths: Paths) -> bool:
+    """Whether all go straight, and so few are present that every pair is looked at: the closed form is as fast as a
+    look at their boxes, or as a tree."""
+    return paths.straight_ways and int(paths.present.sum()) <= FEW
 
-    Of a few who all go straight every pair is looked at: the closed form is as fast as a look at their boxes.
-    """
+
+def legs_in_contact(paths: Paths, radius: float) -> tuple[np.ndarray, Near]:
+    """Pairs of present clients as `candidates` gives them for a finite radius, and their `legs_within` it, found
+    once."""
 
     def find() -> tuple[np.ndarray, Near]:
-        present = np.flatnonzero(paths.present)
-        if paths.straight_ways and len(present) <= FEW:
-            pairs = np.asarray(present[all_pairs(len(present))])
+        if few_go_straight(paths):
+            present = np.flatnonzero(paths.present)
+            pairs = all_pairs(len(present))
+            if len(present) < paths.clients:
+                pairs = np.asarray(present[pairs])
         else:
             pairs = candidates(paths, radius)
         return pairs, legs_within(paths, pairs[:, 0], pairs[:, 1], radius)
@@ -131,6 +136,11 @@ class Legs:
         """The client of each leg, int64 [legs]."""
         return np.repeat(np.arange(self._paths.clients), self.count)
 
+    @cached_property
+    def ways(self) -> np.ndarray:
+        """Where clients begin and end who go straight, float64 [4, clients]: x, y, x, y."""
+        return np.ascontiguousarray(self.point.reshape(-1, 4).T)
+
     # Clients take disjoint intervals [client, client + 1/2] of one axis, so that one search finds a client's leg at a
     # moment.
     @cached_property
@@ -173,23 +183,22 @@ class Legs:
     def near(self, which: np.ndarray, a: np.ndarray, b: np.ndarray, radius: float) -> Near:
         """Those of legs a[k] and b[k], of pair which[k], that come within the radius (m) while both last."""
         if self.straight:
-            begin, end = np.zeros(len(a)), np.ones(len(a))
-            ways = self.point.reshape(-1, 4)  # from and to: one look-up for both
-            both = ways.take(a, axis=0) - ways.take(b, axis=0)
-            gap, last = both[:, :2], both[:, 2:]
+            ways = self.ways
+            gaps = ways.take(a, axis=1) - ways.take(b, axis=1)
         else:
             begin, end = np.maximum(self.begin[a], self.begin[b]), np.minimum(self.end[a], self.end[b])
-            gap = self.at(a, begin) - self.at(b, begin)
-            last = self.at(a, end) - self.at(b, end)
-        move = last - gap
-        (x, y), (end_x, end_y), (move_x, move_y) = gap.T, last.T, move.T
-        at_begin, at_end = within_reach(np.stack([x, end_x]), np.stack([y, end_y]), radius)
+            gaps = np.concatenate([(self.at(a, when) - self.at(b, when)).T for when in (begin, end)])
+        x, y, end_x, end_y = gaps
+        move_x, move_y = gaps[2:] - gaps[:2]
+        at = within_reach(gaps[::2], gaps[1::2], radius)
         foot_inside = (x * move_x + y * move_y < 0) & (end_x * move_x + end_y * move_y > 0)
         touches = np.abs(x * move_y - y * move_x) <= radius * np.hypot(move_x, move_y)
-        near = at_begin | at_end | (foot_inside & touches)
-        if not self.straight:
-            near &= begin <= end
-        return Near(which, a, b, begin, end, gap, last, at_begin, at_end).some(np.flatnonzero(near))
+        near = at[0] | at[1] | (foot_inside & touches)
+        if self.straight:
+            k = np.flatnonzero(near)
+            whole = (which.take(k), np.zeros(len(k)), np.ones(len(k)))
+            return Near(*whole, gaps.take(k, axis=1), at.take(k, axis=1))
+        return Near(which, begin, end, gaps, at).some(np.flatnonzero(near & (begin <= end)))
 
     def at(self, leg: np.ndarray, moment: np.ndarray) -> np.ndarray:
         """Place on a leg at a moment; exact at both ends and for clients that stand still."""

@@ -37,7 +37,7 @@ def _shares(legs: Legs, i: np.ndarray, j: np.ndarray, radius: float) -> np.ndarr
     """The share of time within the radius of each pair, float64 [pairs]: all its intervals together."""
     which, a, b = legs.overlapping(i, j)
     begin, end = np.maximum(legs.begin[a], legs.begin[b]), np.minimum(legs.end[a], legs.end[b])
-    gap = legs.at(a, begin) - legs.at(b, begin)
-    first, last = crossings(gap, legs.at(a, end) - legs.at(b, end) - gap, radius)
+    gap, then = ((legs.at(a, when) - legs.at(b, when)).T for when in (begin, end))
+    first, last = crossings(gap, then - gap, radius)
     share = np.bincount(which, (last - first) * np.maximum(end - begin, 0.0), minlength=len(i))
     return np.minimum(share, 1.0)  # the pieces add up to 1 but for rounding

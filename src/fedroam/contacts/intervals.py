@@ -78,14 +78,15 @@ def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Inte
 def crossings(gap: np.ndarray, move: np.ndarray, radius: float) -> tuple[np.ndarray, np.ndarray]:
     """Where on its way a difference gap + s move (s from 0 to 1) is within the radius: from, to; float64 [ways] each.
 
-    gap, move: float64 [ways, 2]. Both ends are cut to 0 to 1; a way that misses the disc has from = to.
+    gap, move: float64 [2, ways]. Both ends are cut to 0 to 1; a way that misses the disc has from = to.
     """
-    square, along = (move * move).sum(1), (gap * move).sum(1)
-    inside = (gap * gap).sum(1) - radius**2
+    (x, y), (move_x, move_y) = gap, move
+    square, along = move_x * move_x + move_y * move_y, x * move_x + y * move_y
+    inside = x * x + y * y - radius**2
     moving = square > 0
-    root = np.sqrt(np.maximum(along**2 - square * inside, 0.0))
+    root = np.sqrt(np.maximum(along * along - square * inside, 0.0))
     safe = np.where(moving, square, 1.0)
-    first, last = (np.clip((-along + side * root) / safe, 0.0, 1.0) for side in (-1, 1))
+    first, last = (np.minimum(np.maximum(cut / safe, 0.0), 1.0) for cut in (-along - root, root - along))
     return np.where(moving, first, 0.0), np.where(moving, last, inside <= 0)
 
 
@@ -100,9 +101,9 @@ def _intervals(i: np.ndarray, j: np.ndarray, radius: float, near: Near) -> Inter
     once = (near.which[1:] > near.which[:-1]).all()
     if not once:
         near = near.some(np.lexsort((near.end, near.begin, near.which)))
-    which, begin, end, at_begin, at_end = near.which, near.begin, near.end, near.at_begin, near.at_end
+    which, begin, end, (at_begin, at_end) = near.which, near.begin, near.end, near.at
     # The ends of pieces are decided as `closest_approach` decides, not by rounded roots: so no contact is torn there.
-    low, high = crossings(near.gap, near.last - near.gap, radius)
+    low, high = crossings(near.gaps[:2], near.gaps[2:] - near.gaps[:2], radius)
     opening = np.where(at_begin, begin, begin + low * (end - begin))
     closing = np.where(at_end, end, np.maximum(begin + high * (end - begin), opening))
     if once:

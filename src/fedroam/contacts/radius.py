@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from fedroam.components import Part, field, register
+from fedroam.contacts.approach import few_go_straight, legs_in_contact
 from fedroam.contacts.graph import graph_of
 from fedroam.mobility import Paths, within_reach
 
@@ -21,6 +22,9 @@ class Radius(Part):
 
     def meet(self, paths: Paths) -> sparse.csr_array:
         """By the places at the end of the round. Cost grows with contacts, not with pairs (k-d tree)."""
+        if few_go_straight(paths) and not math.isinf(self.radius):
+            pairs, near = legs_in_contact(paths, self.radius)  # which a clock asks, too
+            return graph_of(pairs[near.which[near.at[1]]], paths.clients)
         present = np.flatnonzero(paths.present)
         if math.isinf(self.radius):
             i, j = np.triu_indices(len(present), k=1)

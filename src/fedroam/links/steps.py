@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, distance_at
-from fedroam.links.link import ConstantRate, Link
+from fedroam.links.link import Link
 
 PARTS = 16  # of a contact, in each of which the rate is one number
 AT_ONCE = 1 << 16  # contacts looked at in one go: bounds the memory, changes no result
@@ -75,6 +75,7 @@ def rate_steps(
     parts: int = PARTS,
     *,
     both_ways: bool = False,
+    everywhere: float | None = None,
 ) -> Steps:
     """The rate of arrival over each contact of a round of `length` seconds, a row each; times from the round's begin.
 
@@ -82,12 +83,13 @@ def rate_steps(
     in each is its mean by Simpson's rule, so that the bytes of a whole contact are exact to fourth order. Parts of one
     rate are one step. A link whose rate knows no distance gives one step.
 
-    both_ways: a row for each contact from i to j, and then one for each from j to i.
+    both_ways: a row for each contact from i to j, and then one for each from j to i. everywhere: bytes/s, of a link of
+    one rate, which then is not asked.
     """
     ways = 2 if both_ways else 1
-    if isinstance(link, ConstantRate):
+    if everywhere is not None:
         rows = ways * len(contacts)
-        rate = np.full(rows, link.everywhere * (1 - link.loss))
+        rate = np.full(rows, everywhere * (1 - link.loss))
         return Steps(np.arange(rows + 1, dtype=np.int64), np.tile(contacts.open * length, ways), rate)
     found: list[list[np.ndarray]] = [[] for _ in range(ways)]
     for k in range(0, len(contacts), AT_ONCE):
