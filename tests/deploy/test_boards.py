@@ -75,6 +75,7 @@ def test_a_node_gets_its_files_and_its_key_alone(
     own = {f"nodes/client-00/{name}" for name in ("key.pem", "certificate.pem")}
     assert found.keys() == {"site.toml", "experiment.toml", "authority.pem", *own}
     assert {stat.S_IMODE(path.stat().st_mode) for path in found.values()} == {0o600}
+    assert min(path.stat().st_mtime for path in found.values()) >= (site / FILE).stat().st_mtime - 2
     assert found[f"nodes/client-00/{KEY}"].read_bytes() == key
     node_of(there, "client-00", lambda line: None).close()
     assert not (site / NODES / "client-00" / KEY).exists(), "nobody but the node has it"

@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -145,6 +146,6 @@ def _packed(files: dict[str, bytes]) -> bytes:
     with tarfile.open(fileobj=body, mode="w") as archive:
         for path, data in files.items():
             facts = tarfile.TarInfo(path)
-            facts.size, facts.mode = len(data), 0o600
+            facts.size, facts.mode, facts.mtime = len(data), 0o600, time.time()
             archive.addfile(facts, io.BytesIO(data))
     return body.getvalue()
