@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-narrow attack lint types check docs results site lock bench clean
+.PHONY: demo test test-narrow test-netem attack lint types check docs results site lock bench clean
 
 demo: $(VENV)/.run  ## set up, run the quickstart, print the result table and the report's path
 	$(BIN)/fedroam run quickstart
@@ -25,6 +25,10 @@ test-narrow: $(VENV)/.dev  ## the tests of learning as processors with narrower 
 	  FEDROAM_VECTOR=8 $(NARROW)
 	OMP_NUM_THREADS=1 ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_ENABLE_INSTRUCTIONS=SSE4_2 \
 	  FEDROAM_VECTOR=4 $(NARROW)
+
+test-netem: $(VENV)/.dev  ## the tests of emulated links in a kernel that has netem: Debian's package user-mode-linux
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/in_uml.py $(BIN)/python -m pytest -q -p no:cacheprovider \
+	  tests/deploy/emulation
 
 # Cases of damage over all readers, bits flipped in every kind of file, then runs killed and resumed; 1 where anything is
 # found, then nodes of a network among faults. Some hours on two cores; RECORD=FILE adds a line of JSON for each of the
