@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_only_the_first_clients_are_told() -> None:
     assert set(tell().rows(1, 24, 0.0, NO_BATTERY, NO_BATTERY)["client"]) == {0, 1}
 
 
-def test_who_is_gone_is_dead_or_charging() -> None:
+def test_who_is_gone_is_dead_charged_or_not() -> None:
     """Five clients in a round of 10 s: one trains for 4 s and charges besides; one waits; one is gone, one gone and
     charged, one not there."""
     trains = np.zeros((5, 2))
@@ -65,9 +66,12 @@ def test_who_is_gone_is_dead_or_charging() -> None:
         [("training", 0.0, 4.0), ("charging", 4.0, 10.0)],
         [],
         [("dead", 0.0, 10.0)],
-        [("charging", 0.0, 10.0)],
+        [("dead", 0.0, 10.0)],
         [("away", 0.0, 10.0)],
     ]
+    dying = replace(spans, dies=np.array([7.0, np.inf, np.inf, np.inf, np.inf]))
+    found = dying.rows(1, 1, 0.0, before, after)
+    assert told(found, 0) == [("training", 0.0, 4.0), ("charging", 4.0, 7.0), ("dead", 7.0, 10.0)]
 
 
 def test_who_runs_empty_is_dead_from_then_on() -> None:

@@ -66,9 +66,9 @@ class Spans:
         """The timetable of the first `clients` clients in a round that begins at `begin` (s since the start): columns
         `round`, `client`, `state` (of `STATES`), `begin` and `end` (s since the start). What no row covers is waiting.
 
-        before, after: what is kept of the batteries, if anything. Who was gone when the round began is dead in it, or
-        charging, and so is who runs empty in it from then on; in a round in which a battery got energy, its device
-        charges whenever it neither trains nor sends.
+        before, after: what is kept of the batteries, if anything. Who was gone when the round began is dead in it,
+        charged or not, and so is who runs empty in it from then on; in a round in which a battery got energy, its
+        device charges whenever it lives and neither trains nor sends.
         """
         gone, charging = _gone(before), _charging(before, after)
         order = np.argsort(self.who, kind="stable")
@@ -79,15 +79,11 @@ class Spans:
             trains = self.trains[i].tolist()
             sending = ((low, high, "sending") for low, high in _without(_joined(sends), trains))
             busy = sorted(one for one in [(*trains, "training"), *sending] if one[1] > one[0])
-            rest = ""
-            if i in charging:
-                rest = "charging"
-            elif not self.present[i]:
-                rest = "dead" if i in gone else "away"
-            if rest:
+            if (dies := 0.0 if i in gone else float(self.dies[i])) < self.seconds:
+                busy.append((dies, self.seconds, "dead"))
+            if i in charging or not self.present[i]:
+                rest = "charging" if i in charging else "away"
                 busy = sorted([*busy, *((low, high, rest) for low, high in _between(busy, self.seconds))])
-            elif self.dies[i] < self.seconds:
-                busy.append((float(self.dies[i]), self.seconds, "dead"))
             found += [(i, state, low, high) for low, high, state in busy]
         who, states, low, high = zip(*found, strict=True) if found else ((),) * 4
         return pd.DataFrame(

@@ -65,6 +65,16 @@ def test_bars_stand_where_the_table_says(run: Run) -> None:
     ]
 
 
+@pytest.mark.parametrize("width", ["column", "text"])
+def test_no_key_is_cut_off(run: Run, width: str) -> None:
+    figure = plot_gantt(run, look="paper", width=width).get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    keys, page = figure.legends[0].get_window_extent(), figure.bbox
+    assert page.x0 <= keys.x0
+    assert keys.x1 <= page.x1
+
+
 def test_rounds_can_be_chosen(run: Run) -> None:
     ax = plot_gantt(run, (2, 2))
     assert ax.get_xlim() == (10.0, 20.0)

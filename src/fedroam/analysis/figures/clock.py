@@ -39,6 +39,7 @@ FILLS: Mapping[str, str] = {
 WAITING = GRID
 ROUNDS = 12  # that a picture shows; more would be a barcode
 _LANE, _AROUND = 0.2, 1.1  # inches: of a client, and of axis and legend
+_KEY = 1.0  # inches, of a key of the legend, at most
 
 
 def shares_of_time(variant: Variant) -> pd.DataFrame:
@@ -225,4 +226,8 @@ def _draw(ax: Axes, run: Run, rounds: tuple[int, int]) -> None:
         keys.append(Patch(facecolor=PAPER, edgecolor=MUTED, label="away"))
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.legend(handles=keys, loc="outside upper center", ncols=len(keys), frameon=False)
+    rows_of_keys = (
+        1 if figure.get_figwidth() >= _KEY * len(keys) else 2
+    )  # beside each other they would be cut off
+    columns = -(-len(keys) // rows_of_keys)
+    figure.legend(handles=keys, loc="outside upper center", ncols=columns, frameon=False)
