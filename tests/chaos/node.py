@@ -102,6 +102,11 @@ class Faulty:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def wrong_to(trail: Path, round: int, holder: int, asking: int) -> Path:
+    """The file that tells that a holder gave another one something wrong in the place of a model in a round."""
+    return trail / f"wrong-{round}-{holder}-{asking}"
+
+
 class Acting(Faulty):
     """A client's faults in the place of its methods."""
 
@@ -266,7 +271,10 @@ class Keeping(Faulty):
                 ):
                     self.strike()
                     self.giving = way
-        return self.wrong(body)[offset : offset + chunk] if self.giving else found
+        if not self.giving:
+            return found
+        wrong_to(self.trail, round, self.node.holding.number, holder).touch()
+        return self.wrong(body)[offset : offset + chunk]
 
     def wrong(self, body: bytes) -> bytes:
         """What it gives in the place of a model."""

@@ -20,7 +20,7 @@ import numpy as np
 from typing_extensions import override
 
 from chaos import node
-from chaos.faults import DOORS, GIVEN, MADE, Fault, drawn
+from chaos.faults import DOORS, MADE, Fault, drawn
 from chaos.link import Link
 from fedroam.deploy.server import serving
 from fedroam.deploy.server.hub import Hub
@@ -395,12 +395,11 @@ def _judge_holders(fleet: Fleet, outcome: Outcome) -> tuple[frozenset[Transfer],
     """Which transfers and aggregates are missing; it is a finding where they are not those that had to be."""
     missing = {(t, *ends) for t, some in fleet.given.items() for *ends, arrived in some if not arrived}
     silent = {(t, holder) for t, some in fleet.silent.items() for holder in some}
-    wrong = {(fault.round, fault.holder) for fault in outcome.faults if fault.way in GIVEN}
-    no_models = {
+    no_models = {  # whoever had the model already asked for none
         (t, sender, receiver)
         for t, some in fleet.given.items()
         for sender, receiver, _ in some
-        if (t, sender) in wrong
+        if node.wrong_to(fleet.trail, t, sender, receiver).exists()
     }
     nothing = {(fault.round, fault.holder) for fault in outcome.faults if fault.way in MADE}
     for what, found, must in (("model", missing, no_models), ("aggregate", silent, nothing)):
