@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 
@@ -67,3 +69,33 @@ def test_rounds_take_as_long_as_simulated() -> None:
         assert f"{found['seconds']['network']:.2f} s on average" in PAGE
         assert f"further off than {100 * apart:.1f} %" in PAGE
     assert f"{record['paced']['seconds']['simulated']:.2f} s simulated" in PAGE
+
+
+def test_links_are_as_slow_as_they_are_told() -> None:
+    record = recorded("emulated-links")
+    near, far = record["delay"]
+    assert all(each["told"] <= each["least"] < 1.1 * each["told"] for each in (near, far))
+    assert f"take {near['least']:.1f} ms, {far['least']:.1f} ms at least (ping)" in PAGE
+    longer = [100 * (each["seconds"] / each["closed_form"] - 1) for each in record["rate"]]
+    assert all(0 <= each < 2 for each in longer)
+    assert f"take {longer[0]:.1f}, {longer[1]:.1f} and {longer[2]:.1f} % longer" in PAGE
+    assert all(each["low"] < each["told"] < each["high"] for each in record["loss"])
+    few, many = (
+        {name: f"{100 * each[name]:.2f}" for name in ("lost", "low", "high")} for each in record["loss"]
+    )
+    assert f"{few['lost']} % are lost (95 % interval {few['low']} to {few['high']})" in PAGE
+    assert f"{many['lost']} % ({many['low']} to {many['high']})" in PAGE
+    share = record["share"]
+    assert f"takes {share['quarter']:.2f} s, and {share['whole']:.2f} s with all of it" in PAGE
+    works = ("train", "open", "carry", "aggregate")
+    plain, later, _ = (run["seconds"] for run in record["runs"])
+    spent = [sum(run["seconds"][work][k] for work in works) for run in record["runs"] for k in (0, 1)]
+    assert f"{min(spent):.1f} to {max(spent):.1f} s of it went into training" in PAGE
+    took = [seconds for run in record["runs"] for seconds in run["seconds"]["network"]]
+    assert f"took {min(took):.0f} to {max(took):.0f} s, 29 to 30 s simulated" in PAGE
+    more = [later["carry"][k] - plain["carry"][k] for k in (0, 1)]
+    assert f"models were {more[0]:.1f} and {more[1]:.1f} s longer on their way, 0.6 s simulated" in PAGE
+    assert [later["simulated"][k] - plain["simulated"][k] for k in (0, 1)] == pytest.approx([0.6, 0.6])
+    for run in record["runs"]:
+        del run["agreement"]["time per round"]
+        assert all(one["identical"] and one["values"] for one in run["agreement"].values())
