@@ -16,6 +16,8 @@ from fedroam.papers.contact_limits.runs import (
     HIDDEN,
     INSTANT,
     REGIMES,
+    TRACE_REGIMES,
+    TRACES,
     bytes_of,
     link,
     on_trace,
@@ -89,7 +91,14 @@ def test_every_kind_of_run_is_computed(variant: str, tmp_path: Path) -> None:
 
 @pytest.mark.data
 @pytest.mark.parametrize(
-    "variant", [on_trace("bologna", 2.0), on_trace("taxis", 2.0), under_access_points("mohawk", 30.0)]
+    "variant",
+    [
+        on_trace("bologna", 2.0),
+        on_trace("bologna", 20.0, "partial"),
+        on_trace("taxis", 2.0),
+        on_trace("taxis", 30.0, "fedbuff"),
+        under_access_points("mohawk", 30.0),
+    ],
 )
 def test_runs_on_traces(variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -100,6 +109,17 @@ def test_runs_on_traces(variant: str, tmp_path: Path, monkeypatch: pytest.Monkey
     settings = {"rounds": 3, "evaluate_every": 1, "clients": 60}
     rounds = fr.run(experiment.replace(**settings), tmp_path / "run").rounds
     assert rounds["time"].iloc[-1] == 3 * experiment.settings()["clock"]["length"]
+
+
+def test_beyond_a_round_a_server_gets_no_model_of_a_vehicle() -> None:
+    """Down and up take longer than a round there, and shorter elsewhere."""
+    for trace, times in TRACE_REGIMES.items():
+        length = TRACES[trace]["clock"]["length"]
+        assert {name: 2 * seconds <= length for name, seconds in times.items()} == {
+            "all": True,
+            "some": True,
+            "beyond": False,
+        }
 
 
 @pytest.mark.parametrize(

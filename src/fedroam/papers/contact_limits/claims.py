@@ -23,6 +23,7 @@ from fedroam.papers.contact_limits.runs import (
     walk_larger,
     walk_shared,
 )
+from fedroam.papers.contact_limits.vehicles import VEHICLES
 from fedroam.papers.contact_limits.winners import ADDED
 from fedroam.study.claims import Claim, Test, all_of, equal, falls, order, under
 from fedroam.study.measures import final, later_half
@@ -185,4 +186,5 @@ CLAIMS = (
     *HIERARCHICAL,
     *SABELLAS,
     *ADDED,
+    *VEHICLES,
 )

@@ -200,9 +200,25 @@ TRACE_LABELS = {"bologna": "Vehicles in Bologna, 100 m", "taxis": "Taxis in San 
 TRACE_TIMES = (INSTANT, 2.0, 10.0)
 
 
-def on_trace(trace: str, seconds: float) -> StudyVariant:
-    """Vehicles of a trace who meet."""
-    return StudyVariant(f"{trace},T={seconds:g}", {**TRACES[trace], "link": link(seconds)})
+# s, of a model: where nearly all get through, where some do, and where down and up of a server take longer than a round
+# of 30 s and of 300 s, while many still get through between vehicles.
+TRACE_REGIMES = {
+    "bologna": {"all": 2.0, "some": 10.0, "beyond": 20.0},
+    "taxis": {"all": 2.0, "some": 30.0, "beyond": 200.0},
+}
+
+
+def on_trace(trace: str, seconds: float, method: str = "lost") -> StudyVariant:
+    """Vehicles of a trace who meet, by what becomes of transfers that break, or by another method."""
+    name, sending = f"{trace},T={seconds:g}", link(seconds)
+    more: Settings = {}
+    if method in METHODS:
+        more = {"federation": METHODS[method]}
+    elif method != "lost":
+        sending = {**sending, "broken": method}
+    if method != "lost":
+        name = f"{trace},{method},T={seconds:g}"
+    return StudyVariant(name, {**TRACES[trace], "link": sending, **more})
 
 
 # --- do rankings survive? ------------------------------------------------------------------------------------------

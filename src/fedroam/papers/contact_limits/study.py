@@ -12,6 +12,7 @@ seen.
 
 Two families came when four seeds of all of these had been read: claims on random waypoint, and on which method wins in
 which regime. No run on random waypoint had been made by then; of short ones that followed only the time was looked at.
+Another one, on which method wins among vehicles, came when those had been read (`vehicles`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from fedroam.papers.contact_limits.runs import (
     SPEEDS,
     TIMES,
     TRACE_LABELS,
+    TRACE_REGIMES,
     TRACE_TIMES,
     bytes_of,
     on_trace,
@@ -129,6 +130,19 @@ VEHICLES = table(
     _by_time((fit, final), TRACE_TIMES),
     lambda trace, column: column[0].of(on_trace(trace, column[1])),
 )
+VEHICLE_WINNERS = table(
+    "vehicle-winners",
+    "Which method wins among vehicles (%)",
+    COMPARED,
+    {
+        f"{label}: {regime(time)}": (trace, time)
+        for trace, label in TRACE_LABELS.items()
+        for time in TRACE_REGIMES[trace].values()
+    },
+    lambda name, column: later_half.of(on_trace(*column, name)),
+    caption="Accuracy over the later half of the run. A server is reached anywhere, at the same rate; at the longest "
+    "time of each trace, down and up take it more than a round.",
+)
 RANKINGS = table(
     "rankings",
     "Do rankings survive? (%)",
@@ -173,6 +187,7 @@ TABLES = (
     SIZES,
     WAYPOINT_CONTENTION,
     VEHICLES,
+    VEHICLE_WINNERS,
     RANKINGS,
     HIERARCHICAL,
     FITS,
