@@ -118,6 +118,7 @@ def test_every_part_must_hold_and_one_may_refuse() -> None:
     assert judge([every([good, bad])])[0].word == "does not hold"
     assert judge([every([good, open_])])[0].word == "undecided"
     assert every([good, open_]).p_holds == open_.p_holds
+    assert every([good, every([good, open_])]).note == every([good, open_]).note  # told once, however deep
     assert every([good, bad]).p_fails == pytest.approx(2 * bad.p_fails)
     assert judge([every([good, open_])])[0].seeds == judge([open_])[0].seeds
 

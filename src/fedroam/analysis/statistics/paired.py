@@ -293,6 +293,9 @@ def slope_weights(keys: Sequence[float]) -> np.ndarray:
     return np.asarray(np.ptp(k) * centred / (centred @ centred))
 
 
+WEAKEST = "the part that holds least is shown"
+
+
 def every(parts: Sequence[Evidence]) -> Evidence:
     """Evidence that all of several claims hold.
 
@@ -307,6 +310,6 @@ def every(parts: Sequence[Evidence]) -> Evidence:
         test=f"all of {len(parts)}: {weakest.test}",
         n=min(part.n for part in parts),
         p_fails=min(1.0, len(parts) * min(part.p_fails for part in parts)),
-        note="; ".join(filter(None, ["the part that holds least is shown", weakest.note])),
+        note=weakest.note if WEAKEST in weakest.note else "; ".join(filter(None, [WEAKEST, weakest.note])),
         parts=tuple(parts),
     )
