@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 
 from fedroam.federation import FederationContext, InitialState, Meeting, Round
-from fedroam.federation.protocol import NOBODY
+from fedroam.federation.protocol import NOBODY, Exchanged
 from fedroam.learning import Layout, Models
 from fedroam.learning.matrix import Entry
 from fedroam.mobility import Paths
@@ -75,3 +75,11 @@ def drawn_graph(draws: np.random.Generator, clients: int) -> np.ndarray:
     """Contacts at random, bool [clients, clients], symmetric."""
     upper = np.triu(draws.random((clients, clients)) < draws.random(), k=1)
     return np.asarray(upper | upper.T)
+
+
+def same_exchanges(one: Exchanged, other: Exchanged) -> None:
+    """The same models, state and bytes, bit for bit."""
+    for name, array in one.state.items():
+        np.testing.assert_array_equal(array, other.state[name])
+    np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
+    assert one.traffic.total == other.traffic.total

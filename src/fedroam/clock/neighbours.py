@@ -59,7 +59,7 @@ def among_neighbours(
         since, missing = np.where(begun.made < round.number, 0.0, ready[sender]), size - begun.bytes
     both = np.stack([sender, receiver], axis=1)
     plan = PlannedTransfers(sender, receiver, missing, since, np.full(len(both), FIRST))
-    way = Way(paths, timing.length, timing.link, timing.seed, timing.everywhere)
+    way = Way(paths, timing.length, timing.link, timing.seed)
     if sends is None and begun is None:  # the same pairs up and down
         up = both[: len(both) // 2]
         windows = way.windows(up, timing.reach, meet=True, both_ways=True, heard=timing.link.shared)

@@ -46,7 +46,7 @@ def in_pairs(
     in_turn = link.shared or link.simultaneous == 1
     size = np.full(len(pairs), float(each * (2 if in_turn else 1)))
     plan = PlannedTransfers(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
-    way = Way(paths, timing.length, link, timing.seed, timing.everywhere)
+    way = Way(paths, timing.length, link, timing.seed)
     windows = way.windows(pairs, timing.reach, meet=True, heard=link.shared)
     windows = windows.until(until(dies, *pairs.T), timing.length)
     hearing = heard(timing, meeting)

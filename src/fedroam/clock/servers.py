@@ -66,7 +66,7 @@ def with_servers(
     server = clients + len(timing.access_points)
     places = np.concatenate([timing.access_points, np.full((1, 2), np.nan)])
     ways = _ways(round.before.paths, after.paths)
-    way = Way.of(ways, places, timing.length, timing.link, timing.seed, timing.everywhere)
+    way = Way.of(ways, places, timing.length, timing.link, timing.seed)
     ends = np.concatenate([down.node[loads], up.node[sends]])
     own = np.concatenate([loads, sends])
     ranges = np.full(server + 1, np.inf)

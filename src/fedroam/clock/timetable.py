@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +19,7 @@ from fedroam.cost import SamplePasses
 from fedroam.devices import Compute, Use
 from fedroam.federation import Averagings, Pieces, Traffic
 from fedroam.learning import Job, clients_of, held_of, some_of
-from fedroam.links import ConstantRate, Link
+from fedroam.links import Link
 
 # What the clock keeps of each client from round to round, float64 [clients]: seconds since the start, and what of its
 # work is left to be carried over (bytes, seconds). Beside it: the time, float64 [1], and who carries work, bool.
@@ -55,11 +54,6 @@ class Timing:
     batteries: bool = False
     rounds: int = 1
     _worked: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
-
-    @cached_property
-    def everywhere(self) -> float | None:
-        """The rate of the link, bytes/s, if it is the same everywhere: looked up once a run, as roles are (`Timed`)."""
-        return self.link.everywhere if isinstance(self.link, ConstantRate) else None
 
     def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
         """Seconds of each client's local work, float64 [clients]."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
 from fedroam.contacts.ragged import distinct, expand
-from fedroam.links import Link
+from fedroam.links import ConstantRate, Link
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
 
@@ -69,23 +70,24 @@ class Windows:
 class Way:
     """How a round goes by: all nodes move on `paths` for `length` seconds, then they stand still.
 
-    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN. everywhere:
-    bytes/s, if the link is known to have one rate.
+    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN.
     """
 
     paths: Paths
     length: float
     link: Link
     seed: int
-    everywhere: float | None = None
+
+    @cached_property
+    def everywhere(self) -> float | None:
+        """The rate of the link, bytes/s, if it has one: a look at a protocol takes time, so there is one a round."""
+        return self.link.everywhere if isinstance(self.link, ConstantRate) else None
 
     @classmethod
-    def of(
-        cls, paths: Paths, places: np.ndarray, length: float, link: Link, seed: int, everywhere: float | None
-    ) -> Way:
+    def of(cls, paths: Paths, places: np.ndarray, length: float, link: Link, seed: int) -> Way:
         """With further nodes that stand at `places`, float64 [further, 2], metres, after the clients."""
         if not len(places):
-            return cls(paths, length, link, seed, everywhere)
+            return cls(paths, length, link, seed)
         still = Paths.still(places)
         joined = Paths(
             np.concatenate([paths.first, paths.first[-1] + still.first[1:]]),
@@ -93,7 +95,7 @@ class Way:
             np.concatenate([paths.point, still.point]),
             np.concatenate([paths.present, still.present]),
         )
-        return cls(joined, length, link, seed, everywhere)
+        return cls(joined, length, link, seed)
 
     def windows(
         self,

@@ -10,14 +10,12 @@ import torch
 from typing_extensions import override
 
 from fedroam.components import field, register
-from fedroam.federation.asynchronous.rules import polynomial
+from fedroam.federation.asynchronous.rules import STALENESS, polynomial
 from fedroam.federation.hierarchical import Hierarchical
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
 from fedroam.federation.holders import Gathered, KnownToHolders, Made
 from fedroam.federation.protocol import Round
 from fedroam.learning import Models
-
-STALENESS = "staleness"  # what an access point is told of updates: rounds since they were trained, int64
 
 
 @register(
@@ -37,7 +35,7 @@ class DelayedMohawk(Hierarchical):
     It adds the column `staleness`: the mean of k over the updates that were aggregated in a round.
     """
 
-    own_columns: ClassVar[tuple[str, ...]] = ("staleness",)
+    own_columns: ClassVar[tuple[str, ...]] = (STALENESS,)
 
     exponent: float = field(
         0.5, "how fast weights fall with staleness; 0: not at all", ge=0, allow_inf_nan=False
@@ -49,7 +47,7 @@ class DelayedMohawk(Hierarchical):
     ) -> tuple[np.ndarray, dict[str, float]]:
         taken, found = super()._taken(round, hierarchy, devices, known)
         stale = round.number - hierarchy.trained[taken]
-        return taken, {**found, "staleness": float(stale.mean()) if len(stale) else np.nan}
+        return taken, {**found, STALENESS: float(stale.mean()) if len(stale) else np.nan}
 
     @override
     def _gathered(

@@ -15,7 +15,16 @@ from fedroam.federation import Transfers
 from fedroam.federation.gossip.cached import CACHE, HELD, OWNER, TRAINED
 from fedroam.learning import Models
 from fedroam.randomness import stream
-from support.gossiping import begun, context_of, drawn_graph, meeting_of, models_of, round_of, rows_of
+from support.gossiping import (
+    begun,
+    context_of,
+    drawn_graph,
+    meeting_of,
+    models_of,
+    round_of,
+    rows_of,
+    same_exchanges,
+)
 from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 
@@ -180,10 +189,7 @@ def test_each_peer_for_itself_gives_the_same_bits(seed: int, clients: int) -> No
         there = replace(round_of(number, models_of(rows_of(models)), state, context), aggregator=own)
         here = round_of(number, models, state, context, got)
         one, other = (rule.exchange(each, meeting_of(graph)) for each in (here, there))
-        for name, array in one.state.items():
-            np.testing.assert_array_equal(array, other.state[name])
-        np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
-        assert one.traffic.total == other.traffic.total
+        same_exchanges(one, other)
         models, state = one.models, one.state
 
 

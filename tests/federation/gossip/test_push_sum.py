@@ -17,7 +17,16 @@ from fedroam.components import build
 from fedroam.federation.gossip.push_sum import NUMERATORS, WEIGHTS
 from fedroam.randomness import stream
 from fedroam.simulation import begin, play_round
-from support.gossiping import begun, context_of, drawn_graph, meeting_of, models_of, round_of, rows_of
+from support.gossiping import (
+    begun,
+    context_of,
+    drawn_graph,
+    meeting_of,
+    models_of,
+    round_of,
+    rows_of,
+    same_exchanges,
+)
 from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 from support.timed import timed_scene
@@ -130,10 +139,7 @@ def test_each_peer_for_itself_gives_the_same_bits(seed: int, clients: int, lies:
             PUSH_SUM.exchange(replace(each, withheld=withheld if lies else None), meeting_of(graph))
             for each in (here, there)
         )
-        for name, array in one.state.items():
-            np.testing.assert_array_equal(array, other.state[name])
-        np.testing.assert_array_equal(rows_of(one.models), rows_of(other.models))
-        assert one.traffic.total == other.traffic.total
+        same_exchanges(one, other)
         models, state = other.models, other.state
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from fedroam.federation.aggregating import models_of, values
-from fedroam.federation.asynchronous.rules import ArrivalRule, Holder
+from fedroam.federation.asynchronous.rules import STALENESS, ArrivalRule, Holder
 from fedroam.federation.hierarchy_state import NOBODY, HierarchyState
 from fedroam.federation.holders import AggregatesAtHolders, Gathered, KnownToHolders, Made
 from fedroam.federation.protocol import Round, access_point
@@ -33,7 +33,6 @@ ORIGIN, BASE, LINE = "origin", "base", "line"
 # hold any, values].
 GIVEN_TO, GIVEN = "given_to", "given"
 HELD, CHANGES = "held", "changes"
-STALENESS = "staleness"  # what an access point is told of updates, int64
 
 
 class _AtAccessPoints(ArrivalRule, AggregatesAtHolders, Protocol):
@@ -53,7 +52,7 @@ class TakesAtOnce:
     delivered goes on with the model that it gets when the next round begins.
     """
 
-    own_columns: ClassVar[tuple[str, ...]] = ("staleness",)
+    own_columns: ClassVar[tuple[str, ...]] = (STALENESS,)
 
     @property
     def aggregates(self) -> bool:

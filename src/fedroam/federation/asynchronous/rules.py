@@ -17,6 +17,8 @@ from fedroam.federation.aggregating import values
 from fedroam.federation.holders import Model
 from fedroam.learning import Anchor, Job
 
+STALENESS = "staleness"  # a column; and what access points are told of updates, int64
+
 
 @dataclass(frozen=True)
 class Holder:
