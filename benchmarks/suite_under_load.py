@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -27,13 +28,13 @@ def main() -> int:
     parser.add_argument("--busy", type=int, default=8, help="busy processes (default 8)")
     parser.add_argument("pytest", nargs="*", help="options for pytest, after --")
     options = parser.parse_args()
-    tests = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", *options.pytest]
+    tests = ["make", "test", f"PYTEST={shlex.join(options.pytest)}"]
     busy: list[subprocess.Popen[bytes]] = []
     begin = time.monotonic()
     try:
         for _ in range(options.busy):
             busy.append(subprocess.Popen([sys.executable, "-c", BUSY, str(os.getpid())]))
-        code = subprocess.call(tests, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        code = subprocess.call(tests, cwd=ROOT)
     finally:
         for process in busy:
             process.kill()
