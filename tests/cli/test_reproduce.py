@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from fedroam import Interrupted
 from fedroam.analysis.statistics import looks, verdicts
 from fedroam.cli.commands import reproduce
 from fedroam.cli.study_runs import StudyRuns
+from fedroam.sweep import running
 from support.commands import Commands, contents
 from support.waiting import HANGS
 
@@ -192,6 +194,44 @@ def test_after_an_interruption_the_command_to_go_on_is_told(
     assert answer.code == 130
     told = "go on with: fedroam reproduce mine.py helps --scale quick --seeds 2 --workers 1"
     assert answer.err.splitlines() == ["stopped with 3 of 4 runs unfinished", told]
+
+
+def test_what_finished_before_a_stop_is_kept(call: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its folders the study goes on from there, and ends in the records of one that was never stopped."""
+    asked = ("reproduce", "mine.py", "helps", "--workers", "1", "--quiet", "--records")
+    whole = call(*asked, "whole")
+    assert whole.code == 0, whole.err
+    shutil.rmtree(call.folder / "studies")
+    really = running.run_sweep
+
+    def stopped(*given: Any, **options: Any) -> None:
+        really(*given, **options | {"only": set(sorted(options["only"])[:3])})
+        raise Interrupted("stopped with 1 of 4 runs unfinished")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "run_sweep", stopped)
+        first = call(*asked, "rec")
+    assert first.code == 130
+    assert first.err.splitlines()[0] == "stopped with 1 of 4 runs unfinished"
+    assert "kept: rec/runs.jsonl, 3 more runs" in first.out
+    assert (head_of(call.folder / "rec")["seeds"], sorted(contents(call.folder / "rec"))) == (
+        0,
+        ["runs.jsonl"],
+    )
+    shutil.rmtree(call.folder / "studies")
+    second = call(*asked, "rec")
+    assert second.code == 0, second.err
+    assert len(finished(call)) == 1
+    told, kept = contents(call.folder / "whole"), contents(call.folder / "rec")
+    assert [each["runs"] for each in head_of(call.folder / "rec")["sittings"]] == [3, 1]  # type: ignore[attr-defined]
+    assert {name for name in told if told[name] != kept[name]} <= {"runs.jsonl", "study.json"}
+    assert numbers_of(kept["runs.jsonl"]) == numbers_of(told["runs.jsonl"])
+
+
+def numbers_of(records: bytes | None) -> list[dict[str, object]]:
+    """What is kept of each run, without how long it took."""
+    assert records is not None
+    return [json.loads(line) | {"seconds": None} for line in records.splitlines()[1:]]
 
 
 def test_the_list_of_studies_tells_items_cost_and_state(call: Commands) -> None:

@@ -187,13 +187,22 @@ class Wave:
         return monotonic() >= self.ends
 
     def compute(self, work: StudyRuns, missing: set[str]) -> None:
-        """Compute the missing runs: those that are simulated side by side, then those on a network one by one."""
+        """Compute the missing runs: those that are simulated side by side, then those on a network one by one.
+
+        Ctrl-C keeps what is finished by then, where runs are kept, and ends the program.
+        """
         simulated = missing & work.plan.distinct.keys()
-        if simulated:
-            self._sweep(work, simulated)
-        for which, key in work.keys.items():
-            if key in missing - simulated and not self.over:
-                self._emulate(work, which, key)
+        with going_on(self.again):
+            try:
+                if simulated:
+                    self._sweep(work, simulated)
+                for which, key in work.keys.items():
+                    if key in missing - simulated and not self.over:
+                        self._emulate(work, which, key)
+            except (Interrupted, KeyboardInterrupt):
+                work.forget()
+                _keep_finished(work, self.again)
+                raise
         work.forget()
         if self.over:
             say(f"the time is over; the same command goes on: {self.again}")
@@ -209,7 +218,7 @@ class Wave:
         experiment, folder, (variant, seed) = work.experiments[which], work.folder(key), which
         plan = Plan(work.study.name, (PlannedRun(variant, experiment),))
         following, rang = progress(plan, self.quiet), threading.Event()
-        with going_on(self.again), following:
+        with following:
             try:
                 with alarm(self.ends - monotonic(), rang):
                     network = emulate(
@@ -239,7 +248,7 @@ class Wave:
 
         following, rang = sweep_progress(self.quiet), threading.Event()
         sweep: Sweep | None = None
-        with going_on(self.again), following:
+        with following:
             try:
                 with alarm(self.ends - monotonic(), rang):
                     sweep = run_sweep(
@@ -353,11 +362,31 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
     ahead = outlook(result, work.timed(result.reader.kept()))
     with writing(work.root):
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
-        kept = work.keep(result.reader.kept(), command, looks)
+        work.judged(looks)
+        kept = work.keep(result.reader.kept(), command)
     if kept is not None:
         with writing(kept.parent):
             _write_kept_files(work, kept.parent, result.reader)
         say(f"kept: {kept}")
+
+
+def _keep_finished(work: StudyRuns, command: str) -> None:
+    """Keep what runs that finished before a stop say, where runs are kept; they are judged when the command goes on."""
+    from fedroam.study.evaluation import evaluate_study
+
+    if work.records is None:
+        return
+    say("keeping what is finished")
+    before = len(work.kept.runs)
+    try:
+        work.verify()
+    except InputError as error:  # the command that goes on ends with it
+        tell(f"nothing is kept: {error}")
+        return
+    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, work.kept.looks)
+    with writing(work.records):
+        kept = work.keep(result.reader.kept(), command)
+    say(f"kept: {kept}, {len(work.kept.runs) - before} more runs")
 
 
 def _write_kept_files(work: StudyRuns, folder: Path, read: Reader) -> None:
