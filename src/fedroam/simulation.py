@@ -177,6 +177,8 @@ def _in_time(round: Round, after: Meeting, time: Timetable | None) -> tuple[Roun
         arrived=time.arrived,
         finished=time.done,
         received=time.received,
+        received_at=time.received_at,
+        dropped=time.dropped,
         averagings=time.averagings,
         pieces=time.pieces,
         training=np.flatnonzero(time.state[BUSY]),

@@ -19,7 +19,7 @@ from fedroam.scene import prepare
 from support.tiny import play, tiny
 
 MODEL = 4 * (64 * 10 + 10)
-NEIGHBOURS = ["decentralized", "epidemic", "push_sum", "cached", "ad_psgd"]
+NEIGHBOURS = ["decentralized", "epidemic", "push_sum", "cached", "ad_psgd", "gossip_learning"]
 SERVERS = ["fedavg", "fedasync", "fedbuff", "scaffold"]
 HIERARCHIES = ["mohawk", "delayed_mohawk", "hierarchical_fedasync", "hierarchical_fedbuff"]
 

@@ -58,6 +58,7 @@ RUNS = {
     "access points": timed_run("mohawk"),
     "one way": slow_run("push_sum"),
     "one way, carried": slow_run("cached", late="carried"),
+    "merged one by one, carried": slow_run("gossip_learning", late="carried"),
     "drawn": slow_run("epidemic", wait="minimum", minimum=3),
     "pairs": slow_run("ad_psgd"),
     "pairs, carried": slow_run("ad_psgd", late="carried", length=7.0),
@@ -158,7 +159,7 @@ def test_bytes_are_what_was_sent() -> None:
                 {"clock": "seconds", "link": PARTIAL, "federation": kind},
                 "cannot use a part of what is sent; allowed are 'lost', 'resumed'",
             )
-            for kind in ("fedavg", "mohawk", "push_sum", "cached", "ad_psgd", "fedbuff")
+            for kind in ("fedavg", "mohawk", "push_sum", "cached", "ad_psgd", "gossip_learning", "fedbuff")
         ),
         ({"clock": "seconds", "link": PARTIAL, "attack": "sign_flip"}, "with attackers, allowed"),
         (

@@ -66,6 +66,11 @@ CASES: dict[str, dict[str, Any]] = {
         "activity": {"kind": "rate", "rate": 0.7},
         "rounds": 6,
     },
+    "models of an age among liars": {
+        "federation": {"kind": "gossip_learning", "partner": "last"},
+        "activity": {"kind": "rate", "rate": 0.7},
+        "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
+    },
     "pairs among liars": {
         "federation": {"kind": "ad_psgd", "order": "mix_then_move"},
         "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},

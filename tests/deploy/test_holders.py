@@ -56,6 +56,7 @@ MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2})
         (GOSSIP.replace(federation="push_sum"), {("peer-", "train", 1), ("peer-", "say", 1)}),
         (GOSSIP.replace(federation={"kind": "cached", "size": 2}), {("peer-", "train", 1)}),
         (GOSSIP.replace(federation="ad_psgd"), {("peer-", "train", 1)}),
+        (GOSSIP.replace(federation="gossip_learning"), {("peer-", "train", 1), ("peer-", "say", 1)}),
         (
             MOHAWK.replace(federation={"kind": "hierarchical_fedasync", "k2": 2}),
             {("access-point-", "open", 1), ("access-point-", "open", 3)},
@@ -65,7 +66,7 @@ MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2})
             {("access-point-", "open", 1), ("access-point-", "aggregate", 1), ("access-point-", "open", 3)},
         ),
     ],
-    ids=["peers", "access points", "push-sum", "caches", "pairs", "fedasync", "fedbuff"],
+    ids=["peers", "access points", "push-sum", "caches", "pairs", "merged one by one", "fedasync", "fedbuff"],
 )
 def test_the_server_gives_only_what_is_its_own(
     experiment: Experiment,

@@ -42,6 +42,11 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": {"kind": "ad_psgd", "order": "mix_then_move"}, "attack": LIES,
         "activity": {"kind": "rate", "rate": 0.6},
     },
+    "merged one by one": {"federation": "gossip_learning"},
+    "merged one by one among liars, some away": {
+        "federation": {"kind": "gossip_learning", "order": "mix_then_move", "partner": "last", "trains": "on_receipt"},
+        "attack": LIES, "activity": {"kind": "rate", "rate": 0.6},
+    },
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk by slices": {"federation": {"kind": "mohawk", "k2": 2, "cosine": "per_slice"}},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}},

@@ -147,6 +147,7 @@ FEDERATIONS: Final[tuple[type[Federation], ...]] = (
     gossip.ad_psgd.AdPsgd,
     gossip.cached.Cached,
     gossip.epidemic.Epidemic,
+    gossip.gossip_learning.GossipLearning,
     gossip.push_sum.PushSum,
     hierarchical.Hierarchical,
     methods.HierFAVG,

@@ -84,7 +84,8 @@ def among_neighbours(
     late = learns & (left > np.minimum(seconds, dies))
     carried = late & (timing.clock.late == "carried") & (dies > seconds)
     busy = carried | (state[BUSY] & ~learns)
-    graph, received, kept, pieces = None, None, np.isfinite(end) & ~busy[receiver], None
+    graph, received, received_at, pieces = None, None, None, None
+    kept = np.isfinite(end) & ~busy[receiver]
     on = dict(state)
     if begun is not None:
         arrived = np.where(np.isfinite(end), size, begun.bytes + sent.arrived)
@@ -97,7 +98,8 @@ def among_neighbours(
         graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
         kept = np.concatenate([whole, whole])
     else:
-        ends = (receiver[kept], sender[kept])
+        row_by_row = np.flatnonzero(kept)[np.lexsort((sender[kept], receiver[kept]))]
+        ends, received_at = (receiver[row_by_row], sender[row_by_row]), end[row_by_row]
         received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
     jobs: Sequence[Job] = given.jobs
     off: list[Job] = []
@@ -130,6 +132,7 @@ def among_neighbours(
         shares=shares,
         graph=graph,
         received=received,
+        received_at=received_at,
         pieces=pieces,
         arrived=None,
         dropped=np.flatnonzero(late & ~carried),

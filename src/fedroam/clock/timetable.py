@@ -95,7 +95,8 @@ class Timetable:
     that is computed. broken_off, shares: other work, and how much of each (float64) is done before it is broken off.
     graph: bool CSR [clients, clients], which clients' models get through to each other; None where clients do not send
     to each other, or one way counts. received: bool CSR [clients, clients], where one way counts, whose models
-    (columns) each client (row) gets; None elsewhere. averagings: where pairs average, which do; None elsewhere. pieces:
+    (columns) each client (row) gets, and received_at: float64 [entries of it, row by row], s, when; None elsewhere.
+    averagings: where pairs average, which do; None elsewhere. pieces:
     what clients get of each other's models, where each counts as far as it came; None elsewhere. arrived: int64, the
     clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
     is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
@@ -118,6 +119,7 @@ class Timetable:
     facts: Mapping[str, float]
     already: np.ndarray | None = None
     received: sparse.csr_array | None = None
+    received_at: np.ndarray | None = None
     averagings: Averagings | None = None
     pieces: Pieces | None = None
     spans: Callable[[], Spans] | None = None

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedroam.learning import Job, clients_of, held_of, some_of
-from fedroam.learning.training import Training
-from fedroam.randomness import stream
+from fedroam.learning.training import Training, sample_passes
 
 
 class SamplePasses:
@@ -31,6 +30,5 @@ class SamplePasses:
 
     def _passes(self, samples: int) -> int:
         if samples not in self.passes:
-            batches = self.training.batches(samples, stream(0, "sample passes"))
-            self.passes[samples] = sum(len(batch) for batch in batches)
+            self.passes[samples] = sample_passes(self.training, samples)
         return self.passes[samples]

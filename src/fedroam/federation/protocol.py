@@ -219,13 +219,15 @@ class Round:
     exchange, the true models of attackers, in whose rows stands what they send. arrived: in an exchange, the clients
     (int64, ascending) whose work arrived in time; None: everybody's who worked. finished: float64 [clients], when it
     did, seconds of the round; None: all at once. received: in an exchange of a federation that sends one way, whose
-    models (columns) each client (row) got in time, bool CSR [clients, clients]; None: all that `sends` tells. lost: in
-    an exchange, the clients (int64) that did not answer, as happens on a network: their work of this round counts for
-    nothing, and their rows are as they were handed out. training: in an exchange, the clients (int64, ascending) that
-    go on with local work in the next round: their models must stay as they are. averagings: in an exchange of a
-    federation that averages in pairs, which did; None: all, as they met. pieces: in an exchange of a federation that
-    takes them, what clients got of each other's models, under a link whose broken transfers are not lost; None
-    elsewhere. aggregator: takes models from one to another, and aggregates them.
+    models (columns) each client (row) got in time, bool CSR [clients, clients]; None: all that `sends` tells.
+    received_at: of a timed one, when each of these arrived, float64 [entries of `received`, row by row], seconds of the
+    round; None: as they met. lost: in an exchange, the clients (int64) that did not answer, as happens on a network:
+    their work of this round counts for nothing, and their rows are as they were handed out. training: in an exchange,
+    the clients (int64, ascending) that go on with local work in the next round: their models must stay as they are.
+    dropped: in an exchange, the clients (int64, ascending) whose local work of this round was not done in time, and is
+    lost. averagings: in an exchange of a federation that averages in pairs, which did; None: all, as they met. pieces:
+    in an exchange of a federation that takes them, what clients got of each other's models, under a link whose broken
+    transfers are not lost; None elsewhere. aggregator: takes models from one to another, and aggregates them.
     """
 
     number: int
@@ -238,11 +240,13 @@ class Round:
     arrived: np.ndarray | None = None
     finished: np.ndarray | None = None
     received: sparse.csr_array | None = None
+    received_at: np.ndarray | None = None
     averagings: Averagings | None = None
     pieces: Pieces | None = None
     lost: np.ndarray = field(default_factory=lambda: NOBODY)
     aggregator: Aggregator = field(default_factory=AtHand)
     training: np.ndarray = field(default_factory=lambda: NOBODY)
+    dropped: np.ndarray = field(default_factory=lambda: NOBODY)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
+from fedroam.randomness import stream
 
 MOST_STEPS = 1_000_000  # optimiser steps or epochs of a round
 
@@ -52,6 +53,12 @@ class LimitsBatches(Protocol):
     @property
     def batch_size(self) -> int:
         """Samples per step at most; 0 is the full batch."""
+
+
+def sample_passes(training: Training, samples: int) -> int:
+    """How many samples the training of one round passes, each as often as it is in a batch, of a client that holds so
+    many. That depends on how many they are, not on which of them a batch draws."""
+    return sum(len(batch) for batch in training.batches(samples, stream(0, "sample passes")))
 
 
 @register("training", "sgd", source="torch.optim.SGD: v <- m v + g + wd x; x <- x - lr v")

@@ -11,8 +11,9 @@ import torch
 from typing_extensions import override
 
 from fedroam.components import register
-from fedroam.contacts import contact_intervals, graph_of, pairs_of
+from fedroam.contacts import graph_of, pairs_of
 from fedroam.federation.decentralized import Decentralized
+from fedroam.federation.gossip.delivered import first_opens
 from fedroam.federation.holders import Gathered, KnownToHolders, Made, Transfers
 from fedroam.federation.protocol import (
     NOBODY,
@@ -175,11 +176,8 @@ class AdPsgd(Decentralized):
     def _as_they_meet(self, round: Round, met: Meeting, after: Meeting) -> Averagings:
         """Without seconds: training is done at once, and pairs average when their first contact opens, or at the end of
         the way where they meet by another rule than distance."""
-        pairs, clients = self.pairs(round, met), round.context.clients
-        found = contact_intervals(self.meeting_of(round, after).paths, round.context.reach, pairs)
-        key, first = np.unique(found.i * clients + found.j, return_index=True)
-        opens = np.ones(len(pairs))
-        opens[np.searchsorted(pairs[:, 0] * clients + pairs[:, 1], key)] = found.open[first]
+        pairs = self.pairs(round, met)
+        opens = first_opens(pairs, self.meeting_of(round, after).paths, round.context.reach)
         order = np.argsort(opens, kind="stable")
         learnt = np.where(round.state[BEGUN], 0.0, np.inf)
         learnt[round.lost] = np.inf

@@ -1,4 +1,4 @@
-"""What got through in an exchange in which one way counts."""
+"""To whom models go in an exchange in which one way counts, and what got through, when."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from fedroam.contacts import contact_intervals
 from fedroam.federation.protocol import Meeting, Round, SendsOneWay, Traffic
+from fedroam.mobility import Paths
+from fedroam.randomness import stream
 
 
 def directed(receiver: np.ndarray, sender: np.ndarray, clients: int) -> sparse.csr_array:
@@ -16,6 +19,28 @@ def directed(receiver: np.ndarray, sender: np.ndarray, clients: int) -> sparse.c
     graph = sparse.coo_array((np.ones(len(ends[0]), dtype=bool), ends), shape=(clients, clients)).tocsr()
     graph.sort_indices()
     return graph
+
+
+def drawn_each(purpose: str, round: Round, meeting: Meeting, most: int) -> sparse.csr_array:
+    """Each client (column) draws so many of its neighbours (rows) without replacement, all where there are fewer."""
+    graph, rows, columns = meeting.graph, [], []
+    for j in range(round.context.clients):
+        near = graph.indices[graph.indptr[j] : graph.indptr[j + 1]]
+        if len(near) > most:
+            near = stream(round.context.seed, purpose, round.number, j).choice(near, most, replace=False)
+        rows.append(near)
+        columns.append(np.full(len(near), j))
+    return directed(np.concatenate(rows), np.concatenate(columns), round.context.clients)
+
+
+def first_opens(pairs: np.ndarray, paths: Paths, reach: float) -> np.ndarray:
+    """When each pair's first contact opens, as a share of the way, float64 [pairs]; 1 for those that meet by another
+    rule than distance. pairs: int64 [pairs, 2], the lower client first, ascending. reach: m."""
+    found, clients = contact_intervals(paths, reach, pairs), paths.clients
+    key, first = np.unique(found.i * clients + found.j, return_index=True)
+    opens = np.ones(len(pairs))
+    opens[np.searchsorted(pairs[:, 0] * clients + pairs[:, 1], key)] = found.open[first]
+    return opens
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from fedroam.components import field, register
 from fedroam.federation.decentralized import Decentralized, truth_of
-from fedroam.federation.gossip.delivered import Delivered, directed
+from fedroam.federation.gossip.delivered import Delivered, directed, drawn_each
 from fedroam.federation.protocol import Exchanged, FederationContext, Meeting, Round
 from fedroam.randomness import stream
 
@@ -40,21 +40,11 @@ class Epidemic(Decentralized):
 
     def sends(self, round: Round, meeting: Meeting) -> sparse.csr_array:
         """A model to each of those drawn."""
-        drawn = self._oracle(round, meeting) if self.draw == "oracle" else self._local(round, meeting)
+        oracle = self.draw == "oracle"
+        drawn = (
+            self._oracle(round, meeting) if oracle else drawn_each("epidemic", round, meeting, self.fanout)
+        )
         return drawn.astype(np.int64) * round.models.bytes_each
-
-    def _local(self, round: Round, meeting: Meeting) -> sparse.csr_array:
-        """Each client (column) draws of its neighbours without replacement."""
-        graph, rows, columns = meeting.graph, [], []
-        for j in range(round.context.clients):
-            near = graph.indices[graph.indptr[j] : graph.indptr[j + 1]]
-            if len(near) > self.fanout:
-                near = stream(round.context.seed, "epidemic", round.number, j).choice(
-                    near, self.fanout, replace=False
-                )
-            rows.append(near)
-            columns.append(np.full(len(near), j))
-        return directed(np.concatenate(rows), np.concatenate(columns), round.context.clients)
 
     def _oracle(self, round: Round, meeting: Meeting) -> sparse.csr_array:
         """As many pairs in contact as there can be, nobody in more than `fanout` as sender or as receiver: a maximum
