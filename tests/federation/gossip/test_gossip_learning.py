@@ -151,6 +151,16 @@ def test_training_that_was_not_done_adds_nothing() -> None:
     round = replace(round, before=there, lost=np.array([1]), training=np.array([2]), dropped=np.array([3]))
     done = federation.exchange(round, there)
     assert done.state[AGES].tolist() == [0, 1, 2, 3, 14]
+    waiting = {**start.state, FRESH: np.ones(5, bool)}
+    done = part(trains="on_receipt").exchange(replace(round, state=waiting), there)
+    assert done.state[FRESH].tolist() == [True, True, True, True, False], "who has not trained still has to"
+
+
+def test_of_two_models_that_nobody_trained_the_own_one_stays() -> None:
+    federation, known = part(), context(0, 0)
+    start = begun(federation, np.array([[4.0, 1.0], [9.0, 2.0]]), known)
+    done = federation.exchange(a_round(1, start.models, start.state, known), meeting_of(PAIR))
+    assert rows_of(done.models).tolist() == [[4.0, 1.0], [9.0, 2.0]]
 
 
 def test_the_first_one_with_an_age_counts_alone() -> None:
