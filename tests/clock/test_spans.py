@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedroam as fr
 from clock.test_by_hand import passing
@@ -36,6 +39,76 @@ def test_the_pass_by_hand() -> None:
     assert found["round"].tolist() == [3] * len(found)
     assert told(found, 0) == [("training", 100.0, 119.0), ("sending", 119.0, 128.0)]
     assert told(found, 1) == [("training", 100.0, 105.0), ("sending", 112.0, 128.0)]
+
+
+Row = tuple[float, float, str]
+
+
+def one_by_one(spans: Spans, clients: int, gone: np.ndarray, charging: np.ndarray) -> list[tuple[int, Row]]:
+    """The rows of each client by itself, interval by interval: the slow and obvious version of `Spans.rows`."""
+    found: list[tuple[int, Row]] = []
+    for i in range(min(clients, len(spans.trains))):
+        begin, end = spans.trains[i].tolist()
+        rows: list[Row] = [(begin, end, "training")]
+        joined: list[list[float]] = []
+        for low, high in sorted(spans.sends[spans.who == i].tolist()):
+            if joined and low <= joined[-1][1]:
+                joined[-1][1] = max(joined[-1][1], high)
+            else:
+                joined.append([low, high])
+        for low, high in joined:
+            parts = [(low, min(high, begin)), (max(low, end), high)] if end > begin else [(low, high)]
+            rows += [(*part, "sending") for part in parts]
+        rows = sorted(row for row in rows if row[1] > row[0])
+        if (dies := 0.0 if gone[i] else float(spans.dies[i])) < spans.seconds:
+            rows.append((dies, spans.seconds, "dead"))
+        if charging[i] or not spans.present[i]:
+            at, rest, gaps = 0.0, "charging" if charging[i] else "away", []
+            for low, high, _ in [*rows, (spans.seconds, spans.seconds, "")]:
+                if low > at:
+                    gaps.append((at, low, rest))
+                at = max(at, high)
+            rows = sorted([*rows, *gaps])
+        found += [(i, row) for row in rows]
+    return found
+
+
+@st.composite
+def any_spans(draw: st.DrawFn) -> Spans:
+    """What up to six clients do in ten seconds; few moments, so that many are the same."""
+    clients, parts = draw(st.integers(1, 6)), draw(st.integers(0, 12))
+    moment = st.sampled_from([0.0, 1.0, 2.0, 3.5, 5.0, 7.25, 9.0, 10.0])
+
+    def intervals(count: int) -> np.ndarray:
+        return np.sort(
+            np.array(draw(st.lists(st.tuples(moment, moment), min_size=count, max_size=count))).reshape(-1, 2)
+        )
+
+    def each(of: st.SearchStrategy[Any]) -> np.ndarray:
+        return np.array(draw(st.lists(of, min_size=clients, max_size=clients)))
+
+    who = np.array(
+        draw(st.lists(st.integers(0, clients - 1), min_size=parts, max_size=parts)), dtype=np.int64
+    )
+    dies = each(st.one_of(st.just(np.inf), moment))
+    return Spans(10.0, intervals(clients), each(st.booleans()), who, intervals(parts), dies)
+
+
+@given(spans=any_spans(), data=st.data(), told=st.integers(0, 8))
+def test_rows_are_those_of_each_client_by_itself(spans: Spans, data: st.DataObject, told: int) -> None:
+    clients = len(spans.trains)
+    gone, charging = (
+        np.array(data.draw(st.lists(st.booleans(), min_size=clients, max_size=clients))) for _ in range(2)
+    )
+    before = {"gone": gone, "charge": np.full(clients, 5.0), "drawn": np.zeros(clients)}
+    after = before | {"charge": 5.0 + charging}
+    found = spans.rows(7, told, 100.0, before, after)
+    expected = one_by_one(spans, told, gone, charging)
+    assert found["round"].tolist() == [7] * len(expected)
+    columns = (found[name].tolist() for name in ("client", "begin", "end", "state"))
+    assert list(zip(*columns, strict=True)) == [
+        (i, 100.0 + low, 100.0 + high, state) for i, (low, high, state) in expected
+    ]
 
 
 def test_only_the_first_clients_are_told() -> None:

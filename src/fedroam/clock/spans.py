@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
+from fedroam.contacts.ragged import rising, stable_order
 
 # What a client can be at in a timetable; where it is at none of these, it waits.
 STATES = ("training", "sending", "charging", "dead", "away")
@@ -70,74 +71,118 @@ class Spans:
         charged or not, and so is who runs empty in it from then on; in a round in which a battery got energy, its
         device charges whenever it lives and neither trains nor sends.
         """
-        gone, charging = _gone(before), _charging(before, after)
-        order = np.argsort(self.who, kind="stable")
-        first = np.searchsorted(self.who[order], np.arange(clients + 1))
-        found: list[tuple[int, str, float, float]] = []
-        for i in range(min(clients, len(self.trains))):
-            sends = self.sends[order[first[i] : first[i + 1]]].tolist()
-            trains = self.trains[i].tolist()
-            sending = ((low, high, "sending") for low, high in _without(_joined(sends), trains))
-            busy = sorted(one for one in [(*trains, "training"), *sending] if one[1] > one[0])
-            if (dies := 0.0 if i in gone else float(self.dies[i])) < self.seconds:
-                busy.append((dies, self.seconds, "dead"))
-            if i in charging or not self.present[i]:
-                rest = "charging" if i in charging else "away"
-                busy = sorted([*busy, *((low, high, rest) for low, high in _between(busy, self.seconds))])
-            found += [(i, state, low, high) for low, high, state in busy]
-        who, states, low, high = zip(*found, strict=True) if found else ((),) * 4
+        clients = min(clients, len(self.trains))
+        trains, dies = self.trains[:clients], self.dies[:clients].copy()
+        sends = _without(_joined(*self._sends_of(clients)), trains)
+        worked = np.flatnonzero(trains[:, 1] > trains[:, 0])
+        training = _Rows(worked, trains[worked, 0], trains[worked, 1], np.full(len(worked), _TRAINING))
+        if before:
+            dies[before["gone"][:clients]] = 0.0
+        died = np.flatnonzero(dies < self.seconds)
+        dead = _Rows(died, dies[died], np.full(len(died), self.seconds), np.full(len(died), _DEAD))
+        charging = _charging(before, after)[:clients] if before else np.zeros(clients, dtype=bool)
+        rests = np.flatnonzero(charging | ~self.present[:clients])
+        found = _Rows.joined([sends, training, dead])
+        gaps = found.gaps(rests, np.where(charging[rests], _CHARGING, _AWAY), self.seconds)
+        # Dead is told last, but where all of the round is told, which is in order.
+        last = np.append(found.state == _DEAD, np.zeros(len(gaps.who), dtype=bool))
+        found = _Rows.joined([found, gaps])
+        last &= ~np.isin(found.who, rests)
+        found = found.some(np.lexsort((found.state, found.high, found.low, last, found.who)))
         return pd.DataFrame(
             {
-                "round": np.full(len(found), round, np.int32),
-                "client": np.array(who, np.int32),
-                "state": pd.Series(states, dtype="str"),
-                "begin": begin + np.array(low, np.float64),
-                "end": begin + np.array(high, np.float64),
+                "round": np.full(len(found.who), round, np.int32),
+                "client": found.who.astype(np.int32),
+                "state": pd.Series(_NAMES[found.state], dtype="str"),
+                "begin": begin + found.low,
+                "end": begin + found.high,
             }
         )
 
+    def _sends_of(self, clients: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Who of the first clients sends from when to when, by client and then by time."""
+        own = np.flatnonzero(self.who < clients)
+        own = own[rising(self.sends[own, 0])]
+        own = own[stable_order(self.who[own], clients)]
+        return self.who[own], self.sends[own, 0], self.sends[own, 1]
 
-def _gone(before: Mapping[str, np.ndarray]) -> set[int]:
-    """Who was gone when the round began."""
-    return set(np.flatnonzero(before["gone"]).tolist()) if before else set()
+
+# What a row can tell, in the order of the names.
+_NAMES = np.array(sorted(STATES), dtype=object)
+_AWAY, _CHARGING, _DEAD, _SENDING, _TRAINING = range(len(STATES))
 
 
-def _charging(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> set[int]:
-    """Whose battery got energy: more is in it than before and what was drawn tell, beyond rounding."""
-    if not before:
-        return set()
+@dataclass(frozen=True)
+class _Rows:
+    """Rows of a timetable, arrays [rows]: client, from and to (s), and which of `_NAMES` each is."""
+
+    who: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    state: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Rows]) -> _Rows:
+        """Those of all parts, one after the other."""
+        return cls(
+            *(np.concatenate(each) for each in zip(*(vars(part).values() for part in parts), strict=True))
+        )
+
+    def some(self, which: np.ndarray) -> _Rows:
+        """These rows, in this order."""
+        return _Rows(*(each[which] for each in vars(self).values()))
+
+    def gaps(self, clients: np.ndarray, state: np.ndarray, until: float) -> _Rows:
+        """Where some clients (int64, rising) have no row of these from 0 until a moment (s), called these states; none
+        without duration. Who is dead is so until then."""
+        order, key = rising(self.low), 2 * self.who + (self.state == _DEAD)
+        order = order[stable_order(key[order], int(key.max(initial=0)) + 1)]
+        who, low, latest = self.who[order], self.low[order], _latest(self.who[order], self.high[order])
+        begins = np.append(True, who[1:] != who[:-1])[: len(who)]
+        at = np.where(begins, 0.0, np.append(0.0, latest)[: len(who)])
+        place = np.searchsorted(clients, who)
+        own = (np.append(clients, -1)[place] == who) & (low > at)
+        end = np.searchsorted(who, clients, side="right")
+        some = end > np.searchsorted(who, clients)
+        since = np.where(some, np.append(latest, 0.0)[end - 1], 0.0)
+        rest = since < until
+        return _Rows(
+            np.concatenate([who[own], clients[rest]]),
+            np.concatenate([at[own], since[rest]]),
+            np.concatenate([low[own], np.full(int(rest.sum()), until)]),
+            np.concatenate([state[place[own]], state[rest]]),
+        )
+
+
+def _charging(before: Mapping[str, np.ndarray], after: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Whose battery got energy, bool [clients]: more is in it than before and what was drawn tell, beyond rounding."""
     got = after["charge"] - before["charge"] + (after["drawn"] - before["drawn"])
-    return set(np.flatnonzero(got > 1e-9 * np.maximum(before["charge"], 1.0)).tolist())
+    return np.asarray(got > 1e-9 * np.maximum(before["charge"], 1.0))
 
 
-def _joined(intervals: list[list[float]]) -> list[tuple[float, float]]:
-    """Intervals as few that do not overlap, in order."""
-    found: list[tuple[float, float]] = []
-    for low, high in sorted(intervals):
-        if found and low <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
-        else:
-            found.append((low, high))
-    return found
+def _latest(who: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The highest so far of the same client, which stand together in rising order: exactly, so by ranks."""
+    order = np.argsort(high)
+    rank = np.empty(len(high), dtype=np.int64)
+    rank[order] = np.arange(len(high))
+    latest = np.maximum.accumulate(who * len(high) + rank) - who * len(high)
+    return np.asarray(high[order[latest]])
 
 
-def _without(intervals: list[tuple[float, float]], hole: list[float]) -> Iterator[tuple[float, float]]:
-    """What lies of intervals before a hole, and after it."""
-    begin, end = hole
-    for low, high in intervals:
-        if end <= begin:
-            yield low, high
-            continue
-        yield low, min(high, begin)
-        yield max(low, end), high
+def _joined(who: np.ndarray, low: np.ndarray, high: np.ndarray) -> _Rows:
+    """Intervals, ordered by client and time, as few that do not overlap."""
+    latest = _latest(who, high)
+    fresh = np.ones(len(who), dtype=bool)
+    fresh[1:] = (who[1:] != who[:-1]) | (low[1:] > latest[:-1])
+    last = np.append(fresh[1:], True)[: len(who)]
+    return _Rows(who[fresh], low[fresh], latest[last], np.full(int(fresh.sum()), _SENDING))
 
 
-def _between(busy: list[tuple[float, float, str]], until: float) -> Iterator[tuple[float, float]]:
-    """The gaps between intervals in order that do not overlap, from 0 until `until`; none without duration."""
-    at = 0.0
-    for low, high, _ in busy:
-        if low > at:
-            yield at, low
-        at = max(at, high)
-    if until > at:
-        yield at, until
+def _without(rows: _Rows, holes: np.ndarray) -> _Rows:
+    """What lies of rows before each client's hole (float64 [clients, 2]), and after it; nothing without duration."""
+    begin, end = holes[rows.who].T
+    none = end <= begin
+    early = replace(rows, high=np.where(none, rows.high, np.minimum(rows.high, begin)))
+    late = replace(rows, low=np.where(none, rows.high, np.maximum(rows.low, end)))
+    both = _Rows.joined([early, late])
+    return both.some(both.high > both.low)
