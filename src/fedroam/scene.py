@@ -22,7 +22,7 @@ from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
 from fedroam.data.preparing import limit
-from fedroam.devices import training_flops
+from fedroam.devices import Arithmetic, CountsBeside, training_flops
 from fedroam.errors import InputError
 from fedroam.execution import SpreadComputation, Spreading
 from fedroam.experiment import Experiment
@@ -420,6 +420,9 @@ def _timing(
             f"contacts.kind = {experiment.contacts.kind!r}: it tells rounds, not when in them; allowed with it is "
             "clock.kind = 'rounds'"
         )
+    network, arithmetic = make_network(_network(parts, dataset), experiment.seed), None
+    if isinstance(parts.compute, CountsBeside) and parts.compute.counts == "all":
+        arithmetic = Arithmetic.of(network, dataset.input_shape, context.task.objective)
     timing = Timing(
         parts.clock,
         Timed.of(parts.federation),
@@ -427,13 +430,14 @@ def _timing(
         parts.link,
         parts.compute,
         passes,
-        training_flops(make_network(_network(parts, dataset), experiment.seed), dataset.input_shape),
+        training_flops(network, dataset.input_shape) if arithmetic is None else arithmetic.training,
         parts.contacts.reach(),
         context.access_points,
         context.ranges,
         experiment.seed,
         batteries=experiment.battery.kind != "none",
         rounds=experiment.rounds,
+        arithmetic=arithmetic,
     )
     check_fits(
         timing,

@@ -217,6 +217,7 @@ def test_what_nodes_cannot_follow_is_refused(tmp_path: Path) -> None:
         ({"clock": {**clock, "late": "carried"}, "federation": "fedavg"}, "clock.late = 'carried'"),
         ({"clock": clock, "link": {**link, "broken": "resumed"}}, "link.broken = 'resumed'"),
         ({"clock": clock, "battery": "battery"}, "battery.kind = 'battery'"),
+        ({"clock": clock, "compute": {"kind": "flops", "counts": "all"}}, "compute.counts = 'all'"),
     ):
         with pytest.raises(InputError, match=f"{said}: on a network that is paced, allowed is"):
             LocalSite.new(tmp_path / "site", tiny(**settings), paced=True)

@@ -26,6 +26,7 @@ from hypothesis.extra.numpy import arrays
 from pydantic import ValidationError
 from safetensors.numpy import load, save
 from scipy import sparse
+from typing_extensions import override
 
 from fedroam.attacks.attackers import Trained
 from fedroam.components import FAMILIES, NODE_FAMILIES, Part, build, unit_of
@@ -35,12 +36,14 @@ from fedroam.data import Dataset
 from fedroam.devices import Use
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment, _lists
-from fedroam.federation import AddsColumns, Meeting, Round, Traffic
-from fedroam.learning import Layout, Models, make_network
+from fedroam.federation import AddsColumns, Beside, Meeting, Round, Traffic
+from fedroam.federation.protocol import NOBODY
+from fedroam.learning import Evaluates, Held, Job, Layout, Learner, Models, Scores, make_network
+from fedroam.learning.objective import IsHanded
 from fedroam.mixing import Facts, Received, Surroundings
 from fedroam.mobility import Paths, World, checked
 from fedroam.randomness import stream
-from fedroam.scene import prepare
+from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin
 from support.learners import SMOOTH, check_steps, check_trajectory, clear, learner_of, problem
 
@@ -642,16 +645,61 @@ def check_activity(part: Any, clients: int) -> None:
 # --- federation -------------------------------------------------------------------------------------------------
 
 
+class Asked(Evaluates, Learner):
+    """A learner that notes how many samples each client passes forward when it is asked to: through its whole network,
+    and through the extractor alone."""
+
+    def __init__(self, learner: Learner, clients: int) -> None:
+        self.here, self.task, self.notes = learner, learner.task, learner.notes
+        self.clients = clients
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin to count."""
+        self.beside = Beside.of(self.clients, NOBODY)
+
+    @override
+    def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        return self.here.train(models, jobs)
+
+    @override
+    def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:
+        for own in held:
+            self.beside.network[own.client] += len(own.samples)
+        return super().judge(models, rows, held)
+
+    @override
+    def represent(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> list[torch.Tensor]:
+        for own in held:
+            self.beside.extractor[own.client] += len(own.samples)
+        return super().represent(models, rows, held)
+
+
+def check_handed(scene: Scene, jobs: Sequence[Job]) -> None:
+    """An objective says the shapes of what its federation hands it, so that its arithmetic can be counted."""
+    objective, x = scene.task.objective, scene.task.x[:1]
+    for job in jobs:
+        handed = job.handed(torch.zeros(1, dtype=torch.int64))
+        told = objective.handed_like(scene.task.network(), x) if isinstance(objective, IsHanded) else {}
+        for name, found in handed.items():
+            assert name in told, f"{name} is handed, and the objective does not tell its shape (handed_like)"
+            assert told[name].shape == found.shape, name
+            assert told[name].dtype == found.dtype, name
+
+
 def check_federation(experiment: Experiment) -> None:
-    """Learners exist and are present; traffic follows contacts; models are finite; state is plain arrays."""
+    """Learners exist and are present; traffic follows contacts; models are finite; state is plain arrays; what clients
+    are asked to compute of samples beside training is told beforehand."""
     scene = prepare(experiment)
     try:
         state = begin(scene)
-        part, context, learner = scene.parts.federation, scene.context, scene.learner
+        part, context = scene.parts.federation, scene.context
+        learner = Asked(scene.learner, context.clients)
         begun = part.init(context, scene.start_models, learner)
         held, models = begun.state, begun.models
         before = state.meeting
         for t in range(1, 5):
+            learner.forget()
             old = _copy(held)
             with GlobalDraws():
                 given = part.distribute(Round(t, models, held, context, before, learner))
@@ -663,6 +711,7 @@ def check_federation(experiment: Experiment) -> None:
             assert before.paths.present[learners].all(), "an absent client trains"
             assert (context.samples[learners] > 0).all(), "a client without samples trains"
             assert all(job.round == t for job in given.jobs)
+            check_handed(scene, given.jobs)
             learner.train(given.models, given.jobs)
             _, paths = scene.parts.mobility.step(state.mobility, scene.world, t)
             state.mobility, _ = scene.parts.mobility.step(state.mobility, scene.world, t)
@@ -671,6 +720,11 @@ def check_federation(experiment: Experiment) -> None:
             with GlobalDraws():
                 done = part.exchange(Round(t, given.models, given.state, context, before, learner), after)
             _same_arrays(given.state, old)
+            told = given.beside or Beside.of(context.clients, NOBODY)
+            for name in ("network", "extractor"):
+                np.testing.assert_array_equal(
+                    vars(learner.beside)[name], vars(told)[name], err_msg=f"samples passed forward: {name}"
+                )
             assert bool(torch.isfinite(done.models.parameters).all())
             assert set(done.facts) == set(part.columns if isinstance(part, AddsColumns) else ())
             for clients in (done.aggregated, done.discarded):

@@ -42,7 +42,7 @@ def among_neighbours(
     training and the transfers in which it has a part are; transfers that never get through are not waited for.
     """
     clients, paths = round.context.clients, meeting.paths
-    work = timing.work(given.jobs, clients)
+    work = timing.work(given.jobs, clients, given.beside)
     learns = np.zeros(clients, dtype=bool)
     who = clients_of(given.jobs)
     learns[who] = True

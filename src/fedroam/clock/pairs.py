@@ -37,7 +37,7 @@ def in_pairs(
     in one contact, or in several where broken transfers are resumed. Nobody waits for training, nor does training wait.
     """
     clients, paths, link = round.context.clients, meeting.paths, timing.link
-    work = timing.work(given.jobs, clients)
+    work = timing.work(given.jobs, clients, given.beside)
     learns = state[BUSY] & round.before.paths.present
     rests = state[BUSY] & ~learns
     learns[[job.client for job in given.jobs]] = True

@@ -52,7 +52,8 @@ def with_servers(
     target = np.where(down.node == NOWHERE, up.node, down.node)
     down = _Leg(np.where(new, down.size, state["left_download"]), target, down.distance)
     up = _Leg(up.size + np.where(new & (up.size > 0), before, 0.0), up.node, up.distance)
-    work = np.where(new, timing.work([*given.jobs, *given.trained], clients), state["left_training"])
+    work = timing.work([*given.jobs, *given.trained], clients, given.beside)
+    work = np.where(new, work, state["left_training"])
     away = state[BUSY] & ~new & ~round.before.paths.present  # its work rests
     part = (new | (up.size > 0) | state[BUSY]) & ~away
     loads, sends = (np.flatnonzero(part & (leg.size > 0) & (leg.node != NOWHERE)) for leg in (down, up))

@@ -16,8 +16,8 @@ from fedroam.clock.spans import Spans
 from fedroam.clock.timed import Timed
 from fedroam.contacts.ragged import stable_order
 from fedroam.cost import SamplePasses
-from fedroam.devices import Compute, Use
-from fedroam.federation import Averagings, Pieces, Traffic
+from fedroam.devices import Arithmetic, Compute, Use
+from fedroam.federation import Averagings, Beside, Pieces, Traffic
 from fedroam.learning import Job, clients_of, held_of, some_of
 from fedroam.links import Link
 
@@ -34,7 +34,8 @@ COLUMNS = ("late", "transfers", "through", "broken", "contacts", "fit")
 class Timing:
     """What takes how long in a run.
 
-    federation: whose models are sent. length: of the movement of a round, s. flops: of training on one sample. reach:
+    federation: whose models are sent. length: of the movement of a round, s. flops: of training on one sample.
+    arithmetic: of all that is computed of one sample, where that takes time, too; None where only training does. reach:
     radio range of clients, m.
     access_points: float64 [access points, 2], m; ranges: float64 [access points], m, or None for everywhere.
     batteries: whether devices can run empty. rounds: how many the run has.
@@ -53,16 +54,34 @@ class Timing:
     seed: int
     batteries: bool = False
     rounds: int = 1
+    arithmetic: Arithmetic | None = None
     _worked: list[np.ndarray] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def work(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
-        """Seconds of each client's local work, float64 [clients]."""
+    def work(self, jobs: Sequence[Job], clients: int, beside: Beside | None = None) -> np.ndarray:
+        """Seconds of each client's local work, float64 [clients]; beside: what it computes beside these jobs."""
+        seconds = self._training(jobs, clients)
+        if self.arithmetic is None or beside is None:
+            return seconds
+        own = np.flatnonzero((beside.network > 0) | (beside.extractor > 0))
+        operations = beside.network * self.arithmetic.network + beside.extractor * self.arithmetic.extractor
+        passes = self._as_passes(operations[own])
+        seconds[own] += self.compute.seconds(self.seed, own, passes, self.flops)
+        return seconds
+
+    def _as_passes(self, operations: np.ndarray) -> np.ndarray:
+        """How many passes of plain training have so much arithmetic, float64; none where that has none."""
+        return np.asarray(operations / self.flops if self.flops else 0.0 * operations)
+
+    def _training(self, jobs: Sequence[Job], clients: int) -> np.ndarray:
+        """Seconds of each client's jobs, float64 [clients]."""
         who, held = clients_of(jobs), held_of(jobs)
         if self._worked:  # mostly the same devices do the same as in the round before
             before, told, seconds = self._worked
             if np.array_equal(before, who) and np.array_equal(told, held) and len(seconds) == clients:
                 return seconds.copy()
         own, passes = self.passes.of(jobs)
+        if self.arithmetic is not None and self.arithmetic.objective != self.arithmetic.training:
+            passes = self._as_passes(passes * self.arithmetic.objective)
         each = self.compute.seconds(self.seed, own, passes, self.flops)
         seconds = np.bincount(own, each, minlength=clients).astype(np.float64)
         self._worked[:] = [who, held, seconds.copy()]
@@ -96,14 +115,13 @@ class Timetable:
     graph: bool CSR [clients, clients], which clients' models get through to each other; None where clients do not send
     to each other, or one way counts. received: bool CSR [clients, clients], where one way counts, whose models
     (columns) each client (row) gets, and received_at: float64 [entries of it, row by row], s, when; None elsewhere.
-    averagings: where pairs average, which do; None elsewhere. pieces:
-    what clients get of each other's models, where each counts as far as it came; None elsewhere. arrived: int64, the
-    clients whose work is there when the round is over; None where that is not asked. dropped: int64, those whose work
-    is lost. traffic: what is sent beside the transfers of the exchange; all of it where there are pieces. already:
-    int64 [clients], bytes of the exchange's transfers that were sent in earlier rounds; None: none. state: what the
-    clock keeps. facts: its columns of the table of rounds. spans: tells who is at what when. doings: tells what takes
-    energy. lost: int64, clients that ran empty before work was done that waits for nobody else. use: what all of it
-    asks of the batteries; None without.
+    averagings: where pairs average, which do; None elsewhere. pieces: what clients get of each other's models, where
+    each counts as far as it came; None elsewhere. arrived: int64, the clients whose work is there when the round is
+    over; None where that is not asked. dropped: int64, those whose work is lost. traffic: what is sent beside the
+    transfers of the exchange; all of it where there are pieces. already: int64 [clients], bytes of the exchange's
+    transfers that were sent in earlier rounds; None: none. state: what the clock keeps. facts: its columns of the table
+    of rounds. spans: tells who is at what when. doings: tells what takes energy. lost: int64, clients that ran empty
+    before work was done that waits for nobody else. use: what all of it asks of the batteries; None without.
     """
 
     seconds: float

@@ -1,15 +1,17 @@
 """Devices: how long local work takes, what moving costs, and what batteries hold."""
 
 from fedroam.devices import battery, classes, compute, meters, motion
-from fedroam.devices.arithmetic import training_flops
+from fedroam.devices.arithmetic import Arithmetic, training_flops
 from fedroam.devices.battery import Battery, ChargesAtPlaces, Use
-from fedroam.devices.compute import Compute
+from fedroam.devices.compute import Compute, CountsBeside
 from fedroam.devices.motion import Motion, motion_power
 
 __all__ = [
+    "Arithmetic",
     "Battery",
     "ChargesAtPlaces",
     "Compute",
+    "CountsBeside",
     "Motion",
     "Use",
     "battery",

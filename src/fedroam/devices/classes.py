@@ -15,6 +15,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.data.sources.places import find_file, stamp
 from fedroam.data.sources.tables import read_header, read_table
+from fedroam.devices.compute import Counts
 from fedroam.errors import InputError, unknown
 from fedroam.randomness import pair_normals
 
@@ -35,6 +36,11 @@ BOARDS: dict[str, tuple[float, float]] = {
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SPREAD = "standard deviation of the logarithm of a device's speed about that of its class"
+COUNTS = (
+    "what takes time: training, as passes of the plain network forward and backward; or all that is computed of "
+    "samples: what the method's loss adds to a pass, and the forward passes that it asks of clients before and after "
+    "training"
+)
 SHARES = "share of the devices in each class, by their sum; not set: all alike"
 
 
@@ -58,6 +64,7 @@ class _Classes(Part):
     shares: tuple[Positive, ...] | None = field(None, SHARES)
     spread: float = field(0.0, SPREAD, ge=0, le=3)
     efficiency: float = field(1.0, "share of its speed that training reaches", gt=0, le=1)
+    counts: Counts = field("training", COUNTS, later=True)
 
     @abstractmethod
     def _speeds(self) -> np.ndarray:
@@ -140,6 +147,7 @@ class SecondsTable(Part):
 
     path: str = field(..., "the CSV file (relative: from here, or FEDROAM_DATA)")
     spread: float = field(0.0, SPREAD, ge=0, le=3)
+    counts: Counts = field("training", COUNTS, later=True)
 
     @override
     def reads(self) -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,9 +16,22 @@ class Compute(Protocol):
     def seconds(self, seed: int, clients: np.ndarray, passes: np.ndarray, flops: float) -> np.ndarray:
         """Seconds of each piece of local work, float64 [jobs], finite and not negative.
 
-        clients: int64 [jobs]. passes: int64 [jobs], samples passed, each as often as it is in a batch. flops: of
-        training on one sample, forward and backward. What differs from device to device is drawn from the run's seed.
+        clients: int64 [jobs]. passes: int64 or float64 [jobs], samples passed, each as often as it is in a batch; other
+        work counts as so many of them as have its arithmetic. flops: of training on one sample, forward and backward.
+        What differs from device to device is drawn from the run's seed.
         """
+
+
+Counts = Literal["training", "all"]
+
+
+@runtime_checkable
+class CountsBeside(Protocol):
+    """Devices that take time for what methods compute beside training, too, if they are asked to."""
+
+    @property
+    def counts(self) -> Counts:
+        """What of a client's work takes time: its training, or all that is computed of samples."""
 
 
 @register("compute", "instant")

@@ -258,10 +258,29 @@ class InitialState:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """What clients compute of samples in a round beside training: how many each passes forward through its whole
+    network, and through the extractor alone, int64 [clients] each."""
+
+    network: np.ndarray
+    extractor: np.ndarray
+
+    @classmethod
+    def of(
+        cls, clients: int, who: np.ndarray, network: np.ndarray | int = 0, extractor: np.ndarray | int = 0
+    ) -> Beside:
+        """So many samples of these clients (int64, each once) of all; nothing of the others."""
+        found = cls(np.zeros(clients, np.int64), np.zeros(clients, np.int64))
+        found.network[who], found.extractor[who] = network, extractor
+        return found
+
+
+@dataclass(frozen=True)
 class Distributed:
     """What is handed out before training: the local work to be done, the traffic, models and state by then.
 
-    trained: local work that clients have done for it already; it is charged like the other.
+    trained: local work that clients have done for it already; it is charged like the other. beside: what else clients
+    compute of samples in this round, before training and after it; None: nothing.
     """
 
     jobs: Sequence[Job]
@@ -269,6 +288,7 @@ class Distributed:
     models: Models
     state: dict[str, np.ndarray]
     trained: Sequence[Job] = ()
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,14 @@ class NeedsWholeBatches(Protocol):
         """Whether a batch must not be cut into pieces."""
 
 
+@runtime_checkable
+class IsHanded(Protocol):
+    """An objective that its federation hands tensors, and whose arithmetic can be counted beforehand."""
+
+    def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Tensors as it is handed them with inputs x [n, ...], by name, on the device of x; values do not matter."""
+
+
 @register("objective", "cross_entropy")
 class CrossEntropy(Part):
     """Softmax cross-entropy, averaged over the batch."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from fedroam.deploy.site.file import EXPERIMENT, FILE, Site
+from fedroam.devices import CountsBeside
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.hierarchical import Hierarchical
@@ -97,6 +98,11 @@ def _check_clock(experiment: Experiment) -> None:
         ("clock.late", built.clock.late, "dropped"),
         ("link.broken", built.link.broken, "lost"),
         ("battery.kind", experiment.battery.kind, "none"),
+        (
+            "compute.counts",
+            built.compute.counts if isinstance(built.compute, CountsBeside) else "training",
+            "training",
+        ),
     ):
         if found != allowed:
             raise InputError(f"{key} = {found!r}: on a network that is paced, allowed is {allowed!r}")

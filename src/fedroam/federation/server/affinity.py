@@ -75,6 +75,11 @@ def validation_losses(
     return round.learner.judge(models, rows, held).loss
 
 
+def held_for_validation(round: ServerRound) -> np.ndarray:
+    """How many validation samples each active client holds, int64."""
+    return np.array([len(round.context.validation[i]) for i in round.clients.tolist()], np.int64)
+
+
 def first_order_weights(
     reference: float, losses: np.ndarray, distances: np.ndarray, epsilon: float = 0.0
 ) -> np.ndarray:

@@ -11,6 +11,7 @@ from torch import nn
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
+from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import ServerLoop, ServerRound, transfers
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
@@ -18,6 +19,7 @@ from fedroam.learning.objective import Objective
 from fedroam.models import split
 
 MEAN, MEMORY, RUNNING = "mean", "memory", "running_mean"
+STARTED = "started"  # of the memo of a round: the clients that took part in the start pass
 
 
 class Translated(nn.Module):
@@ -50,6 +52,10 @@ class Debiased:
     memory: bool
     tracked: bool  # whether the running mean lives in the start pass, too
     whole_batches: bool = True  # the mean of a piece is not that of the batch
+
+    def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The consensus."""
+        return {MEAN: torch.zeros(widths(module)[0], device=x.device)}
 
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
@@ -138,11 +144,21 @@ class FedAvgDBE(Part, ServerLoop):
         given = {MEAN: round.tensor(MEAN)} if MEAN in round.state else {}
         return replace(ServerLoop.job(self, round, client), given=given)
 
+    @override
+    def beside(self, round: ServerRound) -> Beside | None:
+        """The mean features of the start pass, unless those that its training met are taken. (That training is told as
+        local work that was done already.)"""
+        if STARTED not in round.memo or self.start_pass == "tracked":
+            return None
+        who = round.memo[STARTED]
+        return Beside.of(round.context.clients, who, extractor=round.context.samples[who])
+
     def _agree(self, round: ServerRound) -> None:
         """The start pass: sets state `mean`, float32 [features], and every client's running mean."""
         everybody = (
             np.flatnonzero(round.context.samples > 0) if self.start_clients == "all" else round.clients
         )
+        round.memo[STARTED] = everybody
         first = replace(round, models=_copy(round.models), clients=everybody)
         ServerLoop.broadcast(self, first)
         if self.start_pass != "untrained":

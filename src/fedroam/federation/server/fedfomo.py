@@ -9,7 +9,7 @@ import torch
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
+from fedroam.federation.protocol import Arrays, Beside, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.affinity import (
     AFFINITY,
     LOSS_BEFORE,
@@ -19,6 +19,7 @@ from fedroam.federation.server.affinity import (
     blend,
     distances_to,
     first_order_weights,
+    held_for_validation,
     mark_uploaded,
     nearest,
     others,
@@ -121,6 +122,15 @@ class FedFomo(Part, ServerLoop):
         explore = max(0.0, self.explore - self.explore_decay * (round.number - 1))
         return np.sort(
             np.append(nearest(round.state[AFFINITY][client], available, most, draws, explore), client)
+        )
+
+    @override
+    def beside(self, round: ServerRound) -> Beside:
+        """Losses on the validation samples: of all models weighed, and of the one that training begins with."""
+        clients, own = round.clients, held_for_validation(round)
+        weighed = round.state[RECEIVED][clients] + 1
+        return Beside.of(
+            round.context.clients, clients, network=own * (weighed + (self.reference == "previous"))
         )
 
     @override

@@ -6,9 +6,10 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, own_models
+from fedroam.federation.protocol import Arrays, Beside, Evaluated, FederationContext, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
+    beside_class_means,
     class_means,
     means_bytes,
     train_head,
@@ -46,6 +47,10 @@ class FedGH(Part, ServerLoop):
     @override
     def shared_buffers(self, layout: Layout) -> slice:
         return layout.buffer_columns("head")
+
+    @override
+    def beside(self, round: ServerRound) -> Beside:
+        return beside_class_means(round)
 
     @override
     def aggregate(self, round: ServerRound) -> None:

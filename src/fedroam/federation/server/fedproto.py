@@ -12,9 +12,14 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
+from fedroam.federation.protocol import Arrays, Beside, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
-from fedroam.federation.server.representations import class_means, means_bytes, widths
+from fedroam.federation.server.representations import (
+    beside_class_means,
+    class_means,
+    means_bytes,
+    widths,
+)
 from fedroam.learning import ClassMeans, Job, Models
 from fedroam.learning.objective import Objective
 from fedroam.models import Network, split
@@ -73,6 +78,16 @@ class Aligned:
     base: Objective
     strength: float
     whole_batches: bool  # whether the features met are collected
+
+    def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """A prototype for each class."""
+        features, classes = widths(module)
+        known = torch.ones(classes, dtype=torch.bool, device=x.device)
+        return (
+            {PROTOTYPES: torch.zeros(classes, features, device=x.device), KNOWN: known}
+            if self.strength
+            else {}
+        )
 
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
@@ -156,6 +171,13 @@ class FedProto(Part, ServerLoop):
     def job(self, round: ServerRound, client: int) -> Job:
         given = {name: round.tensor(name) for name in (PROTOTYPES, KNOWN)} if self.strength else {}
         return replace(super().job(round, client), given=given)
+
+    @override
+    def beside(self, round: ServerRound) -> Beside | None:
+        """The features of each sample by the trained extractor, unless those that training met are taken."""
+        if self.collected == "during":
+            return None
+        return beside_class_means(round)
 
     @override
     def aggregate(self, round: ServerRound) -> None:

@@ -79,6 +79,11 @@ class Guidance:
     decay: float
     whole_batches: bool  # whether the distance is one norm of the batch
 
+    def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """The embeddings."""
+        assert isinstance(module, Guided)  # what `adapt` made
+        return {EMBEDDING: module.embedding.detach()}
+
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
     ) -> torch.Tensor:

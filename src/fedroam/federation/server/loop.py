@@ -17,6 +17,7 @@ from fedroam.federation.protocol import (
     SERVER,
     AddsColumns,
     Arrays,
+    Beside,
     Distributed,
     Evaluated,
     Exchanged,
@@ -42,9 +43,9 @@ class ServerRound:
     method's, a mapping of its own to which new arrays may be assigned (arrays already in it must not be written into).
     clients: those active in this round (int64, ascending). number: 0 before the first. facts: the method's own columns
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
-    memo: what `broadcast` leaves for `job`; it does not outlive training. more: transfers other than the active
-    clients' download and upload. trained: local work that `broadcast` has had done. finished: when each client's work
-    arrived (float64 [clients]); None: all at once.
+    memo: what `broadcast` leaves for `job` and `beside`; it does not outlive training. more: transfers other than the
+    active clients' download and upload. trained: local work that `broadcast` has had done. finished: when each client's
+    work arrived (float64 [clients]); None: all at once.
     """
 
     models: Models
@@ -106,8 +107,8 @@ class ServerLoop:
     """Each round the active clients get the shared columns, train on their own data, and send them back.
 
     The server averages them by samples. A method overrides any of `shared`, `shared_buffers`, `begin`, `broadcast`,
-    `job`, `aggregate`, `download`, `upload` and `evaluation_models`. Who is active is decided before training and is
-    the same for every method (`Experiment.activity`); a client that trained also delivers in the same round.
+    `job`, `beside`, `aggregate`, `download`, `upload` and `evaluation_models`. Who is active is decided before training
+    and is the same for every method (`Experiment.activity`); a client that trained also delivers in the same round.
     """
 
     uses: ClassVar[tuple[str, ...]] = ()
@@ -141,6 +142,11 @@ class ServerLoop:
     def jobs(self, round: ServerRound) -> Sequence[Job]:
         """All local work of the round."""
         return [self.job(round, int(client)) for client in round.clients]
+
+    def beside(self, round: ServerRound) -> Beside | None:
+        """What clients compute of samples in this round beside training, told after the broadcast: features, class
+        means, losses, those of `aggregate` among them. None: nothing."""
+        return None
 
     def aggregate(self, round: ServerRound) -> None:
         """After training: w = sum_i |D_i| / |D| w_i over the active clients (McMahan et al., AISTATS 2017, Alg. 1), or
@@ -193,7 +199,7 @@ class ServerLoop:
         self.broadcast(own)
         jobs = self.jobs(own)
         traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
-        return Distributed(jobs, traffic, own.models, own.state, own.trained)
+        return Distributed(jobs, traffic, own.models, own.state, own.trained, self.beside(own))
 
     def uploads(self, round: Round, after: Meeting) -> Traffic:
         """The upload of everybody who can train."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.spatial.distance import pdist
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, Start, own_models
+from fedroam.federation.protocol import Arrays, Beside, Evaluated, FederationContext, Start, own_models
 from fedroam.federation.server.affinity import (
     AFFINITY,
     LOSS_BEFORE,
@@ -21,6 +22,7 @@ from fedroam.federation.server.affinity import (
     blend,
     distances_to,
     first_order_weights,
+    held_for_validation,
     mark_uploaded,
     nearest,
     others,
@@ -32,6 +34,7 @@ from fedroam.federation.server.affinity import (
 from fedroam.federation.server.fedgh import SERVER_BATCH, SERVER_EPOCHS, SERVER_LR
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.federation.server.representations import (
+    beside_class_means,
     class_means,
     means_bytes,
     train_head,
@@ -173,6 +176,17 @@ class MoCFL(Part, ServerLoop):
         """L_i: the present loss, or that before the last training where there was one."""
         before = round.state[LOSS_BEFORE][client] if self.reference == "previous" else np.nan
         return float(before if np.isfinite(before) else present)
+
+    @override
+    def beside(self, round: ServerRound) -> Beside | None:
+        """The losses of its own model and of each extractor that it got under its own head, on the validation samples;
+        then that of the model that training begins with, if that is looked at; and the features of steps 7 and 8."""
+        clients, found = round.clients, beside_class_means(round) if self.head == "global" else None
+        if not self.neighbours:
+            return found
+        weighed = round.state[RECEIVED][clients] + 1 + (self.reference == "previous")
+        losses = Beside.of(round.context.clients, clients, network=held_for_validation(round) * weighed)
+        return losses if found is None else replace(losses, extractor=found.extractor)
 
     @override
     def aggregate(self, round: ServerRound) -> None:

@@ -11,6 +11,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
+from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
 from fedroam.learning.objective import Objective
@@ -24,6 +25,11 @@ class Contrastive:
     base: Objective
     mu: float
     temperature: float
+
+    def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Features."""
+        z = split(module)[0](x).flatten(1)
+        return {"z_global": z, "z_previous": z}
 
     def loss(
         self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
@@ -73,6 +79,15 @@ class Moon(Part, ServerLoop):
         super().broadcast(round)
         if self.mu:
             round.memo["z_global"] = _features(round)
+
+    @override
+    def beside(self, round: ServerRound) -> Beside | None:
+        """Features of each sample by two fixed models."""
+        if not self.mu:
+            return None
+        return Beside.of(
+            round.context.clients, round.clients, extractor=2 * round.context.samples[round.clients]
+        )
 
     @override
     def job(self, round: ServerRound, client: int) -> Job:

@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.errors import InputError
+from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
 from fedroam.learning import ClassMeans, Layout
 from fedroam.models import noise, split
@@ -41,6 +42,11 @@ def class_means(round: ServerRound) -> ClassMeans:
     f_i[c] = 1 / |D_ic| sum of phi_i(x) over its samples of class c, accumulated in float64.
     """
     return round.learner.class_means(round.models, round.clients.tolist(), round.held, round.context.classes)
+
+
+def beside_class_means(round: ServerRound) -> Beside:
+    """What `class_means` has the active clients compute: a forward pass of each sample through the extractor."""
+    return Beside.of(round.context.clients, round.clients, extractor=round.context.samples[round.clients])
 
 
 def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:
