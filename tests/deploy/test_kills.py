@@ -479,8 +479,12 @@ def nursed(
                           (PEERS.replace(federation="cached"), (20, 5, 33, 12, 18)),
                           (PEERS.replace(federation="ad_psgd"), (25, 7, 40, 13, 30)),
                           (MOHAWK.replace(federation={"kind": "hierarchical_fedbuff", "k2": 3, "size": 3}),
-                           (12, 5, 21, 8, 16))],
-                         ids=["access point", "peer", "push-sum", "caches", "pairs", "fedbuff"])  # fmt: skip
+                           (12, 5, 21, 8, 16)),
+                          (MOHAWK.replace(federation={"kind": "hierarchical_fedasync", "k2": 2}), (10, 4, 19, 7, 13)),
+                          (MOHAWK.replace(federation={"kind": "delayed_mohawk", "k2": 2}), (6, 11, 4, 17, 8)),
+                          (PEERS.replace(federation="gossip_learning"), (9, 12, 15, 10, 13))],
+                         ids=["access point", "peer", "push-sum", "caches", "pairs", "fedbuff", "fedasync", "delayed",
+                              "gossip learning"])  # fmt: skip
 def test_whoever_is_killed_and_begun_anew_changes_nothing(
     experiment: Experiment, instants: Sequence[int], tmp_path: Path
 ) -> None:
