@@ -61,13 +61,13 @@ class GossipLearning(Decentralized):
     """Gossip learning: in each round every client sends its model, with its age, to one random peer in contact; whoever
     gets a model merges it with its own, and trains what comes of it in the next round.
 
-    A model's age t is the number of samples that it has been trained on, each as often as it was in a batch. By
-    `merge = "age"` (JPDC 2021) the client's model w, t and the one it got are merged to
-    w <- (t w + t_got w_got) / (t + t_got), t <- max(t, t_got); of two models of age 0 its own stays, as in the authors'
-    code. By "average" (CCPE 2013) to (w + w_got) / 2, of the same age. By "none" the model that was got takes the place
-    of the client's (RW): models walk from peer to peer. In CCPE 2013 a model is merged with the one that was got
-    before it, as both came, and what comes of it takes the place of the client's own (`partner = "last"`; the first one
-    is merged with the client's own).
+    A model's age t is the number of samples that it has been trained on, each as often as it was in a batch. By `merge
+    = "age"` (JPDC 2021) the client's model w, t and the one it got are merged to w <- (t w + t_got w_got) / (t +
+    t_got), t <- max(t, t_got); of two models of age 0 its own stays, as in the authors' code. By "average" (MU, CCPE
+    2013) to (w + w_got) / 2, of the same age. By "none" the model that was got takes the place of the client's (RW):
+    models walk from peer to peer. In CCPE 2013 a model is merged with the one that was got before it, as both came, and
+    what comes of it takes the place of the client's own (`partner = "last"`; the first one is merged with the client's
+    own).
 
     A client that gets several models in a round merges them one after the other, in the order in which they arrive;
     those that arrive together, in an order drawn anew. Without seconds they arrive as the contacts open. A round trains
@@ -226,9 +226,10 @@ class GossipLearning(Decentralized):
             when = opens[np.searchsorted(pairs[:, 0] * clients + pairs[:, 1], low * clients + high)]
         for i in _receivers(found).tolist():
             own = slice(*received.indptr[i : i + 2].tolist())
-            order = stream(round.context.seed, "order of arrival", round.number, i).permutation(
-                own.stop - own.start
-            )
+            order = np.zeros(1, np.int64)
+            if (several := own.stop - own.start) > 1:
+                draws = stream(round.context.seed, "order of arrival", round.number, i)
+                order = draws.permutation(several)
             yield i, sender[own][order[np.argsort(when[own][order], kind="stable")]]
 
     def said(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Model:
@@ -261,6 +262,8 @@ class GossipLearning(Decentralized):
         """Two models as one, reckoned in float64: each value lies between theirs."""
         if self.merge == "none":
             return got
+        # In the authors' code: `MergeableLogReg.merge` (by ages; where both are 0 it returns itself), and `PegasosMU`,
+        # which halves the sum of the last two models that came, and takes the higher age.
         total = own.age + got.age
         share = 0.5 if self.merge == "average" else got.age / total if total else 0.0
         found = (1.0 - share) * own.values.astype(np.float64) + share * got.values.astype(np.float64)
