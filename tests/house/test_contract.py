@@ -637,6 +637,46 @@ def test_the_federation_contract_notices(scratch: None) -> None:
         contract.check_federation(tiny(federation=part))
 
 
+class LooksInSecret(components.kinds("federation")["fedgh"]):  # type: ignore[misc]
+    """Does not tell that clients pass their samples forward."""
+
+    def beside(self, round: Any) -> None:
+        """Nothing."""
+
+
+class Pulled:
+    """A loss that is handed a vector, and does not say so."""
+
+    def loss(self, module: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor) -> Any:
+        """Cross-entropy, and the square of what is handed."""
+        return torch.nn.functional.cross_entropy(module(x), y) + handed["target"].square().mean()
+
+
+class HandsInSecret(components.kinds("federation")["fedavg"]):  # type: ignore[misc]
+    """Hands its objective a tensor of a shape that nobody knows beforehand."""
+
+    def objective(self, base: Any) -> Any:
+        """Another loss."""
+        return Pulled()
+
+    def job(self, round: Any, client: int) -> Any:
+        """With what it is handed."""
+        job = super().job(round, client)
+        job.given = {"target": torch.zeros(3)}
+        return job
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"), [(LooksInSecret, "samples passed forward: extractor"), (HandsInSecret, "handed_like")]
+)
+def test_the_federation_contract_notices_work_that_nobody_tells(
+    bad: type[Part], told: str, scratch: None
+) -> None:
+    part = register("federation", "bad")(bad)()
+    with pytest.raises(AssertionError, match=told):
+        contract.check_federation(tiny(federation=part, **SPLIT))
+
+
 LteWifi: Any = components.kinds("radio")["lte_wifi"]
 
 
