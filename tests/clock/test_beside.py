@@ -180,6 +180,14 @@ def test_training_alone_is_what_was_counted_before(case: str) -> None:
     assert run.digest != experiment(federation).digest
 
 
+@pytest.mark.parametrize("kind", ["decentralized", "gossip_learning", "ad_psgd", "mohawk", "fedasync"])
+def test_who_computes_nothing_else_takes_as_long(kind: str) -> None:
+    """To the last bit."""
+    training, everything = (trained(rounds_of(experiment(kind, counts))[1]) for counts in ("training", "all"))
+    assert training.any()
+    np.testing.assert_array_equal(training, everything)
+
+
 def test_a_table_s_seconds_are_those_of_a_pass(tmp_path: Path) -> None:
     """All else takes as long as so many passes as have its arithmetic."""
     table = tmp_path / "seconds.csv"
