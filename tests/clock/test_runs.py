@@ -59,6 +59,9 @@ RUNS = {
     "one way": slow_run("push_sum"),
     "one way, carried": slow_run("cached", late="carried"),
     "merged one by one, carried": slow_run("gossip_learning", late="carried"),
+    "merged when trained": slow_run("gossip_learning").replace(
+        federation={"kind": "gossip_learning", "create": "update_merge"}
+    ),
     "drawn": slow_run("epidemic", wait="minimum", minimum=3),
     "pairs": slow_run("ad_psgd"),
     "pairs, carried": slow_run("ad_psgd", late="carried", length=7.0),

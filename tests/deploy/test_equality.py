@@ -71,6 +71,12 @@ CASES: dict[str, dict[str, Any]] = {
         "activity": {"kind": "rate", "rate": 0.7},
         "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
     },
+    "models that are trained before they are merged": {
+        "federation": {"kind": "gossip_learning", "create": "update_merge"},
+        "activity": {"kind": "rate", "rate": 0.7},
+        "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
+        "rounds": 6,
+    },
     "pairs among liars": {
         "federation": {"kind": "ad_psgd", "order": "mix_then_move"},
         "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},

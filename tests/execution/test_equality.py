@@ -58,6 +58,9 @@ CASES: dict[str, dict[str, Any]] = {
     **{kind: _federation(kind) for kind in kinds("federation")},
     "a robust rule": {"aggregation": "trimmed_mean"},
     "a rule that knows more": {"aggregation": "trimmed_mean", "mixing": "contact_duration"},
+    "models that are trained before they are merged": {
+        "federation": {"kind": "gossip_learning", "create": "update_merge"}
+    },
     "mixing before moving": {"federation": {"kind": "decentralized", "order": "mix_then_move"}},
     "liars": {"attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0}},
     "wrong labels": {"federation": "fedavg", "attack": {"kind": "label_flip", "share": 0.3}},

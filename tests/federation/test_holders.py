@@ -47,6 +47,10 @@ CASES: dict[str, dict[str, Any]] = {
         "federation": {"kind": "gossip_learning", "order": "mix_then_move", "partner": "last", "trains": "on_receipt"},
         "attack": LIES, "activity": {"kind": "rate", "rate": 0.6},
     },
+    "trained before they are merged": {
+        "federation": {"kind": "gossip_learning", "create": "update_merge", "partner": "last"},
+        "attack": LIES, "activity": {"kind": "rate", "rate": 0.6},
+    },
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},
     "mohawk by slices": {"federation": {"kind": "mohawk", "k2": 2, "cosine": "per_slice"}},
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}},

@@ -20,6 +20,7 @@ from fedroam.learning import Task
 from fedroam.learning.training import SGD
 from fedroam.randomness import stream
 from fedroam.simulation import begin, play_round
+from support.contract import check_federation
 from support.gossiping import (
     begun,
     context_of,
@@ -33,6 +34,7 @@ from support.gossiping import (
 from support.holders import Apart
 from support.one_weight import Script, weights_after_each_round
 from support.timed import timed_scene
+from support.tiny import tiny
 
 NOTHING: Any = None
 PAIR = ~np.eye(2, dtype=bool)
@@ -96,6 +98,15 @@ def test_who_trains_only_what_it_got_by_hand() -> None:
     np.testing.assert_allclose(found, [[0, 0], [2.0, 2.0], [1.5, 3.5], [1.5, 3.5]], rtol=1e-6)
 
 
+def test_who_trains_both_models_before_the_merge_by_hand() -> None:
+    """Round 1: 0.5 of age 1 and 2.5 of age 3, of which each gets the other's. Round 2: client 0 trains 0.5 to 0.75 (age
+    2) and 2.5 to 1.75 (age 4), which is (2 * 0.75 + 4 * 1.75) / 6; client 1 trains 2.5 to 3.75 (age 6) and 0.5 to 2.75
+    (age 4), which is (6 * 3.75 + 4 * 2.75) / 10."""
+    federation = {"kind": "gossip_learning", "create": "update_merge"}
+    found, _, _ = weights_after_each_round(federation=federation, mobility=Script(x=(0.0, 0.0, 0.0)))
+    np.testing.assert_allclose(found, [[0.5, 2.5], [8.5 / 6, 3.35]], rtol=1e-6)
+
+
 def three(received: list[list[int]], at: list[float] | None, **settings: str) -> tuple[Any, Any]:
     """One exchange of three clients, which have trained 10, 20 and 30 samples to 0, 6 and 12."""
     federation, known = part(**settings), context(10, 20, 30)
@@ -156,6 +167,25 @@ def test_training_that_was_not_done_adds_nothing() -> None:
     assert done.state[FRESH].tolist() == [True, True, True, True, False], "who has not trained still has to"
 
 
+def test_a_model_that_could_not_be_trained_waits_on() -> None:
+    """Of two clients that both have got a 9 of age 10 one is broken off; the other merges 4 of age 10 and 9 of 20."""
+    federation, known = part(create="update_merge"), context(10, 10)
+    start = begun(federation, np.array([[4.0, 1.0], [4.0, 1.0]]), known)
+    waiting = {
+        FRESH: np.ones(2, bool),
+        LAST: np.array([[9.0, 1.0]] * 2, np.float32),
+        LAST_AGES: np.array([10, 10]),
+    }
+    given = federation.distribute(a_round(1, start.models, {**start.state, **waiting}, known))
+    assert (given.jobs.client.tolist(), given.jobs.row.tolist()) == ([0, 1, 0, 1], [0, 1, 2, 3])
+    round = a_round(1, given.models, given.state, known, dropped=np.array([0]))
+    done = federation.exchange(round, meeting_of(np.zeros((2, 2), bool)))
+    np.testing.assert_allclose(rows_of(done.models)[:, 0], [4.0, (10 * 4 + 20 * 9) / 30], rtol=1e-6)
+    assert done.state[AGES].tolist() == [0, 20]
+    assert done.state[FRESH].tolist() == [True, False]
+    assert set(done.state) == set(start.state)
+
+
 def test_of_two_models_that_nobody_trained_the_own_one_stays() -> None:
     federation, known = part(), context(0, 0)
     start = begun(federation, np.array([[4.0, 1.0], [9.0, 2.0]]), known)
@@ -188,9 +218,10 @@ def test_attackers_say_what_they_say_and_go_on_with_what_they_learnt() -> None:
     assert rows_of(alone.models)[:, 0].tolist() == [0.0, 4.0]
 
 
-def test_a_partner_without_a_merge_is_refused() -> None:
-    with pytest.raises(InputError, match='partner = "last" has no meaning with merge = "none"'):
-        part(merge="none", partner="last")
+@pytest.mark.parametrize(("name", "value"), [("partner", "last"), ("create", "update_merge")])
+def test_what_asks_for_a_merge_is_refused_without_one(name: str, value: str) -> None:
+    with pytest.raises(InputError, match=f'{name} = "{value}" has no meaning with merge = "none"'):
+        part(merge="none", **{name: value})
 
 
 # --- beside plain loops -------------------------------------------------------------------------------------------
@@ -242,12 +273,90 @@ def test_exchanges_beside_plain_loops(seed: int, clients: int, merge: str) -> No
         models, state = done.models, done.state
 
 
+def taught(
+    federation: Any,
+    number: int,
+    models: Any,
+    state: Any,
+    known: FederationContext,
+    draws: np.random.Generator,
+) -> tuple[Any, Any]:
+    """Models and state after a round's training, which adds something to each model that has a job."""
+    given = federation.distribute(a_round(number, models, state, known))
+    rows = torch.from_numpy(given.jobs.row)
+    change = draws.standard_normal((len(rows), given.models.layout.size))
+    given.models.parameters[rows] += torch.from_numpy(change).float()
+    return given.models, given.state
+
+
 @settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    clients=st.integers(1, 6),
+    merge=st.sampled_from(["age", "average"]),
+    partner=st.sampled_from(["own", "last"]),
+    trains=st.sampled_from(["each_round", "on_receipt"]),
+)
+def test_update_before_merge_beside_plain_loops(
+    seed: int, clients: int, merge: str, partner: str, trains: str
+) -> None:
+    """Each client: its model, the one that waits to be trained and merged, and the last one that it got."""
+    draws = stream(seed, "gossip of a test")
+    federation = part(create="update_merge", merge=merge, partner=partner, trains=trains)
+    known = context(*draws.integers(1, 20, clients).tolist(), seed=seed)
+    start = begun(federation, draws.standard_normal((clients, 4)), known)
+    models, state, work = start.models, start.state, start.state[WORK].tolist()
+    own = [Aged(row, 0) for row in rows_of(models)]
+    waiting: list[Aged | None] = [None] * clients
+    last: list[Aged | None] = [None] * clients
+    for number in range(1, 5):
+        models, state = taught(federation, number, models, state, known, draws)
+        trained, second = rows_of(models), clients
+        for i in range(clients):
+            got, waiting[i] = waiting[i], None
+            if trains == "on_receipt" and got is None:
+                continue
+            own[i] = Aged(trained[i], own[i].age + work[i])
+            if got is not None:
+                pairs = [own[i].values.tolist(), trained[second].tolist()]
+                mixed, ages = slow(pairs, [own[i].age, got.age + work[i]], [[1], []], merge)
+                own[i], second = Aged(np.array(mixed[0]), ages[0]), second + 1
+        graph = drawn_graph(draws, clients)
+        received = graph & (draws.random(graph.shape) < 0.7)
+        at = draws.permutation(int(received.sum())).astype(float)
+        when = np.full(received.shape, np.inf)
+        when[received] = at
+        said = list(own)
+        for i in range(clients):
+            for j in np.argsort(when[i])[: received[i].sum()].tolist():
+                before = last[i]
+                if partner == "last" and before is not None:
+                    own[i] = before
+                waiting[i] = last[i] = said[j]
+        round = a_round(number, models, state, known, received, received_at=at)
+        done = federation.exchange(round, meeting_of(graph))
+        models, state = done.models, done.state
+        assert len(models) == clients
+        np.testing.assert_allclose(rows_of(models), [each.values for each in own], rtol=1e-5, atol=1e-5)
+        assert state[AGES].tolist() == [each.age for each in own]
+        assert state[FRESH].tolist() == [each is not None for each in waiting]
+
+
+@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     clients=st.integers(1, 7),
     lies=st.booleans(),
-    own=st.sampled_from([{}, {"merge": "none"}, {"partner": "last"}, {"trains": "on_receipt"}]),
+    own=st.sampled_from(
+        [
+            {},
+            {"merge": "none"},
+            {"partner": "last"},
+            {"trains": "on_receipt"},
+            {"create": "update_merge"},
+            {"create": "update_merge", "partner": "last", "trains": "on_receipt"},
+        ]
+    ),
 )
 def test_each_peer_for_itself_gives_the_same_bits(
     seed: int, clients: int, lies: bool, own: dict[str, str]
@@ -258,11 +367,11 @@ def test_each_peer_for_itself_gives_the_same_bits(
     start = begun(federation, draws.standard_normal((clients, 5)), known)
     models, state = start.models, start.state
     for number in range(1, 4):
+        models, state = taught(federation, number, models, state, known, draws)
         graph = drawn_graph(draws, clients)
         sent = federation.sends(round_of(number, models, state, known), meeting_of(graph)).toarray() > 0
         got = sent & (draws.random(graph.shape) < 0.7)
-        models.parameters.add_(torch.from_numpy(draws.standard_normal((clients, 4))).float())
-        liars = np.flatnonzero(draws.random(clients) < 0.5) if lies else np.zeros(0, np.int64)
+        liars = np.flatnonzero(draws.random(len(models)) < 0.5) if lies else np.zeros(0, np.int64)
         withheld = Withheld(liars, torch.from_numpy(draws.standard_normal((len(liars), 4))).float())
         here = a_round(number, models_of(rows_of(models)), state, known, got)
         lost = frozenset((number, int(j), int(i)) for i, j in np.argwhere(sent & ~got))
@@ -333,13 +442,14 @@ def test_each_sends_to_one_in_contact(seed: int, clients: int) -> None:
 
 @pytest.mark.parametrize("late", ["dropped", "carried"])
 @pytest.mark.parametrize("trains", ["each_round", "on_receipt"])
-def test_ages_of_a_run_under_a_clock(late: str, trains: str) -> None:
+@pytest.mark.parametrize("create", ["merge_update", "update_merge"])
+def test_ages_of_a_run_under_a_clock(late: str, trains: str, create: str) -> None:
     """No age ever falls, none is more than all that was trained, and what was dropped was not; training of 2 to 14
-    seconds in rounds of 10, and transfers that break."""
+    seconds for each model in rounds of 10, and transfers that break."""
     scene = timed_scene(
         (2.0, 6.0, 14.0, 0.0, 12.0),
         rounds=8,
-        federation={"kind": "gossip_learning", "trains": trains},
+        federation={"kind": "gossip_learning", "trains": trains, "create": create},
         clock={"kind": "seconds", "length": 10.0, "late": late},
         link={"kind": "fixed", "throughput": 8e-6 * 2600 / 2, "shared": True, "simultaneous": 2},
         mobility={"kind": "random", "grid": 4, "mobile": 4},
@@ -353,8 +463,24 @@ def test_ages_of_a_run_under_a_clock(late: str, trains: str) -> None:
         passed[done.learners] += work[done.learners]
         assert (state.federation[AGES] >= before).all()
         assert (state.federation[AGES] >= before + np.bincount(done.learners, minlength=5) * work).all()
-        assert state.federation[AGES].max() <= passed.sum()
+        assert state.federation[AGES].max() <= passed.sum() * (1 if create == "merge_update" else 2)
     assert passed.any()
     if late == "dropped":
         assert passed[2] == passed[4] == 0, "it takes longer than a round"
-        assert trains == "on_receipt" or (passed[[0, 1, 3]] == 8 * work[[0, 1, 3]]).all()
+        always = [0, 1, 3] if create == "merge_update" else [0, 3]
+        assert trains == "on_receipt" or (passed[always] == 8 * work[always]).all()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"merge": "none", "trains": "on_receipt"},
+        {"partner": "last", "order": "mix_then_move"},
+        {"create": "update_merge", "trains": "on_receipt"},
+        {"create": "update_merge", "partner": "last"},
+    ],
+)
+def test_every_reading_keeps_the_contract(own: dict[str, str]) -> None:
+    check_federation(
+        tiny(federation={"kind": "gossip_learning", **own}, activity={"kind": "rate", "rate": 0.7})
+    )
