@@ -680,6 +680,8 @@ def check_handed(scene: Scene, jobs: Sequence[Job]) -> None:
     objective, x = scene.task.objective, scene.task.x[:1]
     for job in jobs:
         handed = job.handed(torch.zeros(1, dtype=torch.int64))
+        if not handed:
+            continue
         told = objective.handed_like(scene.task.network(), x) if isinstance(objective, IsHanded) else {}
         for name, found in handed.items():
             assert name in told, f"{name} is handed, and the objective does not tell its shape (handed_like)"
