@@ -18,6 +18,7 @@ from fedroam.learning.cpu.fused_layers import Convolution1d, PooledConvolution1d
 from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.samples import Samples
 from support.learners import CLASSES, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 
@@ -108,8 +109,9 @@ def test_chain_has_autograds_gradient(name: str, smoothing: float, seed: int) ->
     y = 3 * torch.arange(len(x)) % CLASSES
     kept = x.clone()
     # twice, in two shares: gradients are added up
-    loss = model.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.25)
-    loss += model.add_gradient(x.clone(memory_format=torch.channels_last), y, 0.75)
+    samples, every = Samples(x, y), torch.arange(len(x))
+    loss = model.add_gradient(samples, every, 0.25)
+    loss += model.add_gradient(samples, every, 0.75)
     assert torch.equal(x, kept)
     exact = copy.deepcopy(module).double()
     wanted = x.double().requires_grad_()  # or torch 2.13 crashes where a norm comes first

@@ -13,6 +13,7 @@ from fedroam.learning.cpu.kernels import (
     Conv1dMaxPool,
     Conv1dMaxPoolGradient,
     Conv1dSizes,
+    DenseGradient,
     DenseLayer,
     DenseTraining,
     leading,
@@ -20,6 +21,7 @@ from fedroam.learning.cpu.kernels import (
 )
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
+from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.matrix import Layout
@@ -61,6 +63,7 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
     entries = {entry.name: entry for entry in Layout.of(module).parameters}
     stages = stages_of(leading(named), IMAGES[model], entries)
     assert stages is not None
+    yield "after", Picked(stages[0].x, 4)
     for stage in stages:
         yield "sums", ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias)
         yield "sums", WeightGradient(stage.x, stage.draw, stage.weights, stage.above)
@@ -73,7 +76,12 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
 
 SIZES = Conv1dSizes(1, 196, 32, 3, 64, 3)
 PERCEPTRON = (DenseLayer(37, 64, 0, 2368), DenseLayer(64, 10, 2432, 3072))
-OTHERS = (Conv1dMaxPool(SIZES), Conv1dMaxPoolGradient(SIZES), DenseTraining(PERCEPTRON, True, True))
+OTHERS = (
+    Conv1dMaxPool(SIZES),
+    Conv1dMaxPoolGradient(SIZES),
+    DenseTraining(PERCEPTRON, True, True),
+    DenseGradient(PERCEPTRON, 4),
+)
 
 
 def check_calls(text: str, processor: str) -> None:

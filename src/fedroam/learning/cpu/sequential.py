@@ -10,11 +10,13 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of, target
+from fedroam.learning.cpu.compiled_head import CompiledHead
+from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
 from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, View, Weighted
 from fedroam.learning.engine import Task
 from fedroam.learning.matrix import Entry
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.samples import Samples
 from fedroam.models import Network
 
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
@@ -23,12 +25,20 @@ PIECE = 256  # samples of a large batch computed at a time: bounds the memory of
 class SequentialModel:
     """A network as layers. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
-    many: samples for `add_gradient` at a time, at most, or it becomes slow. native: whether kernels of ours are among
-    the layers.
+    many: samples for `add_gradient` at a time, at most, or it becomes slow. head: what computes all layers but the
+    first, and the loss, for `add_gradient`; None: each layer by itself. native: whether kernels of ours are among the
+    layers.
     """
 
-    def __init__(self, layers: list[Layer], classes: int, smoothing: float, many: int) -> None:
-        self.layers, self.many = layers, many
+    def __init__(
+        self,
+        layers: list[Layer],
+        classes: int,
+        smoothing: float,
+        many: int,
+        head: CompiledHead | None = None,
+    ) -> None:
+        self.layers, self.many, self.head = layers, many, head
         self.native = any(isinstance(layer, ConvStack) for layer in layers)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
@@ -37,6 +47,8 @@ class SequentialModel:
         for layer in self.layers:
             if isinstance(layer, (Weighted, ConvStack)):
                 layer.attach(lambda entry: entry.view(row))
+        if self.head is not None:
+            self.head.attach(row)
 
     @torch.no_grad()
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
@@ -52,9 +64,20 @@ class SequentialModel:
         return x
 
     @torch.no_grad()
-    def add_gradient(self, x: torch.Tensor, y: torch.Tensor, share: float) -> float:
-        """Mean loss of samples x, y, times `share`; as much of its gradient is added to the gradient vector."""
-        x = self._through(self.layers, x)
+    def add_gradient(self, samples: Samples, index: torch.Tensor, share: float) -> float:
+        """Mean loss of the samples with these indices (int64 [n]), times `share`; as much of its gradient is added to
+        the gradient vector."""
+        first, *others = self.layers
+        if isinstance(first, ConvStack):
+            x, y = first.forward_of(samples, index), samples.y.index_select(0, index)
+            if self.head is not None:
+                loss = self.head.add_gradient(first, y, share)
+                first.add_gradient()
+                return loss
+        else:
+            x, y = samples.pick(index)
+            x = first.forward(x)
+        x = self._through(others, x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
@@ -85,11 +108,12 @@ def sequential_model(
         return entry.view(gradient)
 
     layers: list[Layer] = []
-    used, many, begin = 0, PIECE, 0
+    used, many, begin, head = 0, PIECE, 0, None
     found = _conv_stack(named, task, entries, view) if native and task.x.dim() == 4 else None
     if found is not None:
         stack, used, begin = found
         layers, many = [stack], stack.many
+        head = _head(named[begin:], entries, task.objective.label_smoothing, gradient, stack.target)
     for position, (name, layer) in enumerate(named[begin:], begin):
         kind = WEIGHTED.get(type(layer))
         if kind is not None:
@@ -108,7 +132,27 @@ def sequential_model(
             return None
     if type(named[-1][1]) is not nn.Linear or used != len(entries):
         return None
-    return SequentialModel(layers, named[-1][1].out_features, task.objective.label_smoothing, many)
+    return SequentialModel(layers, named[-1][1].out_features, task.objective.label_smoothing, many, head)
+
+
+def _head(
+    named: list[tuple[str, nn.Module]],
+    entries: dict[str, Entry],
+    smoothing: float,
+    gradient: torch.Tensor,
+    here: Target,
+) -> CompiledHead | None:
+    """The layers behind the convolutions as one kernel, if they are linear with ReLU between."""
+    kinds = [type(layer) for _, layer in named]
+    if (
+        not kinds
+        or kinds[::2] != [nn.Linear] * len(kinds[::2])
+        or kinds[1::2] != [nn.ReLU] * (len(kinds) // 2)
+    ):
+        return None
+    linear = [(entries.get(f"{name}.weight"), entries.get(f"{name}.bias")) for name, _ in named[::2]]
+    known = [(weight, bias) for weight, bias in linear if weight is not None]
+    return CompiledHead(known, smoothing, gradient, here) if len(known) == len(linear) else None
 
 
 def _conv_stack(

@@ -84,15 +84,16 @@ class Trainer:
     def _gradient(self, job: Job, batch: np.ndarray) -> float:
         """Mean loss of a batch (positions in the job's samples); its gradient is left in `self.gradient`."""
         self.gradient.zero_()
-        index, positions = torch.from_numpy(job.samples[batch]), torch.from_numpy(batch)
         most = PIECE if self.sequential is None else self.sequential.many
         step = most if self.nature.apart and len(batch) > most else len(batch)
-        pieces, total = index.split(step), 0.0
-        for piece, some in zip(pieces, positions.split(step), strict=True):
-            if self.sequential is not None:
+        index, total = torch.from_numpy(job.samples[batch]), 0.0
+        pieces = index.split(step) if step < len(batch) else (index,)
+        if self.sequential is not None:
+            for piece in pieces:
                 self.check()
-                total += self.sequential.add_gradient(*self.samples.pick(piece), len(piece) / len(batch))
-                continue
+                total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch))
+            return total
+        for piece, some in zip(pieces, torch.from_numpy(batch).split(step), strict=True):
             handed = job.handed(some) if job.given or job.each else {}
             loss = self.task.objective.loss(self.module, *self.samples.pick(piece), **handed)
             if len(pieces) > 1:

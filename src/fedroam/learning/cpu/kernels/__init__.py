@@ -10,6 +10,7 @@ from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool as Conv1dM
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPoolGradient as Conv1dMaxPoolGradient
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dSizes as Conv1dSizes
 from fedroam.learning.cpu.kernels.conv_stack import ConvStack as ConvStack
+from fedroam.learning.cpu.kernels.dense import DenseGradient as DenseGradient
 from fedroam.learning.cpu.kernels.dense import DenseLayer as DenseLayer
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache

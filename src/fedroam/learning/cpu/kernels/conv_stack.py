@@ -13,9 +13,11 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels.blocks import Stage
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
+from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.matrix import Entry
+from fedroam.learning.samples import Samples
 
 View = Callable[[Entry], torch.Tensor]
 CACHE = 3 << 19  # bytes: the largest image of a slice of samples should stay near the core
@@ -40,6 +42,7 @@ class _StageMemory:
         self.dx: torch.Tensor | None = None if before is None else before.dy
         self.raw, self.draw = zeros(stage.raw), zeros(stage.draw)
         self.y, self.dy = zeros(stage.y), zeros(stage.dy)
+        self.pick = made(Picked(stage.x, math.gcd(samples, target.lanes))) if before is None else None
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
         self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
@@ -86,6 +89,7 @@ class ConvStack(Layer):
         self.gradients = [_addresses(stage, gradient) for stage in stages]
         self.values = self.gradients
         self.samples = 0
+        self.at_work: list[_StageMemory] = []  # of the last call
 
     def attach(self, row: View) -> None:
         """Compute with a row's parameters from now on."""
@@ -116,20 +120,54 @@ class ConvStack(Layer):
         first[:, :, border : border + x.shape[3], :n].copy_(x.permute(1, 2, 3, 0))
         if n < memories[0].samples:
             first[..., n:].zero_()
+        return self._through(memories)
+
+    def forward_of(self, samples: Samples, index: torch.Tensor) -> torch.Tensor:
+        """The features of the samples with these indices (int64 [n])."""
+        self.samples = n = len(index)
+        memories = self._memory(n)
+        first = memories[0]
+        assert first.pick is not None  # as of every first block
+        first.pick(_at(samples.base), _at(index), _at(first.x), n, first.samples)
+        return self._through(memories)
+
+    @property
+    def padded(self) -> int:
+        """Samples in memory: those of the last call, and what fills it up."""
+        return self.at_work[-1].samples
+
+    @property
+    def features(self) -> torch.Tensor:
+        """What the last call gave as it lies in memory, float32 [channels, height, width, padded]."""
+        return self.at_work[-1].y
+
+    @property
+    def slopes(self) -> torch.Tensor:
+        """Memory for its gradient, shaped alike, from which `add_gradient` goes on."""
+        return self.at_work[-1].dy
+
+    def _through(self, memories: list[_StageMemory]) -> torch.Tensor:
+        self.at_work = memories
         for memory, values in zip(memories, self.values, strict=True):
             memory.forward(*values)
-        return memories[-1].y.view(-1, memories[0].samples).t()[:n]
+        return memories[-1].y.view(-1, memories[0].samples).t()[: self.samples]
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
         """Add to the parameters' gradients; that of the images is never wanted."""
-        n, memories = self.samples, self._memory(self.samples)
-        last = memories[-1].dy.view(gradient.shape[1], -1)
+        n = self.samples
+        last = self.slopes.view(gradient.shape[1], -1)
         last[:, :n].copy_(gradient.t())
-        if n < memories[0].samples:
+        if n < self.padded:
             last[:, n:].zero_()
-        for k in range(len(memories) - 1, -1, -1):
-            memories[k].backward(self.values[k], self.gradients[k])
+        self.add_gradient()
         return None
+
+    def add_gradient(self) -> None:
+        """Add to the parameters' gradients that of the features which stands in `slopes`."""
+        for memory, values, gradients in zip(
+            reversed(self.at_work), reversed(self.values), reversed(self.gradients), strict=True
+        ):
+            memory.backward(values, gradients)
 
 
 def _at(tensor: torch.Tensor) -> int:

@@ -1,12 +1,13 @@
-"""A kernel of whole local training of linear layers with ReLU between: steps of gradient descent, one after the other.
+"""Kernels of linear layers with ReLU between: whole local training, or one gradient, as the end of a network.
 
-A step of such a network is so little arithmetic that a call of a library for each product costs as much again. Here
-the lanes are inputs of a layer, which lie side by side in samples and weights, and a weight is brought up to date
+A step of such layers is so little arithmetic that a call of a library for each product costs as much again. Here the
+lanes are inputs of a layer, which lie side by side in samples and weights; in training a weight is brought up to date
 where its gradient is summed up, in registers.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -51,27 +52,55 @@ class DenseTraining(KernelSpec):
     @override
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 9, 2)
-        _Writer(self, k, target).write()
+        _Training(self, k, target).write()
         return k.end()
 
 
-class _Writer:
-    """Writes a kernel's loops. `rows(k, s)` is where sample s lies as layer k's input."""
+@dataclass(frozen=True)
+class DenseGradient(KernelSpec):
+    """The gradient of a share of the mean softmax cross-entropy of n samples, for parameters and inputs.
 
-    def __init__(self, spec: DenseTraining, k: KernelBuilder, target: Target) -> None:
-        self.k, self.spec, self.layers, self.target = k, spec, spec.layers, target
-        self.at_x, self.at_y, self.at_index, self.row, self.velocity, self.steady, scratch, *rest = (
-            k.arguments
-        )
-        settings, self.losses, self.n, self.steps = rest
-        self.rate, self.decay, self.kept, self.smoothing = (
-            k.b.load(k.at(settings, j), typ=k.float) for j in range(4)
-        )
-        one = ir.Constant(k.float, 1.0)
-        self.wide = [k.spread(value) for value in (self.rate, self.decay, self.kept)]
-        self.share = k.b.fdiv(one, k.b.sitofp(self.n, k.float))
-        # w keeps 1 - lr d of itself where there are no velocities.
-        self.keeps = k.spread(k.b.fsub(one, k.b.fmul(self.rate, self.decay)))
+    Inputs lie as convolutions leave them, [inputs, samples] with samples that are a multiple of `lanes`; those behind
+    the n count for nothing, and their gradient is 0. Kernel: (addresses of the inputs, of the n samples' classes int64,
+    of the row, of the gradient vector that is added to, of the inputs' gradient [inputs, samples], of memory for
+    `scratch(samples)` values that were 0 at first, of share / n and label smoothing, of the losses float32 [n] and the
+    sums of exponentials [n]; n, samples). Losses as in `DenseTraining`.
+    """
+
+    layers: tuple[DenseLayer, ...]
+    lanes: int
+
+    def scratch(self, samples: int) -> int:
+        """Values of memory: inputs and outputs of each layer, and their gradients."""
+        return 2 * samples * (self.layers[0].inputs + sum(layer.outputs for layer in self.layers))
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, target.lanes, 8, 2)
+        _Gradient(self, k, target).write()
+        return k.end()
+
+
+class _Writer(ABC):
+    """Writes the loops of linear layers with ReLU between, forward and back, and of the loss.
+
+    at_x, at_y: addresses of inputs and classes. losses, later: of the samples' losses, and how far behind them the sums
+    of exponentials lie. outputs, slopes: addresses of what each layer gives, and of its gradient. share: by what a
+    sample's loss counts. A variant says which samples they are, and what becomes of gradients.
+    """
+
+    at_x: Value
+    at_y: Value
+    row: Value
+    losses: Value
+    later: Value
+    share: Value
+    smoothing: Value
+
+    def __init__(
+        self, layers: tuple[DenseLayer, ...], k: KernelBuilder, target: Target, n: Value, scratch: Value
+    ) -> None:
+        self.k, self.layers, self.target, self.n = k, layers, target, n
         self.outputs: list[Value] = []
         self.slopes: list[Value] = []
         for layer in self.layers:
@@ -79,25 +108,23 @@ class _Writer:
                 found.append(scratch)
                 scratch = k.at(scratch, k.times(self.n, layer.outputs))
 
-    def write(self) -> None:
-        k, last = self.k, len(self.layers) - 1
-
-        def of_step(step: Value, _: list[Value]) -> None:
-            self.first = k.times(step, self.n)  # of the step's samples
-            for number in range(last + 1):
-                self._forward(number)
-            k.loop(0, self.n, 1, [], self._loss)
-            for number in range(last, -1, -1):
-                if number:
-                    self._back(number)
-                self._update(number)
-
-        k.loop(0, self.steps, 1, [], of_step)
-
+    @abstractmethod
     def _index(self, sample: Value) -> Value:
-        k = self.k
-        at = k.b.gep(self.at_index, [k.sum(self.first, sample)], source_etype=k.whole)
-        return k.b.load(at, typ=k.whole)
+        """The place of a sample among inputs and classes."""
+
+    @abstractmethod
+    def _into(self, sample: Value) -> Value:
+        """The place of a sample among losses."""
+
+    @abstractmethod
+    def _gave(self, place: Value, gradient: Value, some: int) -> None:
+        """Do what is to be done with the gradient of so many parameters at a place of the row."""
+
+    def _ahead(self) -> None:
+        """Outputs, and losses with their gradients."""
+        for number in range(len(self.layers)):
+            self._forward(number)
+        self.k.loop(0, self.n, 1, [], self._loss)
 
     def _input(self, number: int, sample: Value) -> Value:
         if number:
@@ -213,12 +240,12 @@ class _Writer:
         k.b.store(k.b.fsub(k.b.load(right, typ=k.float), k.b.fmul(certain, self.share)), right)
         lead = k.b.fsub(k.b.load(k.at(logits, own), typ=k.float), largest)
         loss = k.b.fneg(k.b.fadd(k.b.fmul(certain, lead), k.b.fmul(even, below)))
-        into = k.sum(self.first, sample)
+        into = self._into(sample)
         k.b.store(loss, k.at(self.losses, into))
-        k.b.store(total, k.at(self.losses, k.times(self.steps, self.n), into))
+        k.b.store(total, k.at(self.losses, self.later, into))
 
-    def _back(self, number: int) -> None:
-        """The gradient of a layer's input, which a ReLU gave."""
+    def _back(self, number: int, given: Value) -> None:
+        """The gradient of a layer's input, given at an address; a ReLU gave all but the first's."""
         k, layer = self.k, self.layers[number]
 
         def of_vectors(at: Value, sizes: list[int]) -> None:
@@ -242,17 +269,19 @@ class _Writer:
                 for q in range(count):
                     place = k.sum(k.times(k.sum(sample, q), layer.inputs), at)
                     for v, some in enumerate(sizes):
-                        seen = k.load_some(k.at(self.outputs[number - 1], place, v * k.lanes), some)
-                        passed = k.b.fcmp_unordered(">", seen, nothing)
-                        value = k.b.select(passed, sums[q * len(sizes) + v], nothing)
-                        k.store_some(value, k.at(self.slopes[number - 1], place, v * k.lanes), some)
+                        value = sums[q * len(sizes) + v]
+                        if number:
+                            seen = k.load_some(k.at(self.outputs[number - 1], place, v * k.lanes), some)
+                            passed = k.b.fcmp_unordered(">", seen, nothing)
+                            value = k.b.select(passed, value, nothing)
+                        k.store_some(value, k.at(given, place, v * k.lanes), some)
 
             self._blocks(k.number(0), self.n, self.target.channels, of_samples)
 
         self._vectors(layer.inputs, of_vectors)
 
-    def _update(self, number: int) -> None:
-        """Gradients of weights and bias, and what they do to them."""
+    def _parameters(self, number: int) -> None:
+        """Gradients of weights and bias, and what becomes of them."""
         k, layer = self.k, self.layers[number]
 
         def of_inputs(at: Value, sizes: list[int]) -> None:
@@ -275,7 +304,7 @@ class _Writer:
                     for j in range(size):
                         place = k.sum(layer.weight, k.times(k.sum(out, j), layer.inputs), at)
                         for v, some in enumerate(sizes):
-                            self._descend(k.sum(place, v * k.lanes), sums[j * len(sizes) + v], some)
+                            self._gave(k.sum(place, v * k.lanes), sums[j * len(sizes) + v], some)
 
                 return of_group
 
@@ -296,12 +325,55 @@ class _Writer:
 
             sums = k.loop(0, self.n, 1, [k.constant(0.0)] * len(sizes), of_sample)
             for v, (total, some) in enumerate(zip(sums, sizes, strict=True)):
-                self._descend(k.sum(layer.bias, at, v * k.lanes), total, some)
+                self._gave(k.sum(layer.bias, at, v * k.lanes), total, some)
 
         self._vectors(layer.outputs, of_bias)
 
-    def _descend(self, place: Value, gradient: Value, some: int) -> None:
-        """One step of so many parameters at a place of the row."""
+
+class _Training(_Writer):
+    """Steps one after the other, of samples by their indices; parameters descend."""
+
+    def __init__(self, spec: DenseTraining, k: KernelBuilder, target: Target) -> None:
+        self.at_x, self.at_y, self.at_index, self.row, self.velocity, self.steady, scratch, *rest = (
+            k.arguments
+        )
+        settings, self.losses, n, self.steps = rest
+        super().__init__(spec.layers, k, target, n, scratch)
+        self.spec = spec
+        rate, decay, kept, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(4))
+        one = ir.Constant(k.float, 1.0)
+        self.wide = [k.spread(value) for value in (rate, decay, kept)]
+        self.share = k.b.fdiv(one, k.b.sitofp(n, k.float))
+        # w keeps 1 - lr d of itself where there are no velocities.
+        self.keeps = k.spread(k.b.fsub(one, k.b.fmul(rate, decay)))
+        self.later = k.times(self.steps, n)
+
+    def write(self) -> None:
+        k = self.k
+
+        def of_step(step: Value, _: list[Value]) -> None:
+            self.first = k.times(step, self.n)  # of the step's samples
+            self._ahead()
+            for number in range(len(self.layers) - 1, -1, -1):
+                if number:
+                    self._back(number, self.slopes[number - 1])
+                self._parameters(number)
+
+        k.loop(0, self.steps, 1, [], of_step)
+
+    @override
+    def _index(self, sample: Value) -> Value:
+        k = self.k
+        at = k.b.gep(self.at_index, [self._into(sample)], source_etype=k.whole)
+        return k.b.load(at, typ=k.whole)
+
+    @override
+    def _into(self, sample: Value) -> Value:
+        return self.k.sum(self.first, sample)
+
+    @override
+    def _gave(self, place: Value, gradient: Value, some: int) -> None:
+        """One step of these parameters."""
         k, (rate, decay, kept) = self.k, self.wide
         weight = k.load_some(k.at(self.row, place), some)
         if self.spec.steady:
@@ -315,3 +387,72 @@ class _Writer:
         else:
             weight = k.fma(down, gradient, k.b.fmul(self.keeps, weight))
         k.store_some(weight, k.at(self.row, place), some)
+
+
+class _Gradient(_Writer):
+    """One step of samples in order; gradients of parameters are added up, and those of inputs are given."""
+
+    def __init__(self, spec: DenseGradient, k: KernelBuilder, target: Target) -> None:
+        self.lying, self.at_y, self.row, self.gradient, self.given, scratch, settings, self.losses, *rest = (
+            k.arguments
+        )
+        n, self.samples = rest
+        self.width, self.abreast = spec.layers[0].inputs, spec.lanes
+        self.at_x, self.slope_x = scratch, k.at(scratch, k.times(self.samples, self.width))
+        super().__init__(spec.layers, k, target, n, k.at(self.slope_x, k.times(self.samples, self.width)))
+        self.share, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(2))
+        self.later = n
+
+    def write(self) -> None:
+        k = self.k
+
+        def stand(inputs: list[Value], samples: list[Value], some: int) -> None:
+            """Inputs, which lie side by side sample by sample, one below the other."""
+            rows = [k.load_some(k.at(self.lying, place), self.abreast) for place in inputs]
+            for place, row in zip(samples, k.transposed(self._square(rows)), strict=False):
+                k.store_some(row, k.at(self.at_x, place), some)
+
+        def lie(inputs: list[Value], samples: list[Value], some: int) -> None:
+            """Their gradients, back again."""
+            rows = [k.load_some(k.at(self.slope_x, place), some) for place in samples]
+            for place, row in zip(inputs, k.transposed(self._square(rows)), strict=False):
+                k.store_some(row, k.at(self.given, place), self.abreast)
+
+        self._turned(stand)
+        self._ahead()
+        for number in range(len(self.layers) - 1, -1, -1):
+            self._back(number, self.slopes[number - 1] if number else self.slope_x)
+            self._parameters(number)
+        self._turned(lie)
+
+    def _square(self, rows: list[Value]) -> list[Value]:
+        return rows + [self.k.constant(0.0)] * (self.k.lanes - len(rows))
+
+    def _turned(self, body: Callable[[list[Value], list[Value], int], None]) -> None:
+        """Blocks of some inputs of some samples: body(where each input lies, where each sample stands, inputs)."""
+        k, full = self.k, self.width // self.k.lanes * self.k.lanes
+
+        def of_samples(sample: Value, _: list[Value]) -> None:
+            def of_inputs(at: Value, some: int) -> None:
+                inputs = [k.sum(k.times(k.sum(at, j), self.samples), sample) for j in range(some)]
+                below = [k.sum(k.times(k.sum(sample, q), self.width), at) for q in range(self.abreast)]
+                body(inputs, below, some)
+
+            k.loop(0, full, k.lanes, [], lambda at, _: of_inputs(at, k.lanes))
+            if full < self.width:
+                of_inputs(k.number(full), self.width - full)
+
+        k.loop(0, self.samples, self.abreast, [], of_samples)
+
+    @override
+    def _index(self, sample: Value) -> Value:
+        return sample
+
+    @override
+    def _into(self, sample: Value) -> Value:
+        return sample
+
+    @override
+    def _gave(self, place: Value, gradient: Value, some: int) -> None:
+        k, at = self.k, self.k.at(self.gradient, place)
+        k.store_some(k.b.fadd(k.load_some(at, some), gradient), at, some)

@@ -140,6 +140,19 @@ class KernelBuilder:
             found += [self.b.extract_element(total, ir.Constant(self.half, k)) for k in range(4)]
         return found[: len(vectors)]
 
+    def transposed(self, rows: Sequence[Value]) -> list[Value]:
+        """As many vectors as they have lanes, rows and columns exchanged: lane r of the k-th is lane k of row r."""
+        found, apart = list(rows), 1
+        while apart < self.lanes:
+            low = [k if not k & apart else self.lanes + k - apart for k in range(self.lanes)]
+            high = [k + apart if not k & apart else self.lanes + k for k in range(self.lanes)]
+            for r in range(self.lanes):
+                if not r & apart:
+                    a, b = found[r], found[r + apart]
+                    found[r], found[r + apart] = self._shuffled(a, b, low), self._shuffled(a, b, high)
+            apart *= 2
+        return found
+
     def _interleaved(self, a: Value, b: Value, low: tuple[int, ...], high: tuple[int, ...]) -> Value:
         """Of each four lanes of a and b: those at `low` of both, added to those at `high`."""
         halves = []
