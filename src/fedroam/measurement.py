@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -27,11 +28,23 @@ COLUMN_OF = {"activity": "device", "mobility": "device", "data": "site"}
 
 @dataclass(frozen=True)
 class Measurement:
-    """One evaluated round: a row for `rounds`, rows for `clients`, and whether learning has diverged."""
+    """One evaluated round: its numbers by the columns of `rounds`, those of each client by the columns of `clients`
+    (arrays [clients]), and whether learning has diverged.
+    """
 
-    round_row: pd.DataFrame
-    client_rows: pd.DataFrame
+    numbers: Mapping[str, float]
+    clients: Mapping[str, np.ndarray]
     diverged: bool
+
+    @cached_property
+    def round_row(self) -> pd.DataFrame:
+        """The row of `rounds`."""
+        return pd.DataFrame([self.numbers])
+
+    @cached_property
+    def client_rows(self) -> pd.DataFrame:
+        """The rows of `clients`."""
+        return pd.DataFrame(dict(self.clients))
 
 
 @dataclass(frozen=True)
@@ -109,7 +122,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "round": np.full(len(degree), state.round, np.int64),
             "client": np.arange(len(degree), dtype=np.int64),
             "group": scene.groups,
-            **{COLUMN_OF[part]: scene.names[part] for part in COLUMN_OF if part in scene.names},
+            **{COLUMN_OF[part]: np.array(scene.names[part]) for part in COLUMN_OF if part in scene.names},
             "accuracy": scores.accuracy,
             "balanced_accuracy": scores.balanced_accuracy,
             "macro_f1": scores.macro_f1,
@@ -135,7 +148,8 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     # too. Who made no step has a training loss of NaN by right.
     judged = np.concatenate([asked, losses[result.stepped]])
     diverged = not bool(np.all(judged < limit))
-    return Measurement(pd.DataFrame([facts]), pd.DataFrame(clients), diverged)
+    numbers = {name: each.item() if isinstance(each, np.generic) else each for name, each in facts.items()}
+    return Measurement(numbers, clients, diverged)
 
 
 def _time(state: State, result: RoundResult) -> dict[str, float]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeGuard, TypeVar
 
 from typing_extensions import get_protocol_members
 
@@ -108,7 +109,21 @@ def mixing_of(settings: str | Mapping[str, Any]) -> Mixing:
 
 def _as(protocol: type[P], part: Part) -> P:
     """The part, known to have all that its family's Protocol names. Raises InputError where it lacks something."""
-    if not isinstance(part, protocol):
-        missing = ", ".join(sorted(get_protocol_members(protocol) - set(dir(part))))
+    if not _has_all(part, protocol):
+        missing = ", ".join(_lacking(part, protocol))
         raise InputError(f"{part.family} {part.kind!r} ({type(part).__name__}) lacks {missing}")
     return part
+
+
+def _has_all(part: Part, protocol: type[P]) -> TypeGuard[P]:
+    return not _lacking(part, protocol)
+
+
+def _lacking(part: Part, protocol: type) -> tuple[str, ...]:
+    """What a part lacks of what a Protocol names."""
+    return _class_lacks(type(part), protocol)
+
+
+@cache  # a run asks a hundred times, and `isinstance` would look through all members each time
+def _class_lacks(part: type[Part], protocol: type) -> tuple[str, ...]:
+    return tuple(sorted(get_protocol_members(protocol) - {*dir(part), *part.model_fields}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -194,10 +195,10 @@ class _Recording(RunEvents):
             recorder.add("schedule", done.spans().rows(state.round, first, now, last.battery, state.battery))
         if measurement is None:
             return
-        recorder.add("rounds", measurement.round_row)
-        recorder.add("clients", measurement.client_rows)
+        recorder.add("rounds", {name: np.array([number]) for name, number in measurement.numbers.items()})
+        recorder.add("clients", measurement.clients)
         matrices = scene.matrix_rows(state.round, state.federation)
-        if len(matrices):
+        if matrices is not None:
             recorder.add("matrices", matrices)
         if measurement.diverged and recorder.status["diverged_at"] is None:
             # Written at once: after the checkpoint it could be lost to a kill, and this round is not measured again.
@@ -248,8 +249,8 @@ class _Tracking(RunEvents):
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         if measurement is not None and self.left:
-            row = measurement.round_row.drop(columns="round").iloc[0]
-            values = {str(name): float(value) for name, value in row.items() if not np.isnan(value)}
+            numbers = measurement.numbers.items()
+            values = {k: float(each) for k, each in numbers if k != "round" and not math.isnan(each)}
             self._each(lambda tracker: tracker.log(state.round, values))
 
     @override
@@ -385,7 +386,7 @@ def _record_scene(scene: Scene, recorder: Recorder, facts: Mapping[str, Any]) ->
     recorder.write("environment.json", {**environment(), **facts, **ran})
     recorder.write("world.json", describe(scene))
     recorder.write(DESCRIPTION, describe_input(scene))
-    recorder.write("partition.parquet", partition_table(scene))
+    recorder.write_table("partition.parquet", partition_table(scene))
 
 
 def default_folder(experiment: Experiment) -> Path:

@@ -9,7 +9,6 @@ from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
 import torch
 from scipy import sparse
 from torch import nn
@@ -164,7 +163,9 @@ class Scene:
         n = self.experiment.clients
         return sparse.csr_array((np.ones(len(indices), dtype=bool), indices, indptr), shape=(n, n))
 
-    def movement_rows(self, round: int, meeting: Meeting) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def movement_rows(
+        self, round: int, meeting: Meeting
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """One round's rows of the movement tables: positions and contacts."""
         places, pairs = meeting.paths.end, pairs_of(meeting.graph)
         n = np.arange(self.experiment.clients, dtype=np.int32)
@@ -176,16 +177,19 @@ class Scene:
             "present": meeting.paths.present,
         }
         contacts = {"round": np.full(len(pairs), round, np.int32), "i": pairs[:, 0], "j": pairs[:, 1]}
-        return pd.DataFrame(positions), pd.DataFrame(contacts)
+        return positions, contacts
 
-    def matrix_rows(self, round: int, state: Mapping[str, np.ndarray]) -> pd.DataFrame:
-        """One round's rows of the table of matrices: what is not 0 in those that the federation names."""
+    def matrix_rows(self, round: int, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+        """One round's rows of the table of matrices: what is not 0 in those that the federation names; None where
+        nothing is."""
         federation, tables = self.parts.federation, []
         for name in federation.recorded if isinstance(federation, RecordsMatrices) else ():
             i, j = np.nonzero(state[name])
-            columns = (np.int32(round), name, i, j, state[name][i, j])
-            tables.append(pd.DataFrame(dict(zip(MATRIX_COLUMNS, columns, strict=True))))
-        return pd.concat(tables, ignore_index=True).astype(MATRIX_COLUMNS) if tables else pd.DataFrame()
+            tables.append((np.full(len(i), round), np.full(len(i), name), i, j, state[name][i, j]))
+        if not any(len(values) for *_, values in tables):
+            return None
+        columns = zip(MATRIX_COLUMNS.items(), zip(*tables, strict=True), strict=True)
+        return {name: np.concatenate(parts).astype(kind) for (name, kind), parts in columns}
 
     def data_facts(self) -> dict[str, Any]:
         """Which data the run saw."""
@@ -528,13 +532,13 @@ def describe_input(scene: Scene) -> dict[str, Any]:
     ).model_dump()
 
 
-def partition_table(scene: Scene) -> pd.DataFrame:
+def partition_table(scene: Scene) -> dict[str, np.ndarray]:
     """Who holds what: one row per client, part (train, validation, test) and class that it holds any of."""
-    split, dataset, rows = scene.split, scene.dataset, []
+    split, dataset, rows = scene.split, scene.dataset, list[tuple[np.ndarray, ...]]()
     for part, held in (("train", split.train), ("validation", split.validation), ("test", split.test)):
         counts = np.stack([np.bincount(dataset.y_train[i], minlength=dataset.classes) for i in held])
         client, label = np.nonzero(counts)
         names = np.array(dataset.class_names, dtype=object)[label]
-        frame = {"client": client, "part": part, "class": names, "samples": counts[client, label]}
-        rows.append(pd.DataFrame(frame))
-    return pd.concat(rows, ignore_index=True)
+        rows.append((client, np.full(len(client), part), names, counts[client, label]))
+    columns = zip(("client", "part", "class", "samples"), zip(*rows, strict=True), strict=True)
+    return {name: np.concatenate(parts) for name, parts in columns}

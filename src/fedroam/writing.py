@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fedroam.errors import InputError
@@ -30,32 +31,52 @@ def checked_name(path: str | Path, owner: str = "") -> Path:
     return Path(path)
 
 
+@contextlib.contextmanager
+def _put_into_place(path: Path) -> Iterator[tuple[int, Path]]:
+    """A new file beside `path`, open for writing (its descriptor, which is the caller's to close, and its name), that
+    is renamed to `path` in the end.
+
+    It has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in the folder is
+    written through; it ends in `.tmp`, and is deleted where writing fails. A link at `path` is refused: InputError.
+    """
+    name = os.fspath(path)
+    if os.path.islink(name):  # noqa: PTH114 (as texts, which is sooner: a run writes dozens of files)
+        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
+    aside = f"{name}.{secrets.token_hex(6)}.tmp"
+    try:
+        yield os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), Path(aside)
+        os.replace(aside, name)  # noqa: PTH105
+    except Exception as error:
+        Path(aside).unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
+        if isinstance(error, OSError) and error.filename == aside:
+            error.filename = name  # the one that whoever reads the message knows
+        raise
+
+
 def write_aside(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
 
-    The file aside has a name that nobody can foresee and is made by nobody else, so that nothing that was planted in
-    the folder is written through; it ends in `.tmp`, and is deleted where writing fails. A link at `path` is
-    refused: InputError.
+    The file aside has a name that nobody can foresee, ends in `.tmp`, and is deleted where writing fails. A link at
+    `path` is refused: InputError.
     """
-    if path.is_symlink():
-        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
-    aside = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    with _put_into_place(path) as (handle, aside):
+        os.close(handle)
         write(aside)
-        with aside.open("rb+") as handle:
-            os.fsync(handle.fileno())
-        aside.replace(path)
-    except Exception as error:
-        aside.unlink(missing_ok=True)  # a full disk leaves neither half a file nor the place it takes
-        if isinstance(error, OSError) and error.filename == str(aside):
-            error.filename = str(path)  # the one that whoever reads the message knows
-        raise
+        with aside.open("rb+") as written:  # anew: `write` may have put another file there
+            os.fsync(written.fileno())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file whole, as `write_aside` does."""
+    with _put_into_place(path) as (handle, _), open(handle, "wb") as file:  # noqa: PTH123 (a descriptor)
+        file.write(data)
+        file.flush()
+        os.fsync(handle)
 
 
 def write_text(path: Path, text: str) -> None:
     """Write text as UTF-8, lines ending as they do in it, as `write_aside` does."""
-    write_aside(path, lambda aside: aside.write_bytes(text.encode("utf-8")))
+    write_bytes(path, text.encode("utf-8"))
 
 
 def write_named(path: Path, write: Callable[[Path], object]) -> None:

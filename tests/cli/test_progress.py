@@ -6,7 +6,6 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -22,7 +21,7 @@ def quickstart_like(rounds: int = 200, seeds: int = 3) -> Plan:
 
 
 def measured(accuracy: float, diverged: bool = False) -> Any:
-    return SimpleNamespace(round_row=pd.DataFrame([{"accuracy": accuracy}]), diverged=diverged)
+    return SimpleNamespace(numbers={"accuracy": accuracy}, diverged=diverged)
 
 
 def follow(progress: PlanProgress, skip: int = 0, start: int = 0) -> None:

@@ -226,8 +226,8 @@ def play(experiment: Experiment, start: tuple[int, bytes] | None = None, last: i
             positions, contacts = scene.movement_rows(state.round, done.meeting)
             rows["rounds"].append(found.round_row.drop(columns=list(NOT_REPEATABLE)))
             rows["clients"].append(found.client_rows)
-            rows["positions"].append(positions)
-            rows["contacts"].append(contacts)
+            rows["positions"].append(pd.DataFrame(positions))
+            rows["contacts"].append(pd.DataFrame(contacts))
             states.append(frozen(state))
 
         if start is None:

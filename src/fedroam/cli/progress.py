@@ -105,7 +105,7 @@ class PlanProgress:
             self.done = base + round
             self._seen = round
             self.pace.mark(self._computed)
-            accuracy = None if measurement is None else float(measurement.round_row["accuracy"].iloc[0])
+            accuracy = None if measurement is None else measurement.numbers["accuracy"]
             self.show(planned, round, accuracy, first)
             nonlocal diverged
             if measurement is not None and measurement.diverged and not diverged:

@@ -58,9 +58,13 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
 
 def pairs_of(graph: sparse.csr_array) -> np.ndarray:
     """The undirected pairs i < j of a contact graph, int32 [pairs, 2], ordered by i, then j."""
-    upper = sparse.triu(graph, k=1).tocoo()
-    order = np.lexsort((upper.col, upper.row))
-    return np.stack([upper.row[order], upper.col[order]], axis=1).astype(np.int32)
+    i, j = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr)), graph.indices
+    upper = i < j
+    i, j = i[upper], j[upper]
+    if not graph.has_sorted_indices:
+        order = np.lexsort((j, i))
+        i, j = i[order], j[order]
+    return np.stack([i, j], axis=1).astype(np.int32)
 
 
 def degrees(graph: sparse.csr_array) -> np.ndarray:

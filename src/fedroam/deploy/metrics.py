@@ -101,7 +101,7 @@ class ServerMetrics:
         self._round.set(round)
         self._rounds.set(rounds)
         if measurement is not None:
-            self._accuracy.set(float(measurement.round_row["accuracy"].iloc[0]))
+            self._accuracy.set(measurement.numbers["accuracy"])
 
     def told(self, line: str) -> None:
         """A line of the log."""

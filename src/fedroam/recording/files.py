@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import io
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fedroam import writing
 from fedroam.errors import InputError
 from fedroam.facts import json_object
 from fedroam.writing import write_aside, write_named
 
+# Rows of a table, by the names of its columns, each with a value a row; numbers, truth values or text.
+Columns = pd.DataFrame | Mapping[str, np.ndarray]
 LARGE = 2**20  # bytes of a table that threads read sooner; for a smaller one they cost more than they save
 # Bytes of a table that compressed takes three times as long, to write and to read, for a tenth less.
 SMALL = 2**16
@@ -69,7 +74,7 @@ def settle(folder: Path) -> None:
 
 def write_bytes(path: Path, data: bytes) -> FileFacts:
     """Write a file aside, then rename. Returns what a manifest says of it."""
-    write_aside(path, lambda aside: aside.write_bytes(data))
+    writing.write_bytes(path, data)
     return FileFacts.of(data)
 
 
@@ -89,9 +94,12 @@ def write_json(path: Path, value: Any) -> FileFacts:
 
 
 def write_summed(path: Path, facts: Mapping[str, Any]) -> FileFacts:
-    """Write a JSON file with a SHA-256 over everything else that it says. Returns what a manifest says of it."""
-    whole = {name: value for name, value in facts.items() if name != "sha256"}
-    return write_json(path, {**whole, "sha256": _sum(whole)})
+    """Write a JSON file with a SHA-256 over everything else that it says, which is not nothing. Returns what a manifest
+    says of it."""
+    text = json_text({name: value for name, value in facts.items() if name != "sha256"})
+    end = "\n}\n"
+    own = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return write_text(path, f'{text.removesuffix(end)},\n  "sha256": "{own}"{end}')
 
 
 def check_summed(facts: Mapping[str, Any], path: Path) -> None:
@@ -113,13 +121,54 @@ def manifest_of(facts: Mapping[str, Any]) -> dict[str, FileFacts]:
     return {name: FileFacts(one["bytes"], one["sha256"]) for name, one in facts.get("files", {}).items()}
 
 
-def write_table(path: Path, table: pd.DataFrame) -> FileFacts:
+def arrow(rows: Columns) -> pa.Table:
+    """Rows as they are written, where what is not a number is missing. They stay what they are when the arrays are
+    changed afterwards."""
+    return pa.table({name: _arrow_column(values) for name, values in rows.items()})
+
+
+def _arrow_column(values: pd.Series | np.ndarray) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pd.Series):
+        return pa.array(values)
+    if values.dtype.kind == "U":
+        return pa.array(values, pa.large_string())
+    return pa.array(values.copy(), from_pandas=True)
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Rows one after the other. Where a column has another type in some of them it gets one that holds both, and where
+    it is not in all of them it is missing there."""
+    if len(tables) == 1:
+        return tables[0]
+    whole = pa.concat_tables(tables, promote_options="permissive")
+    # Numbers lie in one piece, as those of one table do; for text that would be a copy of all letters.
+    together = {
+        name: column if pa.types.is_large_string(column.type) else column.combine_chunks()
+        for name, column in zip(whole.column_names, whole.columns, strict=True)
+    }
+    return pa.table(together)
+
+
+def write_table(path: Path, table: Columns | pa.Table) -> FileFacts:
     """Write a Parquet file with a check sum for every page aside, then rename. Returns what a manifest says of it."""
     # `Table.from_pandas` makes the same columns, and adds a description for pandas that is as large as a small table.
-    buffer, rows = io.BytesIO(), pa.table({name: pa.array(column) for name, column in table.items()})
-    compression = "none" if rows.nbytes <= SMALL else "zstd"
+    buffer, rows = io.BytesIO(), table if isinstance(table, pa.Table) else arrow(table)
+    compression = "none" if size(rows) <= SMALL else "zstd"
     pq.write_table(rows, buffer, compression=compression, write_page_checksum=True)
     return write_bytes(path, buffer.getvalue())
+
+
+def size(rows: pa.Table) -> int:
+    """Bytes that the values of a table take, however many pieces it lies in, and whoever made them."""
+    total = 0
+    for column in rows.columns:
+        buffers = [buffer for chunk in column.chunks for buffer in chunk.buffers()[1:]]
+        total += sum(buffer.size for buffer in buffers if buffer is not None)
+        if column.null_count:  # a bit for each value
+            total += -(-len(column) // 8)
+        if pa.types.is_large_string(column.type):  # one end of a text more than there are texts
+            total -= 8 * column.num_chunks
+    return total
 
 
 def write_csv(path: Path, table: pd.DataFrame) -> None:
@@ -164,11 +213,25 @@ def read_table(path: Path) -> pd.DataFrame:
 
 def table_of(data: bytes, path: Path) -> pd.DataFrame:
     """The table that the bytes of a Parquet file hold; `path` is named in the InputError where they are damaged."""
-    large = len(data) > LARGE
-    try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
-        table: pd.DataFrame = file.read(use_threads=large).to_pandas(use_threads=large)
+    with _damage_of(path):
+        table: pd.DataFrame = arrow_of(data, path).to_pandas(use_threads=len(data) > LARGE)
         return table
+
+
+def arrow_of(data: bytes, path: Path) -> pa.Table:
+    """The same, as it lies in the file."""
+    with _damage_of(path):
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        return file.read(use_threads=len(data) > LARGE)
+
+
+@contextlib.contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    """Whatever is raised here becomes an InputError that names the file."""
+    try:
+        yield
+    except InputError:
+        raise
     except Exception as error:  # pyarrow raises several kinds for damaged files
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged: {first}") from None

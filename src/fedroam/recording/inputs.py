@@ -13,6 +13,7 @@ from fedroam.components import Part
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.recording import checkpoint
+from fedroam.recording.locking import folder_at
 from fedroam.recording.recorder import CLEARING, Existing, check
 from fedroam.recording.run import Run
 from fedroam.recording.sources import source_facts
@@ -92,6 +93,8 @@ def run_in(folder: Path, experiment: Experiment, existing: Existing) -> Run | No
 
     Raises InputError where the folder must not be used (see `check`), or where a file has changed.
     """
+    if not folder_at(folder):
+        return None
     there = check(folder, experiment.digest, experiment.toml(), existing)
     if there is None or existing == "replace":
         return None

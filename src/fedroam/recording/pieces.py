@@ -8,11 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.recording import checkpoint
-from fedroam.recording.files import FileFacts, read_json, settle, table_of, write_json, write_table
+from fedroam.recording.files import (
+    FileFacts,
+    arrow_of,
+    joined,
+    read_json,
+    settle,
+    size,
+    table_of,
+    write_json,
+    write_table,
+)
 from fedroam.recording.run import TABLES
 
 
@@ -27,13 +37,26 @@ class TablePieces:
         self.folder = folder
         self.rows = dict.fromkeys(TABLES, 0)
         self.chains = dict.fromkeys(TABLES, "")
+        self._held: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
+        self._room = HELD
 
-    def write(self, table: str, round: int, rows: pd.DataFrame) -> None:
+    def write(self, table: str, round: int, rows: pa.Table) -> None:
         """Write the rows of a table that came since the last piece."""
         self.folder.mkdir(exist_ok=True)
         facts = write_table(self.folder / f"{table}-{round:08d}.parquet", rows)
         self.rows[table] += len(rows)
         self.chains[table] = _linked(self.chains[table], facts)
+        self._hold(table, rows)
+
+    def _hold(self, table: str, rows: pa.Table) -> None:
+        """Keep in memory what was written, while there is room; if there is not, it is read when it is needed."""
+        if self._room <= 0:
+            return
+        self._room -= size(rows)
+        if self._room > 0:
+            self._held[table].append(rows)
+        else:
+            self._held.clear()
 
     def vouch(self, round: int) -> None:
         """Write the sums of all pieces up to a round, and flush to the disk that they and the pieces are there.
@@ -62,8 +85,13 @@ class TablePieces:
         """
         self.rows = {**dict.fromkeys(TABLES, 0), **dict(zip(TABLES, rows.tolist(), strict=False))}
         self.chains = dict.fromkeys(TABLES, "")
+        self._held, self._room = {name: [] for name in TABLES}, HELD
         for table, expected in self.rows.items():
-            found = sum(len(frame) for frame in self._read(table, round))
+            found = 0
+            for path, data in self._pieces(table, round):
+                rows_there = arrow_of(data, path)
+                self._hold(table, rows_there)
+                found += len(rows_there)
             if found != expected:
                 raise InputError(
                     f"{self.folder}: holds {found} rows of {table}, the checkpoint says {expected}; {AGAIN}"
@@ -82,18 +110,22 @@ class TablePieces:
     def _sums(self, round: int) -> Path:
         return self.folder / f"sums-{round:08d}.json"
 
-    def table(self, table: str) -> pd.DataFrame | None:
+    def table(self, table: str) -> pa.Table | None:
         """All rows of a table, None where it has none. Raises FedroamError where they are not what was written."""
-        written = self.chains[table]
+        written, held = self.chains[table], self._held.get(table)
+        found = []
         try:
-            frames = list(self._read(table))
+            for path, data in self._pieces(table):
+                if held is None:
+                    found.append(arrow_of(data, path))
         except InputError as error:
             raise FedroamError(f"{error}; it was altered while the run was computing: {AGAIN}") from None
         if self.chains[table] != written:
             raise FedroamError(
                 f"{self.folder}: pieces of {table} were altered or deleted while the run was computing: {AGAIN}"
             )
-        return pd.concat(frames, ignore_index=True) if frames else None
+        tables = found if held is None else held
+        return joined(tables) if tables else None
 
     def seconds(self) -> float:
         """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
@@ -103,18 +135,19 @@ class TablePieces:
     def _paths(self, table: str) -> list[Path]:
         return sorted(self.folder.glob(f"{table}-*.parquet"))
 
-    def _read(self, table: str, until: int | None = None) -> Iterator[pd.DataFrame]:
-        """Each piece of a table in its order; afterwards its chain is that of what was read."""
+    def _pieces(self, table: str, until: int | None = None) -> Iterator[tuple[Path, bytes]]:
+        """Each piece of a table in its order, with what is in it; afterwards its chain is that of what was read."""
         chain = ""
         for path in self._paths(table):
             if until is not None and _round(path) > until:
                 break
             data = path.read_bytes()
             chain = _linked(chain, FileFacts.of(data))
-            yield table_of(data, path)
+            yield path, data
         self.chains[table] = chain
 
 
+HELD = 2**20  # bytes of tables that are held in memory: short runs need not read what they have written
 AGAIN = "begin anew with --fresh"
 
 

@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
-import pandas as pd
+import pyarrow as pa
 
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
-from fedroam.recording.files import FileFacts, settle, write_json, write_table, write_text
+from fedroam.recording.files import (
+    Columns,
+    FileFacts,
+    arrow,
+    joined,
+    settle,
+    write_json,
+    write_table,
+    write_text,
+)
 from fedroam.recording.locking import folder_at, lock_folder
 from fedroam.recording.pieces import TablePieces
 from fedroam.recording.run import TABLES, Run, flat, open_run, table_path, write_status
@@ -32,7 +41,7 @@ class Recorder:
     def __init__(self, folder: Path, status: dict[str, Any]) -> None:
         self.folder = folder
         self.status = status
-        self._pending: dict[str, list[pd.DataFrame]] = {name: [] for name in TABLES}
+        self._pending: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         self._pieces = TablePieces(folder / "unfinished")
         self._lock: IO[str] | None = None
 
@@ -76,10 +85,11 @@ class Recorder:
 
     def _clear(self) -> None:
         """Empty the folder. A kill in the midst of it leaves a `run.json` that says so, to be cleared on."""
-        write_status(self.folder, {**self.status, "state": CLEARING})
         old = [path for path in self.folder.iterdir() if path.name not in (".lock", "run.json")]
-        if old:
-            settle(self.folder)
+        if not old:
+            return
+        write_status(self.folder, {**self.status, "state": CLEARING})
+        settle(self.folder)
         for path in old:
             if path.is_dir():
                 shutil.rmtree(path)
@@ -102,25 +112,27 @@ class Recorder:
         self._pieces.restore(arrays.pop(RECORDED), found.round, found.summed)
         return found.round, arrays
 
-    def write(self, name: str, value: Mapping[str, Any] | pd.DataFrame) -> None:
-        """Write a file of facts that do not change (JSON, or a Parquet table), and note it in the manifest."""
-        path = self.folder / name
-        facts = write_table(path, value) if isinstance(value, pd.DataFrame) else write_json(path, value)
-        self._list(name, facts)
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a JSON file of facts that do not change, and note it in the manifest."""
+        self._list(name, write_json(self.folder / name, value))
+
+    def write_table(self, name: str, rows: Columns) -> None:
+        """Write a table that does not change, and note it in the manifest."""
+        self._list(name, write_table(self.folder / name, rows))
 
     def keep(self, name: str, write: Callable[[Path], FileFacts]) -> None:
         """Let `write` write a file, and note it in the manifest."""
         self._list(name, write(self.folder / name))
 
-    def add(self, table: str, rows: pd.DataFrame) -> None:
+    def add(self, table: str, rows: Columns) -> None:
         """Gather rows of a table."""
-        self._pending[table].append(rows)
+        self._pending[table].append(arrow(rows))
 
     def checkpoint(self, round: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them."""
         for name, rows in self._pending.items():
             if rows:
-                self._pieces.write(name, round, pd.concat(rows, ignore_index=True))
+                self._pieces.write(name, round, joined(rows))
                 rows.clear()
         self._pieces.vouch(round)
         recorded = np.array([self._pieces.rows[name] for name in TABLES], dtype=np.int64)

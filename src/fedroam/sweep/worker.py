@@ -132,7 +132,7 @@ def do_run(
         nonlocal told, asked
         if measurement is not None or round == rounds or time.monotonic() - told > PAUSE:
             told = time.monotonic()
-            accuracy = None if measurement is None else float(measurement.round_row["accuracy"].iloc[0])
+            accuracy = None if measurement is None else measurement.numbers["accuracy"]
             send(messages.RoundDone(round, accuracy))
         if stopping() and not asked:
             asked = True
