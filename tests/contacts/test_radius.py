@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from fedroam.components import build
 from fedroam.contacts import degrees, graph_of, pairs_of
@@ -105,3 +107,20 @@ def test_a_negative_radius_is_refused() -> None:
         build("contacts", {"kind": "radius", "radius": -1.0})
     assert Radius(radius=math.inf).reach() == math.inf
     assert Radius(radius=2.5).reach() == 2.5
+
+
+@given(
+    met=st.sets(st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair[0] < pair[1])),
+    order=st.randoms(use_true_random=False),
+)
+def test_pairs_of_a_graph_whose_rows_are_in_no_order(met: set[tuple[int, int]], order: Random) -> None:
+    rows: list[list[int]] = [[] for _ in range(9)]
+    for i, j in met:
+        rows[i].append(j)
+        rows[j].append(i)
+    for row in rows:
+        order.shuffle(row)
+    indices = np.array([j for row in rows for j in row], np.int32)
+    indptr = np.cumsum([0, *map(len, rows)])
+    graph = sparse.csr_array((np.ones(len(indices), bool), indices, indptr), shape=(9, 9))
+    assert pairs_of(graph).tolist() == sorted(map(list, met))

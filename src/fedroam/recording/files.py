@@ -136,11 +136,12 @@ def _arrow_column(values: pd.Series | np.ndarray) -> pa.Array | pa.ChunkedArray:
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Rows one after the other. Where a column has another type in some of them it gets one that holds both, and where
-    it is not in all of them it is missing there."""
+    """Rows one after the other. Where columns are not alike in all of them, pandas says of what type they become."""
     if len(tables) == 1:
         return tables[0]
-    whole = pa.concat_tables(tables, promote_options="permissive")
+    if any(table.schema != tables[0].schema for table in tables):
+        return arrow(pd.concat([table.to_pandas() for table in tables], ignore_index=True))
+    whole = pa.concat_tables(tables)
     # Numbers lie in one piece, as those of one table do; for text that would be a copy of all letters.
     together = {
         name: column if pa.types.is_large_string(column.type) else column.combine_chunks()
@@ -153,13 +154,14 @@ def write_table(path: Path, table: Columns | pa.Table) -> FileFacts:
     """Write a Parquet file with a check sum for every page aside, then rename. Returns what a manifest says of it."""
     # `Table.from_pandas` makes the same columns, and adds a description for pandas that is as large as a small table.
     buffer, rows = io.BytesIO(), table if isinstance(table, pa.Table) else arrow(table)
-    compression = "none" if size(rows) <= SMALL else "zstd"
+    compression = "none" if rows.nbytes <= SMALL or _size(rows) <= SMALL else "zstd"
     pq.write_table(rows, buffer, compression=compression, write_page_checksum=True)
     return write_bytes(path, buffer.getvalue())
 
 
-def size(rows: pa.Table) -> int:
-    """Bytes that the values of a table take, however many pieces it lies in, and whoever made them."""
+def _size(rows: pa.Table) -> int:
+    """Bytes that the values of a table take, however many pieces it lies in, and whoever made them: `nbytes` counts
+    more where marks of what is missing are there although nothing is, and for text in several pieces."""
     total = 0
     for column in rows.columns:
         buffers = [buffer for chunk in column.chunks for buffer in chunk.buffers()[1:]]

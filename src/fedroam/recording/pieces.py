@@ -18,7 +18,6 @@ from fedroam.recording.files import (
     joined,
     read_json,
     settle,
-    size,
     table_of,
     write_json,
     write_table,
@@ -37,8 +36,7 @@ class TablePieces:
         self.folder = folder
         self.rows = dict.fromkeys(TABLES, 0)
         self.chains = dict.fromkeys(TABLES, "")
-        self._held: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
-        self._room = HELD
+        self._begin_holding()
 
     def write(self, table: str, round: int, rows: pa.Table) -> None:
         """Write the rows of a table that came since the last piece."""
@@ -48,15 +46,18 @@ class TablePieces:
         self.chains[table] = _linked(self.chains[table], facts)
         self._hold(table, rows)
 
+    def _begin_holding(self) -> None:
+        self._held: dict[str, list[pa.Table]] | None = {name: [] for name in TABLES}
+        self._room = HELD
+
     def _hold(self, table: str, rows: pa.Table) -> None:
         """Keep in memory what was written, while there is room; if there is not, it is read when it is needed."""
-        if self._room <= 0:
+        if self._held is None:
             return
-        self._room -= size(rows)
-        if self._room > 0:
-            self._held[table].append(rows)
-        else:
-            self._held.clear()
+        self._room -= rows.nbytes
+        self._held[table].append(rows)
+        if self._room < 0:
+            self._held = None
 
     def vouch(self, round: int) -> None:
         """Write the sums of all pieces up to a round, and flush to the disk that they and the pieces are there.
@@ -85,7 +86,7 @@ class TablePieces:
         """
         self.rows = {**dict.fromkeys(TABLES, 0), **dict(zip(TABLES, rows.tolist(), strict=False))}
         self.chains = dict.fromkeys(TABLES, "")
-        self._held, self._room = {name: [] for name in TABLES}, HELD
+        self._begin_holding()
         for table, expected in self.rows.items():
             found = 0
             for path, data in self._pieces(table, round):
@@ -112,11 +113,10 @@ class TablePieces:
 
     def table(self, table: str) -> pa.Table | None:
         """All rows of a table, None where it has none. Raises FedroamError where they are not what was written."""
-        written, held = self.chains[table], self._held.get(table)
-        found = []
+        written, found = self.chains[table], list[pa.Table]()
         try:
             for path, data in self._pieces(table):
-                if held is None:
+                if self._held is None:
                     found.append(arrow_of(data, path))
         except InputError as error:
             raise FedroamError(f"{error}; it was altered while the run was computing: {AGAIN}") from None
@@ -124,7 +124,7 @@ class TablePieces:
             raise FedroamError(
                 f"{self.folder}: pieces of {table} were altered or deleted while the run was computing: {AGAIN}"
             )
-        tables = found if held is None else held
+        tables = found if self._held is None else self._held[table]
         return joined(tables) if tables else None
 
     def seconds(self) -> float:
