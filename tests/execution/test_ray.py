@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typing_extensions import override
 
 from execution.test_equality import OURS, OWN, both, same
 from fedroam import components
@@ -21,7 +20,7 @@ from fedroam.planning import sweep_plan
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
 from fedroam.sweep.running import run_sweep
-from support.ray_nodes import two_nodes_of_ray
+from support.ray_nodes import Kept, two_nodes_of_ray
 from support.spreading import crew_of
 from support.sweeps import same as same_sweep
 from support.sweeps import settings
@@ -32,19 +31,6 @@ ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c co
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
 SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
-
-
-class Kept(cluster.RayTransport):
-    """Workers that several runs have, one after the other: to begin one loads all that fedroam needs."""
-
-    @override
-    def start(self) -> None:
-        if not self.actors:
-            super().start()
-
-    @override
-    def close(self) -> None:
-        """They stay for the next run; the cluster ends them."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +60,7 @@ def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: str, tmp_path: 
         for case, settings in CASES.items():
             same(*both(settings, tmp_path / case, workers)[:2])
     finally:
-        cluster.RayTransport.close(workers)
+        workers.end()
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 from support import contract
+from support.ray_nodes import one_cluster_for_all_runs
 from support.tiny import EXAMPLES, Played, example, own_data, own_samples, play, same_tables, tiny
 
 ALL = [(family, kind) for family in FAMILIES for kind in kinds(family)]
@@ -307,10 +308,11 @@ def test_an_execution_changes_no_bit(kind: str) -> None:
     """Wherever clients are computed, it is the run of one process, which repeats: from its beginning, and resumed."""
     alone = play(tiny())
     spread = tiny(execution=example("execution", kind))
-    found = play(spread)
-    assert found.states == alone.states
-    same_tables(found.tables(), alone.tables())
-    goes_on(spread, alone, 2, 4)
+    with one_cluster_for_all_runs():
+        found = play(spread)
+        assert found.states == alone.states
+        same_tables(found.tables(), alone.tables())
+        goes_on(spread, alone, 2, 4)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine."""
+"""Ray on this machine: a cluster of two nodes, and workers that several runs have one after the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from fedroam.execution import cluster, kinds
 from support import warm
 
 TRIES = 3
@@ -36,3 +38,44 @@ def two_nodes_of_ray() -> Iterator[Any]:
     finally:
         ray.shutdown()
         here.shutdown()
+
+
+class Kept(cluster.RayTransport):
+    """Workers that several runs have, one after the other: to begin one loads all that fedroam needs."""
+
+    @override
+    def start(self) -> None:
+        if not self.actors:
+            super().start()
+
+    @override
+    def close(self) -> None:
+        """They stay for the next run; `end` ends them, and a cluster of their own with them."""
+
+    def end(self) -> None:
+        """No run follows."""
+        super().close()
+
+
+@contextlib.contextmanager
+def one_cluster_for_all_runs() -> Iterator[None]:
+    """Within it the first run over Ray starts its cluster and workers, and the next ones have the same."""
+    begun: list[Kept] = []
+
+    def transport(*given: Any) -> Kept:
+        if not begun:
+            from ray._private import ray_constants
+
+            for name, path in warm.for_ray().items():
+                assert name == "setup_worker_path"
+                patch.setattr(ray_constants, "SETUP_WORKER_FILENAME", path)
+            begun.append(Kept(*given))
+        return begun[0]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kinds, "RayTransport", transport)
+        try:
+            yield
+        finally:
+            for each in begun:
+                each.end()
