@@ -21,9 +21,10 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from fedroam.cli import app, main
 from fedroam.planning import named_experiments, plan
 from house.test_flow import ORDER
 from support.pages import PAGES, ROOT, Block, blocks, command_lines, prose, words_of
+from support.warm import python
 
 WRITTEN = [name for name in PAGES if name != "CONTRIBUTING.md"]  # whose blocks are run
 DATA = bool(os.environ.get("FEDROAM_DATA"))
@@ -120,6 +122,18 @@ def own_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             del sys.modules[name]
 
 
+def nodes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What forks the nodes of an emulated site has loaded already what it needs."""
+    from fedroam.deploy.emulation import processes
+
+    begun = processes._begun
+
+    def at_once(words: Sequence[str], *, heard: bool = False) -> subprocess.Popen[bytes]:
+        return begun([*python(), *words[1:]], heard=heard)
+
+    monkeypatch.setattr(processes, "_begun", at_once)
+
+
 @pytest.mark.parametrize("page", WRITTEN)
 @pytest.mark.usefixtures("own_parts")
 def test_every_block_runs(
@@ -129,6 +143,8 @@ def test_every_block_runs(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+    if "fedroam emulate" in PAGES[page]:
+        nodes_at_once(monkeypatch)
     state = Page(tmp_path, capsys)
     for block in blocks(page):
         try:
