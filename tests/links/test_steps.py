@@ -97,6 +97,23 @@ def test_a_rate_that_falls_with_distance_is_that_of_many_instants(standard: str,
     np.testing.assert_allclose(found, slow, rtol=error)
 
 
+def test_a_transfer_by_itself_is_that_among_others() -> None:
+    """Bit for bit, however much others send."""
+    draws = stream(9, "steps")
+    count = draws.integers(1, 6, 50)
+    first = np.append(0, np.cumsum(count))
+    time = np.concatenate([np.sort(draws.uniform(0, 60, k)) for k in count])
+    steps = Steps(first, time, draws.uniform(0, 1e6, len(time)))
+    size, start = draws.uniform(1, 4e7, 50), draws.uniform(0, 60, 50)
+    until = start + draws.uniform(0, 60, 50)
+    end, arrived = steps.alone(size, start, until)
+    assert 5 < (arrived == size).sum() < 45
+    for k in range(50):
+        own = Steps(np.array([0, count[k]]), *(each[first[k] : first[k + 1]] for each in (time, steps.rate)))
+        found = own.alone(size[k : k + 1], start[k : k + 1], until[k : k + 1])
+        assert (found[0][0], found[1][0]) == (end[k], arrived[k])
+
+
 def test_no_contact_no_step() -> None:
     legs, contacts = passage(50.0, 60.0, 5.0, 60.0)
     steps = rate_steps(Fixed(), legs, contacts, 60.0, seed=0)

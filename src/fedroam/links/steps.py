@@ -49,9 +49,10 @@ class Steps:
         at_once = np.isinf(self.rate) & (begin <= until[row]) & (end >= begin)
         with np.errstate(invalid="ignore"):  # an infinite rate for no time
             sent = np.where(at_once, size[row], np.where(lasts > 0, self.rate * lasts, 0.0))
-        total = np.cumsum(sent)
-        before = total - sent
-        before -= before[self.first[:-1]][row]
+        before, steps = np.zeros(len(sent)), np.diff(self.first)
+        for nth in range(1, int(steps.max(initial=0))):  # row by row: what others sent rounds nothing
+            own = self.first[:-1][steps > nth] + nth
+            before[own] = before[own - 1] + sent[own - 1]
         done = (before + sent >= size[row]) & (at_once | (lasts > 0) | (size[row] == 0))
         finish, arrived = np.maximum(until, start), np.zeros(rows)
         np.add.at(arrived, row, sent)
