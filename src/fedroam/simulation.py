@@ -163,7 +163,7 @@ def _drained(scene: Scene, state: State, time: Timetable | None, account: Accoun
     """
     if time is None or time.use is None:
         return {}
-    radio = account.energy - state.account.energy - time.use.radio.sum(axis=1)
+    radio = account.energy - state.account.energy - time.use.radio_joules()
     return scene.parts.battery.step(state.battery, time.use.and_then(radio))
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedroam import run
 from fedroam.clock.batteries import Doings, Supply, Tries, use_of
+from fedroam.clock.deaths import Couplings
 from fedroam.devices.battery import Limited, Use
 from fedroam.devices.classes import Flops
 from fedroam.devices.motion import Motion, RotaryWing, Walking
@@ -32,7 +33,7 @@ FREE = (
 
 def use(begin: float = 0.0, seconds: float = 100.0, **own: float) -> Use:
     """A round of one client, which is there and near a charger, and has what is said, evenly."""
-    each = {"motion": 0.0, "radio": 0.0, "training": 0.0, "near": 1.0, **own}
+    each = {"motion": 0.0, "radio": 0.0, "training": 0.0, "near": 1.0, "at_once": 0.0, **own}
     here = np.ones(1, dtype=bool)
     steps = {name: np.full((1, 1), value) for name, value in each.items()}
     return Use(begin, np.full((1, 1), seconds), here, **steps, dies=np.full(1, np.inf))
@@ -50,13 +51,14 @@ def idle(clients: int) -> Doings:
     """Nobody does anything."""
     none, nobody = np.zeros(0), np.zeros((0, 2), np.int64)
     tries = Tries(Traffic.nothing(), none, none)
-    return Doings(np.zeros(clients), np.zeros(clients), ((), none), tries, nobody)
+    couplings = Couplings(nobody, none, none, nobody, none, none, none)
+    return Doings(np.zeros(clients), np.zeros(clients), ((), none), tries, nobody, lambda: couplings)
 
 
 def test_what_is_drawn_by_hand() -> None:
-    # 1 Wh = 3600 J. In 100 s: idle 0.5 W, 20 s of training at 2 W, 30 J of radio, 400 J of motion: 520 J.
+    # 1 Wh = 3600 J. In 100 s: idle 0.5 W, a fifth of training at 2 W, 25 J of radio and 5 at once, 400 J of motion.
     part = Limited(capacity=1.0, idle=0.5, training=2.0)
-    state = part.step(part.start(0, 1), use(training=20.0, radio=30.0, motion=400.0))
+    state = part.step(part.start(0, 1), use(training=0.2, radio=0.25, at_once=5.0, motion=4.0))
     assert {name: array.tolist() for name, array in state.items() if name != "died"} == {
         "charge": [3600.0 - 520.0],
         "gone": [False],
@@ -71,7 +73,7 @@ def test_energy_is_power_times_time(idle: float, training: float, rounds: list[f
     part = Limited(capacity=1e4, idle=idle, training=training)
     state, begin = part.start(0, 1), 0.0
     for seconds in rounds:
-        state = part.step(state, use(begin=begin, seconds=seconds, training=seconds / 3))
+        state = part.step(state, use(begin=begin, seconds=seconds, training=1 / 3))
         begin += seconds
     expected = (idle + training / 3) * sum(rounds)
     assert state["drawn"][0] == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -156,6 +158,42 @@ def gained(part: Limited, paths: Paths, seconds: float = 60.0, **own: Any) -> np
     told = supply(part, Walking(), paths, **own)
     use = use_of(told, idle(paths.clients), seconds, np.full(paths.clients, np.inf))
     return np.asarray(part.step(told.state, use)["charge"] - told.state["charge"])
+
+
+def hovering(part: Limited, paths: Paths) -> Supply:
+    """All hover and have energy for 40 s of that, and a megabyte costs either end 500 J or so."""
+    price = {"kind": "lte_wifi", "d2d_alpha_up": 6e4, "d2d_alpha_down": 7e4, "d2d_beta": 0.0, "d2d_max": 1.0}
+    own = supply(part, RotaryWing(), paths)
+    charge = 40.0 * RotaryWing().power(np.zeros(paths.clients))
+    tariff = replace(own.tariff, radio=tiny(radio=price).radio)
+    return replace(own, state=own.state | {"charge": charge}, tariff=tariff)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 30))
+def test_when_a_battery_is_empty_follows_from_what_its_client_began_by_then(seed: int, count: int) -> None:
+    """Bit for bit: whatever others send to others, in whatever order it is told, and whatever comes later."""
+    draws = np.random.default_rng(seed)
+    part, clients = Limited(idle=0.7, charger=0.4, capacity=100.0), 4
+    paths = Paths.straight(draws.random((clients, 2)), draws.random((clients, 2)))
+    sender = draws.integers(0, clients, count)
+    receiver = (sender + draws.integers(1, clients, count)) % clients
+    begun, lasts = draws.uniform(0, 60, count), draws.exponential(5.0, count) * draws.integers(0, 2, count)
+    size = draws.integers(1, 10**6, count)
+
+    own = hovering(part, paths)
+
+    def of(some: np.ndarray) -> np.ndarray:
+        traffic = Traffic.of(sender[some], receiver[some], size[some], np.ones(len(some)))
+        tries = Tries(traffic, begun[some], np.minimum(begun + lasts, 60.0)[some])
+        use = use_of(own, replace(idle(clients), tries=tries), 60.0, np.full(clients, np.inf))
+        return part.empty(own.state, use)
+
+    whole = of(np.arange(count))
+    for client, empty in enumerate(whole.tolist()):
+        its = (sender == client) | (receiver == client)
+        alone = np.flatnonzero(its & (begun <= empty))
+        assert of(draws.permutation(alone))[client] == empty
 
 
 def test_charging_at_a_place_is_power_times_the_time_of_the_passage() -> None:

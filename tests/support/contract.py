@@ -884,8 +884,9 @@ def check_battery(part: Any) -> None:
             600.0 * t,
             ends,
             draws.random(clients) < 0.8,
-            *draws.exponential(400.0, (2, clients, 5)),
-            *draws.random((2, clients, 5)),
+            *draws.exponential(2.0, (2, clients, 5)),
+            *draws.integers(0, 2, (2, clients, 5)).astype(np.float64),
+            draws.exponential(100.0, (clients, 5)),
             dies=np.full(clients, np.inf),
         )
         held = {name: array.copy() for name, array in state.items()}

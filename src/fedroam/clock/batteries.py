@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
+from fedroam.clock.deaths import Couplings
 from fedroam.contacts import contact_intervals
+from fedroam.contacts.ragged import rising, stable_order
 from fedroam.cost import Tariff
 from fedroam.devices import Battery, ChargesAtPlaces, Motion, Use, motion_power
 from fedroam.federation import Traffic
 from fedroam.learning import Job
 from fedroam.mobility import Paths
 
-MOTION, RADIO, TRAINING = range(3)
+MOTION, RADIO, TRAINING, CHARGERS = range(4)  # what steps are cut by
+SPARE = 1e-6  # of a charge: more than rounding ever takes
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Doings:
 
     trains, trained: float64 [clients], s, when each begins and ends local work; the same for none. work: all local work
     that is paid for, and the share of each piece that is done, float64 [jobs]. linked: int64 [any, 2], whose times
-    depend on each other: nodes that want to send to each other, or hear each other.
+    depend on each other: nodes that want to send to each other, or hear each other. couplings: tells how and when.
     """
 
     trains: np.ndarray
@@ -61,36 +62,42 @@ class Doings:
     work: tuple[Sequence[Job], np.ndarray]
     tries: Tries
     linked: np.ndarray
+    couplings: Callable[[], Couplings]
 
 
-def use_of(supply: Supply, doings: Doings, seconds: float, dies: np.ndarray) -> Use:
+def use_of(
+    supply: Supply, doings: Doings, seconds: float, dies: np.ndarray, *, at_begin: bool = False
+) -> Use:
     """What a round of so many seconds asks of the batteries. dies: s, float64 [clients], when each is known to run
-    empty; infinite for others."""
-    paths, tariff, clients = supply.paths, supply.tariff, supply.paths.clients
-    who, begin, end, much, what = _motion(supply, seconds)
-    tries = doings.tries
-    cost = tariff.radio.cost(tries.traffic, tariff.distances)
-    for ends, joules in (
-        (tries.traffic.sender, cost.energy_up),
-        (tries.traffic.receiver, cost.energy_down),
-    ):
-        own = np.flatnonzero((ends >= 0) & (joules > 0))
-        who.append(ends[own].astype(np.int64))
-        begin.append(tries.begun[own])
-        end.append(tries.stopped[own])
-        much.append(joules[own])
-        what.append(np.full(len(own), RADIO))
-    worker, passes = tariff.passes.of(doings.work[0])
-    paid = tariff.radio.training(worker, passes) * doings.work[1]
-    busy = np.flatnonzero(doings.trained > doings.trains)
-    lasts = (doings.trained - doings.trains)[busy]
-    for own, joules, kind in ((worker, paid, RADIO), (busy, lasts, TRAINING)):
-        who.append(own)
-        begin.append(doings.trains[own])
-        end.append(np.maximum(doings.trained, doings.trains)[own])
-        much.append(joules)
-        what.append(np.full(len(own), kind))
-    near = _near_chargers(supply, seconds)
+    empty; infinite for others. at_begin: whether each try draws all that it does as it begins, and not evenly.
+
+    What is asked of a client up to a moment follows, bit for bit, from what the client itself has begun by then: it is
+    summed up client by client, and in an order that nothing else changes.
+    """
+    clients, tries, work = supply.paths.clients, doings.tries, doings.work
+    cost = supply.tariff.radio.cost(tries.traffic, supply.tariff.distances)
+    worker, passes = supply.tariff.passes.of(work[0])
+    trained = np.maximum(doings.trained, doings.trains)
+    busy = np.flatnonzero(trained > doings.trains)
+    order = np.lexsort((tries.begun, tries.traffic.receiver, tries.traffic.sender))
+    sent, got = (
+        (ends[order], tries.begun[order], tries.stopped[order], joules[order])
+        for ends, joules in (
+            (tries.traffic.sender, cost.energy_up),
+            (tries.traffic.receiver, cost.energy_down),
+        )
+    )
+    paid = (
+        worker,
+        doings.trains[worker],
+        trained[worker],
+        supply.tariff.radio.training(worker, passes) * work[1],
+    )
+    who, begin, end, joules = (np.concatenate(each) for each in zip(sent, got, paid, strict=True))
+    own = (who >= 0) & (joules > 0)
+    tried = np.arange(len(who))[own] < 2 * len(order)
+    who, begin, end, joules = who[own].astype(np.int64), begin[own], end[own], joules[own]
+    *ways, motion = _motion(supply, seconds)
     edges = supply.battery.edges(supply.begin, seconds)
     told = np.flatnonzero(np.isfinite(dies))
     marks = (
@@ -98,35 +105,43 @@ def use_of(supply: Supply, doings: Doings, seconds: float, dies: np.ndarray) -> 
         np.concatenate([np.tile(np.concatenate([[0.0, seconds], edges]), clients), dies[told]]),
     )
     steps = _Steps.of(
-        clients, [(np.concatenate(who), np.concatenate(begin), np.concatenate(end)), near], marks, seconds
+        clients,
+        [
+            tuple(ways),
+            (who, begin, end),
+            (busy, doings.trains[busy], trained[busy]),
+            _near_chargers(supply, seconds),
+        ],
+        marks,
+        seconds,
     )
-    kinds, amount = np.concatenate(what), np.concatenate(much)
-    motion, radio, training = (
-        steps.padded(steps.spread(0, np.where(kinds == each, amount, 0.0)))
-        for each in (MOTION, RADIO, TRAINING)
+    lasts = end - begin
+    even = (lasts > 0) & ~tried if at_begin else lasts > 0
+    power = np.divide(joules, lasts, out=np.zeros(len(joules)), where=even)
+    return Use(
+        supply.begin,
+        steps.ends,
+        supply.paths.present,
+        steps.sums(MOTION, motion),
+        steps.sums(RADIO, power),
+        steps.inside(TRAINING).astype(np.float64),
+        steps.inside(CHARGERS).astype(np.float64),
+        steps.at_begin(RADIO, np.where(even, 0.0, joules)),
+        dies,
     )
-    inside = steps.padded((steps.covered(1) > 0).astype(np.float64))
-    ends = steps.padded(steps.end, seconds)
-    return Use(supply.begin, ends, paths.present, motion, radio, training, inside, dies)
 
 
-def first_to_die(supply: Supply, use: Use, linked: np.ndarray, dies: np.ndarray) -> np.ndarray:
-    """When those run empty of whom that is certain, s, float64 [clients]; infinite for all others, and for those of
-    whom it is known (dies: finite).
+def soonest_deaths(supply: Supply, doings: Doings, seconds: float) -> np.ndarray:
+    """Before which moment nobody runs empty who begins what is planned, at the same times, and may be cut short in any
+    of it; s, float64 [clients], infinite for who never does.
 
-    Who runs empty changes what others send from then on. So of those whose times depend on each other (`linked`) only
-    the first is certain.
+    That is so where what is sent for a shorter time costs no more, and a battery of which more is asked, or sooner, or
+    which gets less, is not empty later.
     """
-    empty = np.where(np.isfinite(dies), np.inf, supply.battery.empty(supply.state, use))
-    if np.isinf(empty).all():
-        return empty
-    clients = len(empty)
-    nodes = max(clients, int(linked.max(initial=-1)) + 1)
-    edges = sparse.coo_array((np.ones(len(linked), dtype=bool), tuple(linked.T)), shape=(nodes, nodes))
-    group = csgraph.connected_components(edges.tocsr(), directed=False)[1][:clients]
-    earliest = np.full(int(group.max()) + 1, np.inf)
-    np.minimum.at(earliest, group, empty)
-    return np.where(empty == earliest[group], empty, np.inf)
+    use = use_of(supply, doings, seconds, np.full(supply.paths.clients, np.inf), at_begin=True)
+    at_once = use.at_once.copy()
+    at_once[:, 0] += SPARE * supply.state["charge"]
+    return supply.battery.empty(supply.state, replace(use, near=np.zeros_like(use.near), at_once=at_once))
 
 
 def _near_chargers(supply: Supply, seconds: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -165,97 +180,89 @@ def near_intervals(
     return found.i.astype(np.int64), found.open * length, np.minimum(close, seconds)
 
 
-def _motion(supply: Supply, seconds: float) -> tuple[list[np.ndarray], ...]:
-    """Of each leg of each way, and of standing after it: client, from when to when, joules, and that it is motion."""
+def _motion(supply: Supply, seconds: float) -> tuple[np.ndarray, ...]:
+    """Of each leg of each way, and of standing after it: client, from when to when, and W."""
     paths, length, clients = supply.paths, supply.length, supply.paths.clients
-    power, lasts = motion_power(supply.motion, paths, length)
-    legs = np.diff(paths.first) - 1
-    who = np.repeat(np.arange(clients), legs)
+    power, _ = motion_power(supply.motion, paths, length)
+    who = np.repeat(np.arange(clients), np.diff(paths.first) - 1)
     first = np.ones(len(paths.time), dtype=bool)
     first[paths.first[1:] - 1] = False  # the point in which each leg begins
     begin = paths.time[first] * length
-    stand = supply.motion.power(np.zeros(clients)) * max(seconds - length, 0.0)
-    far = np.full(clients, max(seconds, length))
-    who = np.concatenate([who, np.arange(clients)])
-    much = np.concatenate([power * lasts, stand])
-    ends = (np.concatenate([begin, np.full(clients, length)]), np.concatenate([begin + lasts, far]))
-    draws = np.flatnonzero(much > 0)
-    return ([who[draws]], [ends[0][draws]], [ends[1][draws]], [much[draws]], [np.full(len(draws), MOTION)])
+    last = np.ones(len(paths.time), dtype=bool)
+    last[paths.first[:-1]] = False
+    end = paths.time[last] * length
+    parts = (
+        np.concatenate([who, np.arange(clients)]),
+        np.concatenate([begin, np.full(clients, length)]),
+        np.concatenate([end, np.full(clients, max(seconds, length))]),
+        np.concatenate([power, supply.motion.power(np.zeros(clients))]),
+    )
+    draws = np.flatnonzero((parts[3] > 0) & (parts[2] > parts[1]))
+    return tuple(part[draws] for part in parts)
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """A round cut where anything of a client begins or ends, client by client; flat arrays [steps].
+    """A round cut where anything of a client begins or ends: a row of steps for each client.
 
-    client: int64, ascending. start, end: s. after: for each group of intervals and each side of them, the first step
-    after that moment, int64.
+    ends: float64 [clients, steps], s, when each ends; the round's end behind a client's own. sides: for each group of
+    intervals, after which step of its client each begins and ends, int64, as places in [clients, 1 + steps], flat.
     """
 
-    clients: int
-    client: np.ndarray
-    start: np.ndarray
-    end: np.ndarray
-    after: list[tuple[np.ndarray, np.ndarray]]
+    ends: np.ndarray
+    sides: list[tuple[np.ndarray, np.ndarray]]
 
     @classmethod
     def of(
         cls,
         clients: int,
-        groups: list[tuple[np.ndarray, np.ndarray, np.ndarray]],
+        groups: Sequence[tuple[np.ndarray, ...]],
         marks: tuple[np.ndarray, np.ndarray],
         seconds: float,
     ) -> _Steps:
         """groups: intervals (client, from, to). marks: further moments (client, s)."""
-        who, when = [marks[0]], [np.clip(marks[1], 0.0, seconds)]
+        who, when = [marks[0]], [marks[1]]
         for client, begin, end in groups:
             who += [client, client]
-            when += [np.clip(begin, 0.0, seconds), np.clip(end, 0.0, seconds)]
-        client, time = np.concatenate(who), np.concatenate(when)
-        order = np.lexsort((time, client))
+            when += [begin, end]
+        client, time = np.concatenate(who), np.clip(np.concatenate(when), 0.0, seconds)
+        order = rising(time)
+        order = order[stable_order(client[order], clients)]
         client, time = client[order], time[order]
         fresh = np.ones(len(client), dtype=bool)
         fresh[1:] = (client[1:] != client[:-1]) | (time[1:] != time[:-1])
-        last = np.append(np.flatnonzero(fresh)[1:], len(client))  # after the last step of each moment
+        count = np.bincount(client[fresh], minlength=clients)
+        width = int(count.max(initial=0))
+        step = np.cumsum(fresh) - 1 - (np.cumsum(count) - count)[client]
+        ends = np.full((clients, width), seconds)
+        ends[client[fresh], step[fresh]] = time[fresh]
         place = np.empty(len(order), dtype=np.int64)
-        place[order] = last[np.cumsum(fresh) - 1]
-        begins = np.append(True, client[1:] != client[:-1])
-        start = np.where(begins, 0.0, np.roll(time, 1))
+        place[order] = client * (width + 1) + step + 1
         sides = np.split(place, np.cumsum([len(side) for side in who]))[1:-1]
-        return cls(clients, client, start, time, list(zip(sides[::2], sides[1::2], strict=True)))
+        return cls(ends, list(zip(sides[::2], sides[1::2], strict=True)))
 
-    def spread(self, group: int, much: np.ndarray) -> np.ndarray:
-        """So much of each interval, spread evenly over it, [steps]; what takes no time falls to a step of no time."""
-        low, high = self.after[group]
-        lasts = self.end[high - 1] - self.end[low - 1]
-        power = np.divide(much, lasts, out=np.zeros(len(much)), where=lasts > 0)
-        change = np.zeros(len(self.client) + 1)
-        np.add.at(change, low, power)
-        np.add.at(change, high, -power)
-        inside = self._any(low, high, much > 0)
-        found = np.asarray(np.where(inside, np.cumsum(change)[:-1], 0.0) * (self.end - self.start))
-        at_once = np.flatnonzero(lasts <= 0)
-        np.add.at(found, high[at_once] - 1, much[at_once])
-        return found
+    def sums(self, group: int, power: np.ndarray) -> np.ndarray:
+        """What the intervals that each step lies in come to together, float64 [clients, steps]. power: of each."""
+        low, high = self.sides[group]
+        rises, falls = (self._at(side, power) for side in (low, high))
+        some = power > 0  # elsewhere it is nothing, without rounding
+        return np.where(self._count(low[some], high[some]) > 0, np.cumsum(rises - falls, axis=1)[:, :-1], 0.0)
 
-    def covered(self, group: int) -> np.ndarray:
-        """How many intervals each step lies in, int64 [steps]."""
-        low, high = self.after[group]
-        change = np.zeros(len(self.client) + 1, dtype=np.int64)
-        np.add.at(change, low, 1)
-        np.add.at(change, high, -1)
-        return np.asarray(np.cumsum(change)[:-1])
+    def inside(self, group: int) -> np.ndarray:
+        """Whether each step lies in any of the intervals, bool [clients, steps]."""
+        return self._count(*self.sides[group]) > 0
 
-    def _any(self, low: np.ndarray, high: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """Which steps lie in any of these intervals: elsewhere a power is nothing, without rounding."""
-        change = np.zeros(len(self.client) + 1, dtype=np.int64)
-        np.add.at(change, low[some], 1)
-        np.add.at(change, high[some], -1)
-        return np.asarray(np.cumsum(change)[:-1] > 0)
+    def at_begin(self, group: int, amount: np.ndarray) -> np.ndarray:
+        """The amounts of intervals, in the step at whose end each interval begins, float64 [clients, steps]."""
+        return self._at(self.sides[group][0], amount)[:, 1:]
 
-    def padded(self, values: np.ndarray, rest: float = 0.0) -> np.ndarray:
-        """As a row for each client, float64 [clients, steps of who has most]; `rest` behind those of who has fewer."""
-        count = np.bincount(self.client, minlength=self.clients)
-        first = np.cumsum(count) - count
-        found = np.full((self.clients, int(count.max(initial=0))), rest)
-        found[self.client, np.arange(len(self.client)) - first[self.client]] = values
-        return found
+    def _count(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """How many intervals with these sides each step lies in, float64 [clients, steps]."""
+        rises, falls = (self._at(side, np.ones(len(side))) for side in (low, high))
+        return np.asarray(np.cumsum(rises - falls, axis=1)[:, :-1])
+
+    def _at(self, side: np.ndarray, amount: np.ndarray) -> np.ndarray:
+        """Amounts summed up at these places, in their order, float64 [clients, 1 + steps]."""
+        clients, steps = self.ends.shape
+        found = np.bincount(side, amount, minlength=clients * (1 + steps)).astype(np.float64, copy=False)
+        return found.reshape(clients, 1 + steps)

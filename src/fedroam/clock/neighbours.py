@@ -9,10 +9,11 @@ from scipy import sparse
 
 from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.begun import Begun
+from fedroam.clock.deaths import Couplings
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.contacts.ragged import stable_order
@@ -29,14 +30,12 @@ def among_neighbours(
     state: Mapping[str, np.ndarray],
     sends: sparse.csr_array | None = None,
     *,
-    dies: np.ndarray,
     in_pieces: bool = False,
-) -> Timetable:
-    """The timetable. meeting: in which models are exchanged, each once its sender's training has ended. sends: bytes
+) -> Planner:
+    """The timetables. meeting: in which models are exchanged, each once its sender's training has ended. sends: bytes
     that each client (row) is sent by others (columns), int64 CSR [clients, clients], each of which counts if it gets
     through; None: models between all who meet, and an exchange is where both of a pair get through in their contact.
-    dies: when each runs empty, s, float64 [clients]; infinite for who does not. in_pieces: broken transfers are not
-    lost, and each model counts by itself, as far as it came.
+    in_pieces: broken transfers are not lost, and each model counts by itself, as far as it came.
 
     A client that goes on with its training in the next round takes nothing in meanwhile. A client is done when its
     training and the transfers in which it has a part are; transfers that never get through are not waited for.
@@ -65,83 +64,90 @@ def among_neighbours(
         windows = way.windows(up, timing.reach, meet=True, both_ways=True, heard=timing.link.shared)
     else:
         windows = way.windows(both, timing.reach, meet=True, heard=timing.link.shared)
-    windows = windows.until(until(dies, sender, receiver), timing.length)
     hearing = heard(timing, meeting)
 
-    def sent_until(end: float) -> Sent:
-        told, rounds, length = timing.batteries, timing.rounds, timing.length
-        return send(timing.link, plan, windows, end, length, hearing, (), tell_tries=told, rounds=rounds)
+    def planned(dies: np.ndarray) -> Timetable:
+        open_until = windows.until(until(dies, sender, receiver), timing.length)
 
-    sent = sent_until(timing.horizon())
-    done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
-    got = np.where(np.isfinite(sent.end), sent.end, 0.0)
-    for own in (sender, receiver):
-        np.maximum.at(done, own, got)
-    seconds = timing.over(done)
-    end = np.where(sent.end <= seconds, sent.end, np.inf)
-    if seconds < timing.horizon():
-        sent = sent_until(seconds)
-    late = learns & (left > np.minimum(seconds, dies))
-    carried = late & (timing.clock.late == "carried") & (dies > seconds)
-    busy = carried | (state[BUSY] & ~learns)
-    graph, received, received_at, pieces = None, None, None, None
-    kept = np.isfinite(end) & ~busy[receiver]
-    on = dict(state)
-    if begun is not None:
-        arrived = np.where(np.isfinite(end), size, begun.bytes + sent.arrived)
-        pieces, left_over = begun.after(arrived, size, ~busy[receiver], round.number, timing.link)
-        on |= left_over
-        kept = np.zeros(len(kept), dtype=bool)  # what was really sent is told here
-    elif sends is None:
-        pairs, through = both[: len(both) // 2], np.isfinite(end)
-        whole = through[: len(pairs)] & through[len(pairs) :]
-        graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
-        kept = np.concatenate([whole, whole])
-    else:
-        row_by_row = np.flatnonzero(kept)[np.lexsort((sender[kept], receiver[kept]))]
-        ends, received_at = (receiver[row_by_row], sender[row_by_row]), end[row_by_row]
-        received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
-    jobs: Sequence[Job] = given.jobs
-    off: list[Job] = []
-    if late.any():
-        jobs, off = some_of(jobs, ~late[who]), list(some_of(jobs, late[who] & ~carried[who]))
-    more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
-    extra, traffic = np.flatnonzero(more > 0), given.traffic
-    if len(extra):
-        i, j = sender[extra], receiver[extra]
-        traffic = Traffic.joined([traffic, Traffic.of(i, j, more[extra], _apart(paths, i, j))])
-    training = (np.zeros(clients), np.where(learns, left, 0.0))
-    found = following(on, seconds, paths.present, training, plan, sent, dies)
-    found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
-    shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+        def sent_until(end: float) -> Sent:
+            told, rounds, length = timing.batteries, timing.rounds, timing.length
+            return send(
+                timing.link, plan, open_until, end, length, hearing, (), tell_tries=told, rounds=rounds
+            )
 
-    def doings() -> Doings:
-        return Doings(
-            np.zeros(clients),
-            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-            paid(jobs, off, shares),
-            tries(timing, sent, sender, receiver, _apart(paths, sender, receiver)),
-            np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
+        sent = sent_until(timing.horizon())
+        done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
+        got = np.where(np.isfinite(sent.end), sent.end, 0.0)
+        for own in (sender, receiver):
+            np.maximum.at(done, own, got)
+        seconds = timing.over(done)
+        end = np.where(sent.end <= seconds, sent.end, np.inf)
+        if seconds < timing.horizon():
+            sent = sent_until(seconds)
+        late = learns & (left > np.minimum(seconds, dies))
+        carried = late & (timing.clock.late == "carried") & (dies > seconds)
+        busy = carried | (state[BUSY] & ~learns)
+        graph, received, received_at, pieces = None, None, None, None
+        kept = np.isfinite(end) & ~busy[receiver]
+        on = dict(state)
+        if begun is not None:
+            arrived = np.where(np.isfinite(end), size, begun.bytes + sent.arrived)
+            pieces, left_over = begun.after(arrived, size, ~busy[receiver], round.number, timing.link)
+            on |= left_over
+            kept = np.zeros(len(kept), dtype=bool)  # what was really sent is told here
+        elif sends is None:
+            pairs, through = both[: len(both) // 2], np.isfinite(end)
+            whole = through[: len(pairs)] & through[len(pairs) :]
+            graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
+            kept = np.concatenate([whole, whole])
+        else:
+            row_by_row = np.flatnonzero(kept)[np.lexsort((sender[kept], receiver[kept]))]
+            ends, received_at = (receiver[row_by_row], sender[row_by_row]), end[row_by_row]
+            received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
+        jobs: Sequence[Job] = given.jobs
+        off: list[Job] = []
+        if late.any():
+            jobs, off = some_of(jobs, ~late[who]), list(some_of(jobs, late[who] & ~carried[who]))
+        more = timing.on_the_air(sent.arrived) - np.where(kept, size, 0)
+        extra, traffic = np.flatnonzero(more > 0), given.traffic
+        if len(extra):
+            i, j = sender[extra], receiver[extra]
+            traffic = Traffic.joined([traffic, Traffic.of(i, j, more[extra], _apart(paths, i, j))])
+        training = (np.zeros(clients), np.where(learns, left, 0.0))
+        found = following(on, seconds, paths.present, training, plan, sent, dies)
+        found |= {BUSY: busy, "left_training": np.where(carried, left - seconds, np.where(busy, left, 0.0))}
+        shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+
+        def doings() -> Doings:
+            return Doings(
+                np.zeros(clients),
+                np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+                paid(jobs, off, shares),
+                tries(timing, sent, sender, receiver, _apart(paths, sender, receiver)),
+                np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
+                lambda: Couplings.of(timing.link, plan, open_until, sent, hearing, clients=clients),
+            )
+
+        return Timetable(
+            seconds,
+            done,
+            jobs=jobs,
+            broken_off=off,
+            shares=shares,
+            graph=graph,
+            received=received,
+            received_at=received_at,
+            pieces=pieces,
+            arrived=None,
+            dropped=np.flatnonzero(late & ~carried),
+            traffic=traffic,
+            state=found,
+            facts=told_of(late, plan, sent, end),
+            spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
+            doings=doings,
         )
 
-    return Timetable(
-        seconds,
-        done,
-        jobs=jobs,
-        broken_off=off,
-        shares=shares,
-        graph=graph,
-        received=received,
-        received_at=received_at,
-        pieces=pieces,
-        arrived=None,
-        dropped=np.flatnonzero(late & ~carried),
-        traffic=traffic,
-        state=found,
-        facts=told_of(late, plan, sent, end),
-        spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
-        doings=doings,
-    )
+    return planned
 
 
 def _apart(paths: Paths, i: np.ndarray, j: np.ndarray) -> np.ndarray:

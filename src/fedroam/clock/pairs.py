@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from fedroam.clock.batteries import Doings, Tries
+from fedroam.clock.deaths import Couplings
 from fedroam.clock.neighbours import heard, tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
 
@@ -26,11 +27,8 @@ def in_pairs(
     meeting: Meeting,
     state: Mapping[str, np.ndarray],
     pairs: np.ndarray,
-    *,
-    dies: np.ndarray,
-) -> Timetable:
-    """The timetable. pairs: int64 [pairs, 2], those that want to average, once each. dies: when each runs empty, s,
-    float64 [clients]; infinite for who does not.
+) -> Planner:
+    """The timetables. pairs: int64 [pairs, 2], those that want to average, once each.
 
     A pair begins when it is in contact and neither of the two averages with another; first come, first served. Both
     send at once, or one after the other where a radio cannot do more or the air is shared; both models must get through
@@ -48,74 +46,81 @@ def in_pairs(
     plan = PlannedTransfers(pairs[:, 0], pairs[:, 1], size, np.zeros(len(pairs)), np.full(len(pairs), FIRST))
     way = Way(paths, timing.length, link, timing.seed)
     windows = way.windows(pairs, timing.reach, meet=True, heard=link.shared)
-    windows = windows.until(until(dies, *pairs.T), timing.length)
     hearing = heard(timing, meeting)
 
-    def sent_until(end: float) -> Sent:
-        return send(
-            link,
-            plan,
-            windows,
-            end,
-            timing.length,
-            hearing,
-            (),
-            ONE_PARTNER,
-            tell_tries=timing.batteries,
-            rounds=timing.rounds,
+    def planned(dies: np.ndarray) -> Timetable:
+        open_until = windows.until(until(dies, *pairs.T), timing.length)
+
+        def sent_until(end: float) -> Sent:
+            return send(
+                link,
+                plan,
+                open_until,
+                end,
+                timing.length,
+                hearing,
+                (),
+                ONE_PARTNER,
+                tell_tries=timing.batteries,
+                rounds=timing.rounds,
+            )
+
+        sent = sent_until(timing.horizon())
+        done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
+        for end in pairs.T:
+            through = np.isfinite(sent.end)
+            np.maximum.at(done, end[through], sent.end[through])
+        seconds = timing.over(done)
+        end = np.where(sent.end <= seconds, sent.end, np.inf)
+        if seconds < timing.horizon():
+            sent = sent_until(seconds)
+        whole = np.isfinite(end)
+        late = learns & (left > np.minimum(seconds, dies))
+        carried = late & (timing.clock.late == "carried") & (dies > seconds)
+        off = [job for job in given.jobs if late[job.client] and not carried[job.client]]
+        stopped = {job.client for job in off}
+        order = np.flatnonzero(whole)[np.argsort(end[whole], kind="stable")]
+        learnt = np.where(learns & ~late, left, np.inf)
+        training = (np.zeros(clients), np.where(learns, left, 0.0))
+        found = following(state, seconds, paths.present, training, plan, sent, dies)
+        found |= {
+            BUSY: carried | rests,
+            "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
+        }
+        told = told_of(late, plan, sent, end)  # both models of a pair are one transfer there
+        jobs = [job for job in given.jobs if job.client not in stopped]
+        shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
+
+        def doings() -> Doings:
+            return Doings(
+                np.zeros(clients),
+                np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
+                paid(jobs, off, shares),
+                _both_ways(timing, sent, pairs, paths.end, each / size),
+                np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
+                lambda: Couplings.of(
+                    link, plan, open_until, sent, hearing, clients=clients, simultaneous=ONE_PARTNER
+                ),
+            )
+
+        return Timetable(
+            seconds,
+            done,
+            jobs=jobs,
+            broken_off=off,
+            shares=shares,
+            graph=None,
+            arrived=None,
+            dropped=np.flatnonzero(late & ~carried),
+            traffic=Traffic.joined([given.traffic, _in_vain(timing, paths.end, plan, sent, whole, each)]),
+            state=found,
+            facts=told | {name: 2 * told[name] for name in ("transfers", "through", "broken")},
+            averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
+            doings=doings,
+            spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
         )
 
-    sent = sent_until(timing.horizon())
-    done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
-    for end in pairs.T:
-        through = np.isfinite(sent.end)
-        np.maximum.at(done, end[through], sent.end[through])
-    seconds = timing.over(done)
-    end = np.where(sent.end <= seconds, sent.end, np.inf)
-    if seconds < timing.horizon():
-        sent = sent_until(seconds)
-    whole = np.isfinite(end)
-    late = learns & (left > np.minimum(seconds, dies))
-    carried = late & (timing.clock.late == "carried") & (dies > seconds)
-    off = [job for job in given.jobs if late[job.client] and not carried[job.client]]
-    stopped = {job.client for job in off}
-    order = np.flatnonzero(whole)[np.argsort(end[whole], kind="stable")]
-    learnt = np.where(learns & ~late, left, np.inf)
-    training = (np.zeros(clients), np.where(learns, left, 0.0))
-    found = following(state, seconds, paths.present, training, plan, sent, dies)
-    found |= {
-        BUSY: carried | rests,
-        "left_training": np.where(carried, left - seconds, np.where(rests, left, 0.0)),
-    }
-    told = told_of(late, plan, sent, end)  # both models of a pair are one transfer there
-    jobs = [job for job in given.jobs if job.client not in stopped]
-    shares = np.array([min(seconds, dies[job.client]) / left[job.client] for job in off])
-
-    def doings() -> Doings:
-        return Doings(
-            np.zeros(clients),
-            np.where(learns, np.minimum(left, np.minimum(seconds, dies)), 0.0),
-            paid(jobs, off, shares),
-            _both_ways(timing, sent, pairs, paths.end, each / size),
-            np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
-        )
-
-    return Timetable(
-        seconds,
-        done,
-        jobs=jobs,
-        broken_off=off,
-        shares=shares,
-        graph=None,
-        arrived=None,
-        dropped=np.flatnonzero(late & ~carried),
-        traffic=Traffic.joined([given.traffic, _in_vain(timing, paths.end, plan, sent, whole, each)]),
-        state=found,
-        facts=told | {name: 2 * told[name] for name in ("transfers", "through", "broken")},
-        averagings=Averagings(pairs[order], sent.begun[order], end[order], learnt),
-        doings=doings,
-        spans=lambda: Spans.of(seconds, training, paths.present, plan, sent, dies),
-    )
+    return planned
 
 
 def _both_ways(timing: Timing, sent: Sent, pairs: np.ndarray, places: np.ndarray, share: np.ndarray) -> Tries:

@@ -5,15 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from fedroam.clock.batteries import Supply, first_to_die, use_of
+from fedroam.clock.batteries import Doings, Supply, soonest_deaths, use_of
 from fedroam.clock.begun import nothing_begun
+from fedroam.clock.deaths import Couplings, Slice
 from fedroam.clock.neighbours import among_neighbours
 from fedroam.clock.pairs import in_pairs
 from fedroam.clock.servers import NOWHERE, SENT, SENT_AT, with_servers
-from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Timetable, Timing
+from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Planner, Timetable, Timing
 from fedroam.errors import InputError
 from fedroam.federation import Distributed, Meeting, Round
 
@@ -79,41 +81,56 @@ def timetable(
     supply: the batteries, if devices can run empty.
 
     Who runs empty does no more from then on, which may change when others do. So the round is planned again with the
-    first death of those who have to do with each other, until nobody else dies.
+    deaths that are certain (see `Slice`), until nobody else dies.
     """
     handed = replace(round, models=given.models, state=given.state)
+    planned = _planner(timing, handed, given, after, state)
     dies = np.full(round.context.clients, np.inf)
-    found = _planned(timing, handed, given, after, state, dies)
+    found, slice = planned(dies), None
     while supply is not None and found.doings is not None:
         # A round that is over before sees nobody die.
         doings = found.doings()
         use = use_of(supply, doings, found.seconds, np.where(dies <= found.seconds, dies, np.inf))
-        first = first_to_die(supply, use, doings.linked, dies)
-        if np.isinf(first).all():
+        empty = np.where(np.isfinite(dies), np.inf, supply.battery.empty(supply.state, use))
+        if slice is not None and not slice.holds(doings.couplings, empty):
+            dies, slice = slice.dies, Slice.whole(doings.linked, slice.dies, slice.until)
+        elif np.isinf(empty).all():
             return replace(found, use=use)
-        dies = np.minimum(dies, first)
-        found = _planned(timing, handed, given, after, state, dies)
+        else:
+            if slice is None or slice.over(empty):
+                # Where a round waits for clients, a death may change when it is over, for everybody.
+                by_length = timing.clock.wait == "deadline"
+                told = partial(_coupled, supply, doings, found.seconds) if by_length else None
+                slice = Slice.best(doings.linked, told, empty, dies)
+            dies = np.minimum(dies, slice.first(empty))
+        found = planned(dies)
     return found
 
 
-def _planned(
+def _coupled(supply: Supply, doings: Doings, seconds: float) -> tuple[Couplings, np.ndarray]:
+    """What ties nodes together in a plan, and before which moments nobody dies, as `Slice` asks."""
+    couplings = doings.couplings()
+    if len(couplings.between):  # who is cut short may let others begin something
+        return couplings, np.zeros(supply.paths.clients)
+    return couplings, soonest_deaths(supply, doings, seconds)
+
+
+def _planner(
     timing: Timing,
     round: Round,
     given: Distributed,
     after: Meeting,
     state: Mapping[str, np.ndarray],
-    dies: np.ndarray,
-) -> Timetable:
-    """The timetable of a round (as it is handed on after `given`) in which these run empty at these moments."""
+) -> Planner:
+    """The timetables of a round (as it is handed on after `given`)."""
     timed = timing.federation
     if timed.neighbours is not None:
         meeting = timed.neighbours.meeting_of(round, after)
         if timed.pairs is not None:
-            pairs = timed.pairs.pairs(round, meeting)
-            return in_pairs(timing, round, given, meeting, state, pairs, dies=dies)
+            return in_pairs(timing, round, given, meeting, state, timed.pairs.pairs(round, meeting))
         sends = None if timed.one_way is None else meeting.sends(timed.one_way, round)
         in_pieces = timing.link.broken != "lost" and timed.in_pieces
-        return among_neighbours(timing, round, given, meeting, state, sends, dies=dies, in_pieces=in_pieces)
+        return among_neighbours(timing, round, given, meeting, state, sends, in_pieces=in_pieces)
     assert timed.servers is not None  # `check_fits` asked
     uploads, holds = timed.servers.uploads(round, after), timed.servers.holds_work
-    return with_servers(timing, round, given, uploads, after, state, holds_work=holds, dies=dies)
+    return with_servers(timing, round, given, uploads, after, state, holds_work=holds)

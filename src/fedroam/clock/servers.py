@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.clock.batteries import Doings
+from fedroam.clock.deaths import Couplings
 from fedroam.clock.neighbours import tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import select
@@ -35,11 +36,9 @@ def with_servers(
     state: Mapping[str, np.ndarray],
     *,
     holds_work: bool,
-    dies: np.ndarray,
-) -> Timetable:
-    """The timetable. uploads: what is to be sent back, by whoever has work to deliver. holds_work: whether the
-    federation keeps late work by a rule of its own. dies: when each runs empty, s, float64 [clients]; infinite for who
-    does not.
+) -> Planner:
+    """The timetables. uploads: what is to be sent back, by whoever has work to deliver. holds_work: whether the
+    federation keeps late work by a rule of its own.
 
     A client downloads from the begin of the round, then trains, then sends; it is done when all of it has arrived.
     Transfers with an access point share its air, where air is shared.
@@ -84,91 +83,97 @@ def with_servers(
         after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),
     )
 
-    windows = windows.until(until(dies, plan.sender, plan.receiver), timing.length)
+    def planned(dies: np.ndarray) -> Timetable:
+        open_until = windows.until(until(dies, plan.sender, plan.receiver), timing.length)
 
-    def sent_until(end: float) -> Sent:
-        return send(
-            timing.link,
-            plan,
-            windows,
-            end,
-            timing.length,
-            SILENCE,
-            (server,),
-            tell_tries=timing.batteries,
-            rounds=timing.rounds,
+        def sent_until(end: float) -> Sent:
+            return send(
+                timing.link,
+                plan,
+                open_until,
+                end,
+                timing.length,
+                SILENCE,
+                (server,),
+                tell_tries=timing.batteries,
+                rounds=timing.rounds,
+            )
+
+        sent = sent_until(timing.horizon())
+        begun, delivered = np.zeros(clients), np.full(clients, np.nan)
+        begun[loads], delivered[sends] = sent.end[: len(loads)], sent.end[len(loads) :]
+        done = np.where(np.isnan(delivered), begun + work, delivered)
+        done = np.where(done > dies, np.inf, done)
+        seconds = timing.over(done[part])
+        end = np.where(sent.end <= seconds, sent.end, np.inf)
+        if seconds < timing.horizon():
+            sent = sent_until(seconds)
+
+        late = part & ~(done <= seconds)
+        trained = np.clip(np.minimum(seconds, dies) - begun, 0.0, work)
+        alive = dies > seconds
+        carried = late & (timing.clock.late == "carried") & (not holds_work) & alive
+        keeps = carried | (late & holds_work & (alive | (trained >= work)))
+        off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
+        off = [job for job in off if trained[job.client] < work[job.client]]
+        stopped = {job.client for job in off}
+        training, here = (begun, begun + np.where(part, work, 0.0)), round.before.paths.present
+        found = following(state, seconds, here, training, plan, sent, dies)
+        found |= {
+            BUSY: carried | away,
+            "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
+            "left_training": np.where(away, work, np.where(keeps, work - trained, 0.0)),
+        }
+        if SENT_AT in state:
+            arrived = np.where(np.isfinite(end), 0.0, came + sent.arrived)
+            found |= _under_way(state, new, late & ~keeps, own, ends, arrived, len(loads))
+        air = timing.on_the_air(came + sent.arrived) - timing.on_the_air(came)
+        already = np.zeros(clients, dtype=np.int64)
+        through = np.isfinite(end[len(loads) :])
+        already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
+        jobs = [job for job in given.jobs if job.client not in stopped]
+        shares = np.array([trained[job.client] / work[job.client] for job in off])
+
+        def doings() -> Doings:
+            begins = np.minimum(np.where(part, begun, 0.0), seconds)
+            nodes = np.arange(server + 1)
+            names = np.where(
+                nodes < clients, nodes, np.where(nodes == server, SERVER, access_point(nodes - clients))
+            )
+            on_radio = np.stack([plan.sender, plan.receiver], axis=1)
+            apart = np.concatenate([down.distance[loads], up.distance[sends]])
+            return Doings(
+                begins,
+                begins + np.where(part, trained, 0.0),
+                paid([*jobs, *given.trained], off, shares),
+                tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
+                on_radio[(on_radio != server).all(axis=1)],
+                lambda: Couplings.of(
+                    timing.link, plan, open_until, sent, SILENCE, clients=clients, wired=(server,)
+                ),
+            )
+
+        return Timetable(
+            seconds,
+            done,
+            jobs=jobs,
+            broken_off=off,
+            shares=shares,
+            graph=None,
+            arrived=np.flatnonzero(part & ~late),
+            dropped=np.flatnonzero(late & ~keeps),
+            traffic=_really_sent(
+                timing, given.traffic, new, (down, up), (loads, sends), before, air, already, end
+            ),
+            state=found,
+            facts=told_of(late, plan, sent, end),
+            spans=lambda: Spans.of(seconds, training, here, plan, sent, dies),
+            already=already,
+            doings=doings,
+            lost=np.flatnonzero(late & holds_work & ~keeps),
         )
 
-    sent = sent_until(timing.horizon())
-    begun, delivered = np.zeros(clients), np.full(clients, np.nan)
-    begun[loads], delivered[sends] = sent.end[: len(loads)], sent.end[len(loads) :]
-    done = np.where(np.isnan(delivered), begun + work, delivered)
-    done = np.where(done > dies, np.inf, done)
-    seconds = timing.over(done[part])
-    end = np.where(sent.end <= seconds, sent.end, np.inf)
-    if seconds < timing.horizon():
-        sent = sent_until(seconds)
-
-    late = part & ~(done <= seconds)
-    trained = np.clip(np.minimum(seconds, dies) - begun, 0.0, work)
-    alive = dies > seconds
-    carried = late & (timing.clock.late == "carried") & (not holds_work) & alive
-    keeps = carried | (late & holds_work & (alive | (trained >= work)))
-    off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
-    off = [job for job in off if trained[job.client] < work[job.client]]
-    stopped = {job.client for job in off}
-    training, here = (begun, begun + np.where(part, work, 0.0)), round.before.paths.present
-    found = following(state, seconds, here, training, plan, sent, dies)
-    found |= {
-        BUSY: carried | away,
-        "left_download": np.where(away | (keeps & (begun > seconds)), down.size, 0.0),
-        "left_training": np.where(away, work, np.where(keeps, work - trained, 0.0)),
-    }
-    if SENT_AT in state:
-        arrived = np.where(np.isfinite(end), 0.0, came + sent.arrived)
-        found |= _under_way(state, new, late & ~keeps, own, ends, arrived, len(loads))
-    air = timing.on_the_air(came + sent.arrived) - timing.on_the_air(came)
-    already = np.zeros(clients, dtype=np.int64)
-    through = np.isfinite(end[len(loads) :])
-    already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
-    jobs = [job for job in given.jobs if job.client not in stopped]
-    shares = np.array([trained[job.client] / work[job.client] for job in off])
-
-    def doings() -> Doings:
-        begins = np.minimum(np.where(part, begun, 0.0), seconds)
-        nodes = np.arange(server + 1)
-        names = np.where(
-            nodes < clients, nodes, np.where(nodes == server, SERVER, access_point(nodes - clients))
-        )
-        on_radio = np.stack([plan.sender, plan.receiver], axis=1)
-        apart = np.concatenate([down.distance[loads], up.distance[sends]])
-        return Doings(
-            begins,
-            begins + np.where(part, trained, 0.0),
-            paid([*jobs, *given.trained], off, shares),
-            tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
-            on_radio[(on_radio != server).all(axis=1)],
-        )
-
-    return Timetable(
-        seconds,
-        done,
-        jobs=jobs,
-        broken_off=off,
-        shares=shares,
-        graph=None,
-        arrived=np.flatnonzero(part & ~late),
-        dropped=np.flatnonzero(late & ~keeps),
-        traffic=_really_sent(
-            timing, given.traffic, new, (down, up), (loads, sends), before, air, already, end
-        ),
-        state=found,
-        facts=told_of(late, plan, sent, end),
-        spans=lambda: Spans.of(seconds, training, here, plan, sent, dies),
-        already=already,
-        doings=doings,
-        lost=np.flatnonzero(late & holds_work & ~keeps),
-    )
+    return planned
 
 
 def _came(state: Mapping[str, np.ndarray], name: str, leg: _Leg, new: np.ndarray) -> np.ndarray:

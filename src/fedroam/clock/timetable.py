@@ -146,6 +146,10 @@ class Timetable:
     use: Use | None = None
 
 
+# Of a round, its timetable if clients run empty at these moments: float64 [clients], s, infinite for who does not.
+Planner = Callable[[np.ndarray], Timetable]
+
+
 def following(
     state: Mapping[str, np.ndarray],
     seconds: float,

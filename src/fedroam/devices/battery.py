@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -27,9 +27,12 @@ class Use:
     """What a round asks of the batteries, step by step; arrays float64 [clients, steps], in each of which all is even.
 
     begin: s, when the round begins. ends: s, when each step ends, rising, the last one with the round; a step may be of
-    no duration. there: which clients are in the world at all, bool [clients]. motion, radio: J. training: s. near:
-    share of the step within reach of a charger. dies: s, float64 [clients], when each is known to run empty; infinite
-    for others.
+    no duration, and none goes on beyond a moment of `Battery.edges`. there: which clients are in the world at all, bool
+    [clients]. motion, radio: W. training, near: how many pieces of work are under way, and whether a charger is within
+    reach, 1 or 0. at_once: J of what the radio takes for something without duration, at the end of its step. dies: s,
+    float64 [clients], when each is known to run empty; infinite for others.
+
+    Powers, and not joules, so that what comes after a moment changes no bit of when a battery is empty before it.
     """
 
     begin: float
@@ -39,17 +42,18 @@ class Use:
     radio: np.ndarray
     training: np.ndarray
     near: np.ndarray
+    at_once: np.ndarray
     dies: np.ndarray
+
+    def radio_joules(self) -> np.ndarray:
+        """What the radio of each client asks for in all, J, float64 [clients]."""
+        return np.asarray((self.radio * np.diff(self.ends, axis=1, prepend=0.0) + self.at_once).sum(axis=1))
 
     def and_then(self, radio: np.ndarray) -> Use:
         """With so many further joules of each client's radio (float64 [clients]) as the round ends."""
-        none = np.zeros((len(radio), 1))
-        more = (self.ends[:, -1:], none, radio[:, None], none, none)
-        old = (self.ends, self.motion, self.radio, self.training, self.near)
-        ends, motion, told, training, near = (
-            np.concatenate(pair, axis=1) for pair in zip(old, more, strict=True)
-        )
-        return Use(self.begin, ends, self.there, motion, told, training, near, self.dies)
+        at_once = self.at_once.copy()
+        at_once[:, -1] += radio
+        return replace(self, at_once=at_once)
 
 
 @runtime_checkable
@@ -71,7 +75,8 @@ class Battery(Protocol):
         """The state after a round."""
 
     def empty(self, state: Mapping[str, np.ndarray], use: Use) -> np.ndarray:
-        """When in a round each runs empty, s since it began, float64 [clients]; infinite for who does not."""
+        """When in a round each runs empty, s since it began, float64 [clients]; infinite for who does not. It follows
+        from the client's own steps up to then, and from nothing else."""
 
 
 @runtime_checkable
@@ -226,29 +231,48 @@ class Limited(Part):
         alive, known = use.there & ~state["gone"], np.isfinite(use.dies)
         died, start = np.full(len(charge), np.inf), np.zeros(len(charge))
         drawn, moving = np.zeros(len(charge)), np.zeros(len(charge))
+        opens = self._opens(use, state.get("class"))
         for k in range(use.ends.shape[1]):
             end, motion = use.ends[:, k], np.where(alive, use.motion[:, k], 0.0)
             lasts = end - start
-            asked = motion + np.where(
-                alive, self.idle * lasts + self.training * use.training[:, k] + use.radio[:, k], 0.0
+            power = motion + np.where(
+                alive, self.idle + self.training * use.training[:, k] + use.radio[:, k], 0.0
             )
-            charged = self.charging(use.begin + start, lasts, state.get("class"))
-            got = np.where(use.there, use.near[:, k] * self.charger * charged, 0.0)
-            left = charge + got - asked
+            gets = np.where(use.there, use.near[:, k] * self.charger * opens(start), 0.0)
+            at_once = np.where(alive, use.at_once[:, k], 0.0)
+            asked = power * lasts + at_once
+            net = power - gets
+            left = np.minimum(charge - net * lasts, full) - at_once
             # Of what is known to end its charge the moment is known; sums of many steps meet 0 up to rounding.
             natural = alive & ~known & (left <= ROUNDING * full)
-            share = np.divide(
-                charge, asked - got, out=np.ones(len(charge)), where=natural & (asked - got > charge)
-            )
+            # How long it lives in this step: what is asked at once is asked at its end.
+            lives = np.divide(charge, net, out=lasts.copy(), where=natural & (net * lasts > charge))
             told = alive & known & (end >= use.dies)
             empties = natural | told
-            drawn += np.where(natural, charge + got * share, asked) + np.where(told, left, 0.0)
-            moving += np.where(natural, motion * share, motion)
-            died = np.where(natural, start + share * lasts, np.where(told, use.dies, died))
-            rest = np.where(natural, got * (1 - share), 0.0)
+            had = power * lives + np.minimum(charge - net * lives, full)
+            drawn += np.where(natural, had, asked) + np.where(told, left, 0.0)
+            moving += motion * np.where(natural, lives, lasts)
+            died = np.where(natural, np.minimum(start + lives, end), np.where(told, use.dies, died))
+            rest = np.where(natural, gets * (lasts - lives), 0.0)
             charge = np.minimum(np.where(empties, rest, left), full)
             alive, start = alive & ~empties, end
         return np.maximum(charge, 0.0), drawn, moving, died
+
+    def _opens(self, use: Use, classes: np.ndarray | None) -> Callable[[np.ndarray], np.ndarray]:
+        """Tells of steps that begin at these moments (float64 [clients], s since the round began) whether each is in
+        the hours of charging, 1 or 0; float64 [clients]."""
+        seconds = float(use.ends.max(initial=0.0))
+        edges = np.concatenate([[0.0], self.edges(use.begin, seconds), [seconds]])
+        lasts, each = np.diff(edges), np.arange(len(self._hours()))
+        # Between two edges all is open or all is closed: more or less than half, without rounding.
+        part = [self.charging(use.begin + edges[:-1], lasts, np.full(len(lasts), one)) for one in each]
+        is_open = (np.stack(part) > lasts / 2).astype(np.float64)
+        own = np.zeros(len(use.ends), dtype=np.int64) if classes is None else classes
+
+        def opens(start: np.ndarray) -> np.ndarray:
+            return np.asarray(is_open[own, np.searchsorted(edges[1:-1], start, side="right")])
+
+        return opens
 
     def charging_places(self) -> np.ndarray:
         """`places`."""
