@@ -108,18 +108,13 @@ class StudyRuns:
         key = self.keys.get((variant, seed))
         return None if key is None else self._opened(key) or self.kept.runs.get(key)
 
-    def judged(self, looks: tuple[int, ...]) -> None:
-        """Note that the study is judged by all the seeds that there are now; looks: as planned, if it grows by them."""
-        # Looks are planned up to more seeds than there are runs: judged are those that have any.
-        there = [
-            seed + 1 for (_, seed), key in self.keys.items() if key in self.kept.runs or self._opened(key)
-        ]
-        self.kept = self.kept.judged_by(
-            min(self.seeds, max(there, default=0)) if looks else self.seeds, looks
-        )
+    def keep(
+        self, found: Iterable[RunRecord], command: str, looks: tuple[int, ...] | None = ()
+    ) -> Path | None:
+        """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept.
 
-    def keep(self, found: Iterable[RunRecord], command: str) -> Path | None:
-        """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept."""
+        looks: those that were planned, if the study is judged by these runs while it grows; None: it is not judged.
+        """
         if self.records is None:
             return None
         runs = self.timed(found)
@@ -132,6 +127,10 @@ class StudyRuns:
             "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
         self.kept = merged(self.kept, runs, sitting if new else None)
+        if looks is not None:
+            # Looks are planned up to more seeds than there are runs: judged were those that have any.
+            there = max((run.seed + 1 for run in self.kept.runs.values()), default=0)
+            self.kept = self.kept.judged_by(min(self.seeds, there) if looks else self.seeds, looks)
         return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:

@@ -362,8 +362,7 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
     ahead = outlook(result, work.timed(result.reader.kept()))
     with writing(work.root):
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
-        work.judged(looks)
-        kept = work.keep(result.reader.kept(), command)
+        kept = work.keep(result.reader.kept(), command, looks)
     if kept is not None:
         with writing(kept.parent):
             _write_kept_files(work, kept.parent, result.reader)
@@ -385,7 +384,7 @@ def _keep_finished(work: StudyRuns, command: str) -> None:
         return
     result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, work.kept.looks)
     with writing(work.records):
-        kept = work.keep(result.reader.kept(), command)
+        kept = work.keep(result.reader.kept(), command, looks=None)
     say(f"kept: {kept}, {len(work.kept.runs) - before} more runs")
 
 
