@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 
 from deploy.test_holders import GOSSIP, MOHAWK, Door, refused
-from deploy.test_who_may_speak import HELLO, Asking, Server, answer
+from deploy.test_who_may_speak import Asking, Server, answer
 from fedroam.deploy import connections
 from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE
-from fedroam.deploy.messages import HEADER, Gift, Put, Refused, Taken, Wish, decode, encode
-from fedroam.deploy.node.neighbours import TRIFLES, Errand, Neighbours
+from fedroam.deploy.messages import HEADER, Gift, Header, Put, Refused, Taken, Wish, decode, encode
+from fedroam.deploy.node.neighbours import ANEW, Errand, Neighbours
 from fedroam.deploy.site import identity
 from fedroam.deploy.site.identity import Callers, revoke
 from fedroam.deploy.telling import MOST, Told
+from fedroam.deploy.transfers import FEWEST
 from support.waiting import HANGS
 
 grpc = pytest.importorskip("grpc")
@@ -234,7 +235,7 @@ def test_a_permission_is_no_token(doors: dict[str, Door]) -> None:
     gift = encode(Gift(round=4, model=door.name, offset=0), door.body[:1024])
     assert decode(door.call(door.shown("client-01"), "put", gift), Taken)[0].received == 1024
     assert refused(lambda: door.call(door.shown("client-02"), "put", gift)) == grpc.StatusCode.NOT_FOUND
-    wish = encode(Wish(round=4, model=door.name, offset=0))
+    wish = encode(Wish(round=4, model=door.name, offset=0, size=1))
     assert refused(lambda: door.call(door.shown("client-01"), "fetch", wish)) == grpc.StatusCode.NOT_FOUND
     door.open(2, puts=True, round=5)
     assert refused(lambda: door.call(door.shown("client-01"), "put", gift)) == grpc.StatusCode.NOT_FOUND
@@ -273,6 +274,22 @@ def caller(doors: dict[str, Door]) -> Iterator[Neighbours]:
     found.close()
 
 
+class Said:
+    """A call whose answers are made up."""
+
+    def __init__(self, answer: Callable[[], bytes]) -> None:
+        self.asked = 0
+        self.answer = answer
+
+    def __enter__(self) -> Said:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def ask(self, request: bytes) -> None:
+        self.asked += 1
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [(0, "says that it has 0 of"), (10**9, "says that it has 1000000000 of")],
@@ -281,19 +298,20 @@ def caller(doors: dict[str, Door]) -> Iterator[Neighbours]:
 def test_whoever_takes_nothing_is_left(
     doors: dict[str, Door], caller: Neighbours, said: int, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls: list[int] = []
+    calls: list[Said] = []
 
-    def reply(*arguments: Any) -> tuple[Taken, memoryview]:
-        calls.append(1)
+    def talk(*arguments: Any) -> Said:
+        calls.append(Said(lambda: encode(Taken(received=said))))
         assert len(calls) < 1000, "it goes on for ever"
-        return Taken(received=said), memoryview(b"")
+        return calls[-1]
 
-    monkeypatch.setattr(caller, "_call", reply)
+    monkeypatch.setattr(caller, "_talk", talk)
     with pytest.raises(Refused, match=told):
         caller._bring(
             Errand(-2, "127.0.0.1:1", doors["access-point-00"].name, True), 1, time.monotonic() + HANGS
         )
-    assert len(calls) <= TRIFLES + 1
+    assert len(calls) <= ANEW + 1
+    assert all(each.asked <= FEWEST for each in calls), "no more is sent to whoever takes nothing"
 
 
 def test_whoever_gives_a_byte_at_a_time_has_its_time(
@@ -302,11 +320,11 @@ def test_whoever_gives_a_byte_at_a_time_has_its_time(
     now = [0.0]
     monkeypatch.setattr("fedroam.deploy.node.neighbours.time.monotonic", lambda: now[0])
 
-    def reply(*arguments: Any) -> tuple[Any, memoryview]:
-        now[0] += 29.0  # just within what one call may take
-        return HELLO, memoryview(b"x")
+    def reply() -> bytes:
+        now[0] += 29.0  # just within what one message may take
+        return encode(Header(), b"x")
 
-    monkeypatch.setattr(caller, "_call", reply)
+    monkeypatch.setattr(caller, "_talk", lambda *arguments: Said(reply))
     with pytest.raises(Refused, match="takes too long"):
         caller._fetch(Errand(-2, "127.0.0.1:1", "e" * 64, False), 1, 600.0)
     assert 600 < now[0] < 700

@@ -33,6 +33,7 @@ from fedroam.mixing import Fact
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin
 from support.losing import same_runs, without
+from support.messages import one_answer
 from support.sites import LocalSite
 from support.tiny import tiny
 from support.waiting import HANGS
@@ -93,8 +94,8 @@ def test_the_server_gives_only_what_is_its_own(
 # --- what fails on the way ----------------------------------------------------------------------------------------
 
 
-def serving(round: int, change: Callable[[bytes], bytes]) -> Callable[[Node], object]:
-    """A node that gives others something else than its model in one round."""
+def serving(round: int, change: Callable[[bytes], bytes], more: int = 0) -> Callable[[Node], object]:
+    """A node that gives others something else than its model in one round; more: bytes beyond those wished for."""
 
     def apply(node: Node) -> None:
         honest = node.holding.piece
@@ -103,7 +104,7 @@ def serving(round: int, change: Callable[[bytes], bytes]) -> Callable[[Node], ob
             found = honest(holder, number, name, 0, 1 << 30)
             if found is None or number != round:
                 return honest(holder, number, name, offset, chunk)
-            return change(found)[offset : offset + chunk]
+            return change(found)[offset : offset + chunk + more]
 
         node.holding.piece = piece  # type: ignore[method-assign]
 
@@ -115,19 +116,19 @@ def with_nan(body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "more", "told"),
     [
-        (with_nan, "sent another model than that of this round"),
-        (lambda body: body[:-400], "sent a piece of 0 bytes"),
-        (lambda body: body + bytes(400), "sent a piece of"),
+        (with_nan, 0, "sent another model than that of this round"),
+        (lambda body: body[:-400], 0, "sent a piece of 0 bytes"),
+        (lambda body: body + bytes(400), 400, "sent a piece of"),
     ],
     ids=["no number", "a shorter one", "a longer one"],
 )
 def test_a_model_that_does_not_fit_is_a_link_that_is_down(
-    change: Callable[[bytes], bytes], told: str, tmp_path: Path
+    change: Callable[[bytes], bytes], more: int, told: str, tmp_path: Path
 ) -> None:
     site = LocalSite.new(tmp_path / "site", GOSSIP)
-    network = site.run(tmp_path / "network", {1: serving(2, change)})
+    network = site.run(tmp_path / "network", {1: serving(2, change, more)})
     lost = frozenset({(2, 1, 0), (2, 1, 2), (2, 1, 3)})
     assert sorted(site.lines) == [
         f"round 2: the model of peer-01 has not reached peer-0{i}: their link counts as down"
@@ -327,8 +328,7 @@ class Door:
 
     def call(self, own: Credentials, method: str, message: bytes) -> bytes:
         self._channels.append(dialled(self.site, own, self.node, f"127.0.0.1:{self.port}"))
-        reply: bytes = self._channels[-1].unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=HANGS)
-        return reply
+        return one_answer(self._channels[-1], HOLDER_SERVICE, method, message)
 
     def shown(self, name: str) -> Credentials:
         return credentials(self.folder, self.site, name)
@@ -337,7 +337,7 @@ class Door:
         return self.call(
             self.shown(name),
             "fetch",
-            encode(Wish(**{"round": 1, "model": self.name, "offset": 0, **changes})),
+            encode(Wish(**{"round": 1, "model": self.name, "offset": 0, "size": 1024, **changes})),
         )
 
     def ping(self, name: str) -> bytes:
@@ -502,7 +502,7 @@ def test_a_damaged_model_is_taken_again_two_times(station: Door) -> None:
 
 def test_frames_that_are_none_are_refused(peer: Door) -> None:
     own = peer.shown("peer-01")
-    good = encode(Wish(round=1, model=peer.name, offset=0))
+    good = encode(Wish(round=1, model=peer.name, offset=0, size=1))
     for frame in (b"", b"\0", good[:-1], b"\xff\xff\xff\xff", b"\0\0\0\2[]"):
         for method in ("fetch", "put", "ping"):
             code = refused(lambda m=method, f=frame: peer.call(own, m, f))  # type: ignore[misc]

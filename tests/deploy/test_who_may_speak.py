@@ -24,6 +24,7 @@ from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_si
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
 from fedroam.errors import InputError
+from support.messages import one_answer
 from support.tiny import tiny
 from support.waiting import HANGS, eventually
 
@@ -63,8 +64,7 @@ class Server:
         return call
 
     def call(self, channel: Any, method: str, message: bytes) -> bytes:
-        reply: bytes = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=HANGS)
-        return reply
+        return one_answer(channel, SITE_SERVICE, method, message)
 
     def attended(self) -> None:
         """Wait until client 0 is there."""
@@ -144,7 +144,7 @@ def answer(value: float) -> bytes:
 
 def test_a_node_in_its_role_is_heard(server: Server) -> None:
     asking = Asking(server)
-    reply = server.call(asking.channel, "fetch", encode(Fetch(order=asking.order, offset=0)))
+    reply = server.call(asking.channel, "fetch", encode(Fetch(order=asking.order, offset=0, size=4096)))
     assert SECRET.tobytes()[:100] in reply
     assert asking.put(answer(3.0)).over
     assert asking.answer["mean"].tolist() == [3.0]
@@ -202,7 +202,7 @@ def test_a_certificate_that_the_site_does_not_list_is_not_heard(
     channel = server.channel(shown)
     assert refused(lambda: next(server.attend(channel))) == grpc.StatusCode.PERMISSION_DENIED
     for method, message in (
-        ("fetch", encode(Fetch(order="x", offset=0))),
+        ("fetch", encode(Fetch(order="x", offset=0, size=1))),
         ("put", encode(Put(order="x"))),
     ):
         call = lambda m=method, b=message: server.call(channel, m, b)  # noqa: E731
@@ -284,7 +284,7 @@ def test_who_means_something_else_is_refused(server: Server, changes: dict[str, 
 def test_an_order_is_its_addressee_s_alone(server: Server) -> None:
     asking = Asking(server)
     other = server.channel(server.shown("client-01"))
-    fetch = encode(Fetch(order=asking.order, offset=0))
+    fetch = encode(Fetch(order=asking.order, offset=0, size=4096))
     assert refused(lambda: server.call(other, "fetch", fetch)) == grpc.StatusCode.NOT_FOUND
     forged = answer(666.0)
     put = encode(Put(order=asking.order, size=len(forged), sha256=sum_of(forged)), forged)
@@ -355,8 +355,9 @@ def test_a_transfer_goes_on_where_it_broke_off(server: Server) -> None:
     half = len(body) // 2
     facts = {"size": len(body), "sha256": sum_of(body)}
     assert asking.put(body[:half], **facts).received == half
-    assert asking.put(body, **facts).received == half  # again from the start: told where to go on
-    assert asking.put(body[half:], offset=half, **facts).over
+    assert asking.put(body[half + 1 :], offset=half + 1, **facts).received == half  # told where to go on
+    assert asking.put(body[: half - 1], **facts).received == half  # what is there already counts once
+    assert asking.put(body[half - 1 :], offset=half - 1, **facts).over
     assert asking.answer["mean"].tolist() == [1.0]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from fedroam.deploy.messages import HEADER
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Credentials
+from fedroam.deploy.transfers import FEWEST, MOST
 from fedroam.errors import MissingExtraError
 
 try:
@@ -21,8 +22,12 @@ KEEPALIVE = 10_000  # ms between two looks at whether a silent node is still the
 
 
 def channel_options(chunk: int) -> list[tuple[str, Any]]:
-    """What both ends of a connection hold to: sizes of messages, and how soon a dead link is noticed."""
+    """What both ends of a connection hold to: sizes of messages, how much of a transfer that nobody reads lies in
+    memory, and how soon a dead link is noticed."""
     return [
+        # Otherwise gRPC lets that much grow with the link, for whoever sends.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", max(MOST, FEWEST * chunk) + HEADER),
         ("grpc.max_receive_message_length", chunk + 2 * HEADER),
         ("grpc.max_send_message_length", chunk + 2 * HEADER),
         ("grpc.server_handshake_timeout_ms", HANDSHAKE),

@@ -16,12 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from fedroam.deploy.site.file import PIECE
 from fedroam.errors import one_line
 from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 4
+PROTOCOL = 5
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 NAMED = 512  # models that an order names at most, so that its header holds them
@@ -149,19 +150,21 @@ class Push(Header):
 
 
 class Fetch(Header):
-    """The wish for a piece of an order's arrays, or of one of its models (SHA-256), from a byte on."""
+    """The wish for so many bytes of an order's arrays, or of one of its models (SHA-256), from one on."""
 
     order: str = Field(max_length=40)
     offset: int = Field(ge=0)
+    size: int = Field(gt=0, le=PIECE)
     model: str = Field("", max_length=64)
 
 
 class Wish(Header):
-    """The wish of another node for a piece of a model, from a byte on."""
+    """The wish of another node for so many bytes of a model, from one on."""
 
     round: int = Field(ge=0)
     model: Sum
     offset: int = Field(ge=0)
+    size: int = Field(gt=0, le=PIECE)
 
 
 class Gift(Header):

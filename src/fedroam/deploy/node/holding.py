@@ -25,6 +25,7 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.pacing import Pace
+from fedroam.deploy.transfers import joined
 from fedroam.federation import (
     AggregatesAtHolders,
     Federation,
@@ -200,8 +201,7 @@ class Holding:
             if name in self._models and grant not in self._arriving:
                 return self.size, True
             body = self._arriving.setdefault(grant, bytearray())
-            if offset == len(body) and len(body) + len(piece) <= self.size:
-                body += piece
+            joined(body, offset, piece, self.size)
             if len(body) < self.size:
                 return len(body), False
             del self._arriving[grant]

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
+from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
+from fedroam.deploy.transfers import Talk, answered, brought, fetched, given
 from fedroam.errors import InputError, MissingExtraError
 
 try:
     import grpc
+    import grpc.aio
 except ImportError:
     raise MissingExtraError("learning over a network", "deploy") from None
 
 import numpy as np
 
 EVERYWHERE = "[::]:0"
-THREADS = 64  # that serve others at most, as many as are needed: one is taken up by each slow link
-CALL = 30.0  # seconds that a single message may take
 PAUSE = 0.1  # seconds between two tries to reach others
 PINGS, REFILL = 200, 100  # that a node may send at once, and in a second
-TRIFLES = 10  # answers by which a transfer gets no further, after which it is given up
+ANEW = 10  # times that a model is brought anew from an earlier byte, after which it is given up
 # A holder that says so says it for good.
 FINAL = (
     grpc.StatusCode.PERMISSION_DENIED,
@@ -49,92 +50,121 @@ class Listener:
     ) -> None:
         self._own, self._callers, self._holding, self._told = own, callers, holding, Told(tell)
         self._server: Any = None
-        self._closing = threading.Event()
+        self._loop = Loop("door")
         self._pinged: dict[
             int, tuple[float, float]
         ] = {}  # by node: how many it may send, and when that was so
-        self._lock = threading.Lock()
 
     def start(self, address: str) -> int:
         """Listen at host:port (port 0: a free one; nothing: everywhere); the port. Raises InputError where that cannot
         be."""
-        own, chunk = self._own, self._callers.site.limits.chunk
-        self._server = grpc.server(
-            ThreadPoolExecutor(THREADS, "door"),
-            options=[*channel_options(chunk), ("grpc.max_concurrent_streams", 8)],
-            maximum_concurrent_rpcs=4 * len(self._callers.site.nodes) + 16,
-        )
-        methods = {
-            "fetch": grpc.unary_unary_rpc_method_handler(self._fetch),
-            "put": grpc.unary_unary_rpc_method_handler(self._put),
-            "ping": grpc.unary_unary_rpc_method_handler(self._ping),
-        }
-        self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(HOLDER_SERVICE, methods),)
-        )
-        try:
-            port: int = self._server.add_secure_port(address or EVERYWHERE, server_credentials(own))
-        except RuntimeError as error:
-            raise InputError(f"address {address!r}: cannot be listened at ({error})") from None
-        self._server.start()
-        return port
+        return self._loop.now(self._start(address))
 
     def stop(self) -> None:
         """Close the door."""
-        self._closing.set()
+        self._loop.stop(self._stop)
+
+    # --- within the loop --------------------------------------------------------------------------------------
+
+    async def _start(self, address: str) -> int:
+        server: Any = grpc.aio.server(
+            options=[*channel_options(self._chunk), ("grpc.max_concurrent_streams", 8)],
+            maximum_concurrent_rpcs=4 * len(self._callers.site.nodes) + 16,
+        )
+        methods = {
+            "fetch": grpc.stream_stream_rpc_method_handler(self._fetch),
+            "put": grpc.stream_stream_rpc_method_handler(self._put),
+            "ping": grpc.unary_unary_rpc_method_handler(self._ping),
+        }
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(HOLDER_SERVICE, methods),))
+        try:
+            port: int = server.add_secure_port(address or EVERYWHERE, server_credentials(self._own))
+        except RuntimeError as error:
+            raise InputError(f"address {address!r}: cannot be listened at ({error})") from None
+        await server.start()
+        self._server = server
+        return port
+
+    async def _stop(self) -> None:
         if self._server is not None:
-            self._server.stop(grace=1.0).wait()
+            await self._server.stop(grace=1.0)
 
-    def _fetch(self, request: bytes, context: Any) -> bytes:
-        node, wish, _ = self._read(request, Wish, context)
-        pace = self._holding.pace
-        size = pace.piece(node.number, self._callers.site.limits.chunk)
-        piece = self._holding.piece(node.number, wish.round, wish.model, wish.offset, size)
-        if piece is None:
-            self._refuse(node, f"asks for model {wish.model[:12]}, which it may not have now", context)
-            raise AssertionError
-        self._closing.wait(pace.wait(node.number, len(piece), time.monotonic()))
-        return encode(Header(), piece)
+    @property
+    def _chunk(self) -> int:
+        return self._callers.site.limits.chunk
 
-    def _put(self, request: bytes, context: Any) -> bytes:
-        node, gift, piece = self._read(request, Gift, context)
-        taken = self._holding.take(node.number, gift.round, gift.model, gift.offset, bytes(piece))
+    async def _fetch(self, requests: Any, context: Any) -> None:
+        await answered(context, self._give)
+
+    async def _put(self, requests: Any, context: Any) -> None:
+        await answered(context, self._take)
+
+    async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """The answers to a wish."""
+        node, wish, _ = await self._read(request, Wish, context)
+        number, pace = node.number, self._holding.pace
+
+        async def piece(offset: int, size: int) -> bytes:
+            await self._known(context)
+            found = self._holding.piece(number, wish.round, wish.model, offset, size)
+            if found is None:
+                await self._refuse(
+                    node, f"asks for model {wish.model[:12]}, which it may not have now", context
+                )
+                raise AssertionError
+            return found
+
+        def hold(size: int) -> float:
+            return pace.wait(number, size, time.monotonic())
+
+        async for each in given(wish.offset, wish.size, lambda: pace.piece(number, self._chunk), piece, hold):
+            yield each
+
+    async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """The answer to a piece of a model."""
+        node, gift, piece = await self._read(request, Gift, context)
+        what = node.number, gift.round, gift.model, gift.offset, bytes(piece)
+        last = gift.offset + len(piece) >= self._holding.size  # which is kept on the disk, if it is taken
+        taken = await asyncio.to_thread(self._holding.take, *what) if last else self._holding.take(*what)
         if taken is None:
-            self._refuse(node, f"brings model {gift.model[:12]}, for which nobody waits", context)
+            await self._refuse(node, f"brings model {gift.model[:12]}, for which nobody waits", context)
             raise AssertionError
-        return encode(Taken(received=taken[0], over=taken[1]))
+        yield encode(Taken(received=taken[0], over=taken[1]))
 
-    def _ping(self, request: bytes, context: Any) -> bytes:
-        node, _, _ = self._read(request, Ping, context)
+    async def _ping(self, request: bytes, context: Any) -> bytes:
+        node, _, _ = await self._read(request, Ping, context)
         if not self._may_ping(node.number, time.monotonic()):
             self._told.once(f"refused: {node.name} asks more than {REFILL} times a second")
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
             raise AssertionError
         return encode(Header())
 
     def _may_ping(self, number: int, now: float) -> bool:
-        with self._lock:
-            left, since = self._pinged.get(number, (float(PINGS), now))
-            left = min(float(PINGS), left + REFILL * (now - since))
-            self._pinged[number] = (left - 1 if left >= 1 else left), now
-            return left >= 1
+        left, since = self._pinged.get(number, (float(PINGS), now))
+        left = min(float(PINGS), left + REFILL * (now - since))
+        self._pinged[number] = (left - 1 if left >= 1 else left), now
+        return left >= 1
 
-    def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[SiteNode, Any, memoryview]:
+    async def _known(self, context: Any) -> SiteNode:
+        """The node that calls. Anybody else's call ends here."""
         problem = self._callers.problem(context)
         if problem is not None:
             self._told.once(f"refused: {problem}")
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
-        node = self._callers.node(context)
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+        return self._callers.node(context)
+
+    async def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[SiteNode, Any, memoryview]:
+        node = await self._known(context)
         try:
             return node, *decode(request, kind)
         except Refused as error:
             self._told.once(f"{node.name}: {error}")
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None
 
-    def _refuse(self, node: SiteNode, what: str, context: Any) -> None:
+    async def _refuse(self, node: SiteNode, what: str, context: Any) -> None:
         self._told.once(f"refused: {node.name} {what}")
-        context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
+        await context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
 
 
 @dataclass
@@ -150,7 +180,7 @@ class Errand:
     body: bytearray = field(default_factory=bytearray)
     sent: int = 0
     damaged: int = 0
-    trifles: int = 0
+    begun_anew: int = 0
     spent: float = 0.0
 
     @property
@@ -221,61 +251,77 @@ class Neighbours:
             pace = self.holding.pace
             self.stopping.wait(pace.passing(self.holding.size, errand.rate, time.monotonic()))
             return
-        size, body = self.holding.size, errand.body
-        while len(body) < size:
-            wish = Wish(round=round, model=errand.model, offset=len(body))
-            piece = self._call(errand, "fetch", wish, b"", Header)[1]
-            if not len(piece) or len(body) + len(piece) > size:
-                raise Refused(f"sent a piece of {len(piece)} bytes at {len(body)} of {size}")
-            body += piece
-            if time.monotonic() > end:
-                raise Refused("takes too long")
-        if sum_of(bytes(body)) != errand.model:
+
+        def wish(offset: int, size: int) -> Wish:
+            return Wish(round=round, model=errand.model, offset=offset, size=size)
+
+        while True:
+            with self._talk(errand, "fetch") as talk:
+                for _ in fetched(talk, wish, errand.body, self.holding.size, self._chunk):
+                    self._go_on(errand, end)
+            if sum_of(bytes(errand.body)) == errand.model:
+                break
             errand.damaged, errand.body = errand.damaged + 1, bytearray()
             if errand.damaged >= TRIES:
                 raise Refused(f"sent another model than that of this round, {TRIES} times")
-            self._fetch(errand, round, end)
-            return
-        self.holding.keep(errand.model, bytes(body))
+        self.holding.keep(errand.model, bytes(errand.body))
 
     def _bring(self, errand: Errand, round: int, end: float) -> None:
-        body, chunk, pace = self.holding.body(errand.model), self.callers.site.limits.chunk, self.holding.pace
-        while True:
-            gift = Gift(round=round, model=errand.model, offset=errand.sent)
-            piece = memoryview(body)[errand.sent : errand.sent + pace.piece(errand.end, chunk)]
-            self.stopping.wait(pace.wait(errand.end, len(piece), time.monotonic()))
-            taken: Taken = self._call(errand, "put", gift, piece, Taken)[0]
-            # Who is begun anew, or got what is damaged, takes it from the start; not for ever.
-            errand.trifles += taken.received <= errand.sent
-            if taken.received > len(body) or errand.trifles > TRIFLES:
-                raise Refused(f"says that it has {taken.received} of {len(body)} bytes")
-            unsent = len(body) - errand.sent - len(piece)
-            errand.sent = taken.received
-            if taken.over or self.stopping.is_set():
-                if unsent:  # it is there already
-                    self.stopping.wait(pace.passing(len(body), errand.rate, time.monotonic()))
-                return
-            if time.monotonic() > end:
-                raise Refused("takes too long")
+        body, pace = self.holding.body(errand.model), self.holding.pace
 
-    def _call(
-        self, errand: Errand, method: str, header: Header, body: bytes | memoryview, kind: type[Any]
-    ) -> tuple[Any, memoryview]:
-        call = self.channel(errand.end, errand.address).unary_unary(f"/{HOLDER_SERVICE}/{method}")
-        return decode(call(encode(header, body), timeout=CALL), kind)
+        def gift(offset: int) -> Gift:
+            return Gift(round=round, model=errand.model, offset=offset)
+
+        def chunk() -> int:
+            return pace.piece(errand.end, self._chunk)
+
+        def hold(size: int) -> None:
+            self.stopping.wait(pace.wait(errand.end, size, time.monotonic()))
+
+        while True:
+            with self._talk(errand, "put") as talk:
+                for taken, all_sent in brought(talk, gift, body, errand.sent, chunk, hold):
+                    if taken.received > len(body):
+                        break
+                    errand.sent = taken.received
+                    if taken.over or self.stopping.is_set():
+                        if not all_sent:  # it is there already
+                            self.stopping.wait(pace.passing(len(body), errand.rate, time.monotonic()))
+                        return
+                    self._go_on(errand, end)
+            # Who is begun anew, or got what is damaged, takes it from the start; not for ever.
+            errand.begun_anew += 1
+            if taken.received > len(body) or errand.begun_anew > ANEW:
+                raise Refused(f"says that it has {taken.received} of {len(body)} bytes")
+
+    def _go_on(self, errand: Errand, end: float) -> None:
+        """Raise `Refused` where a transfer takes too long, or the other end has been revoked meanwhile."""
+        if time.monotonic() > end:
+            raise Refused("takes too long")
+        self._node(errand.end)
+
+    @property
+    def _chunk(self) -> int:
+        return self.callers.site.limits.chunk
+
+    def _talk(self, errand: Errand, method: str) -> Talk:
+        return Talk(self.channel(errand.end, errand.address).stream_stream(f"/{HOLDER_SERVICE}/{method}"))
 
     def channel(self, end: int, address: str) -> Any:
         """The connection to a node that listens there. Raises `Refused` where the site has none, or no longer."""
-        site = self.callers.site
-        node = site.holders.get(end)
-        if node is None or node.revoked:
-            raise Refused("is no node of the site, or no longer")
-        if not node.serial:
-            raise Refused(f"has no certificate in the {FILE} that is here")
+        site, node = self.callers.site, self._node(end)
         key = address, node.host(site.name)
         if key not in self._channels:
             self._channels[key] = dialled(site, self.own, node, address)
         return self._channels[key]
+
+    def _node(self, end: int) -> SiteNode:
+        node = self.callers.site.holders.get(end)
+        if node is None or node.revoked:
+            raise Refused("is no node of the site, or no longer")
+        if not node.serial:
+            raise Refused(f"has no certificate in the {FILE} that is here")
+        return node
 
     def _failed(self, errand: Errand, round: int, why: object) -> None:
         node = self.callers.site.holders.get(errand.end)

@@ -17,13 +17,11 @@ from fedroam.data.cache import forget
 from fedroam.deploy.connections import SITE_SERVICE, dialled
 from fedroam.deploy.messages import (
     Fetch,
-    Header,
     Hello,
     Order,
     Push,
     Put,
     Refused,
-    Taken,
     Work,
     decode,
     digest_of,
@@ -38,11 +36,12 @@ from fedroam.deploy.node.holding import Holding
 from fedroam.deploy.node.looking import Search, look
 from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
-from fedroam.deploy.node.neighbours import CALL, EVERYWHERE, Listener, Neighbours
+from fedroam.deploy.node.neighbours import EVERYWHERE, Listener, Neighbours
 from fedroam.deploy.node.share import NO_SAMPLES, Share, hello_of
 from fedroam.deploy.site.experiment import experiment_of
 from fedroam.deploy.site.file import FILE, NODES, Site, SiteNode, read_site
 from fedroam.deploy.site.identity import Callers, Credentials, credentials
+from fedroam.deploy.transfers import Talk, brought, fetched
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
 from fedroam.federation import SERVER
@@ -72,10 +71,10 @@ class Node:
 
     share: its samples; None at an access point. holding: its models. hello: how it introduces itself. tell: is told, a
     line each, what happens. during: logs what it does in a round, while it does it. stopping: set from outside, it ends
-    the node. answer: that of the last order, by what was asked, kept until the server has it; arriving: what has come
-    of the arrays of an order, or of one of its models. find: where the server may be, beside what the site says.
-    search: where others may be, for a site that looks for them; announce: tells the local network of a door, while it
-    is open.
+    the node. answer: that of the last order, by what was asked, kept until the server has it; sent: by order, how much
+    of it the server has; arriving: what has come of the arrays of an order, or of one of its models. find: where the
+    server may be, beside what the site says. search: where others may be, for a site that looks for them; announce:
+    tells the local network of a door, while it is open.
     """
 
     site: Site
@@ -89,6 +88,7 @@ class Node:
     during: Callable[[What, int], AbstractContextManager[None]] = lambda what, round: contextlib.nullcontext()
     stopping: threading.Event = field(default_factory=threading.Event)
     answer: tuple[str, bytes] = ("", b"")
+    sent: tuple[str, int] = ("", 0)
     arriving: tuple[tuple[str, str], bytearray] = field(default_factory=lambda: (("", ""), bytearray()))
     neighbours: Neighbours | None = None
     find: Callable[[], Sequence[str]] = tuple
@@ -239,7 +239,9 @@ class Node:
             except Exception as error:
                 said = one_line(f"{type(error).__name__}: {error}")[:500]
                 self.tell(f"round {order.round}: {order.work}: {said}")
-                self._call(channel, "put", Put(order=order.order, failed=said), b"", Taken)
+                with self._talk(channel, "put") as talk:
+                    talk.ask(encode(Put(order=order.order, failed=said)))
+                    talk.answer()
                 return
         with self.during("communication", order.round):
             self._put(channel, order)
@@ -297,43 +299,46 @@ class Node:
         if self.arriving[0] != (order.order, model):
             self.arriving = ((order.order, model), bytearray())
         body = self.arriving[1]
-        while len(body) < size:
-            wish = Fetch(order=order.order, offset=len(body), model=model)
-            piece = self._call(channel, "fetch", wish, b"")[1]
-            if not len(piece) or len(body) + len(piece) > size:
-                raise Refused(f"a piece of {len(piece)} bytes at {len(body)} of {size}")
-            body += piece
+
+        def wish(offset: int, some: int) -> Fetch:
+            return Fetch(order=order.order, offset=offset, size=some, model=model)
+
+        with self._talk(channel, "fetch") as talk:
+            for _ in fetched(talk, wish, body, size, self.site.limits.chunk):
+                pass
         self.arriving = (("", ""), bytearray())
         if sum_of(bytes(body)) != told:
             raise Refused("arrays that their check sum does not fit")
         return bytes(body)
 
     def _put(self, channel: Any, order: Order) -> None:
-        body = self.answer[1]
-        told, offset, pace = sum_of(body), 0, self.holding.pace
+        body, pace = self.answer[1], self.holding.pace
+        told = sum_of(body)
         pace.set(SERVER, order.rate or math.inf)
-        while True:
-            piece = memoryview(body)[offset : offset + pace.piece(SERVER, self.site.limits.chunk)]
-            self.stopping.wait(pace.wait(SERVER, len(piece), time.monotonic()))
-            put = Put(order=order.order, offset=offset, size=len(body), sha256=told)
-            taken: Taken = self._call(channel, "put", put, piece, Taken)[0]
-            if taken.over or self.stopping.is_set():
-                return
-            offset = taken.received
+        if self.sent[0] != order.order:
+            self.sent = (order.order, 0)
 
-    def _call(
-        self,
-        channel: Any,
-        method: str,
-        header: Header,
-        body: bytes | memoryview,
-        kind: type[Any] = Header,
-    ) -> tuple[Any, memoryview]:
-        reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(encode(header, body), timeout=CALL)
-        try:
-            return decode(reply, kind)
-        except Refused as error:
-            raise FedroamError(f"the server sent {error}") from None
+        def put(offset: int) -> Put:
+            return Put(order=order.order, offset=offset, size=len(body), sha256=told)
+
+        def chunk() -> int:
+            return pace.piece(SERVER, self.site.limits.chunk)
+
+        def hold(size: int) -> None:
+            self.stopping.wait(pace.wait(SERVER, size, time.monotonic()))
+
+        while True:
+            with self._talk(channel, "put") as talk:
+                try:
+                    for taken, _ in brought(talk, put, body, self.sent[1], chunk, hold):
+                        self.sent = (order.order, min(taken.received, len(body)))
+                        if taken.over or self.stopping.is_set():
+                            return
+                except Refused as error:
+                    raise FedroamError(f"the server sent {error}") from None
+
+    def _talk(self, channel: Any, method: str) -> Talk:
+        return Talk(channel.stream_stream(f"/{SITE_SERVICE}/{method}"))
 
 
 def node_of(folder: Path, name: str, tell: Callable[[str], None], use: Sequence[str] = ()) -> Node:

@@ -1,9 +1,9 @@
 """The server's side of the network: who attends, what each is asked, and what of the answers is taken.
 
 Nodes dial; the server dials nobody. A node attends by a call that lasts as long as the process: orders come down by
-it, and its end tells that the node is gone. Arrays of an order are fetched, and answers are put, in pieces that are
-taken up where a broken transfer stopped. Each order is answered once: what comes for another one, or again, is left
-aside.
+it, and its end tells that the node is gone. Arrays of an order are fetched, and answers are put, in pieces of which
+several are under way, and which are taken up where a broken transfer stopped. Each order is answered once: what comes
+for another one, or again, is left aside.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 from fedroam.deploy.connections import SITE_SERVICE, channel_options, server_credentials
+from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import (
     Expected,
     Fetch,
-    Header,
     Hello,
     Order,
     Push,
@@ -43,6 +43,7 @@ from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
+from fedroam.deploy.transfers import answered, given, joined
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
 
 try:
@@ -55,7 +56,6 @@ import numpy as np
 
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
 TRIES = 3  # of an answer whose check sum does not match
-T = TypeVar("T")
 
 
 @dataclass
@@ -127,8 +127,8 @@ class Hub:
         self._places = {i: Place(node.name, i) for i, node in self._site.holders.items()}
         self._session = secrets.token_hex(8)  # orders of an earlier process are not this one's
         self._numbered = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hub", daemon=True)
+        self._serving = Loop("hub")
+        self._loop = self._serving.events
         self._server: Any = None
         self._arrivals = asyncio.Event()
         self._pace = Pace()
@@ -143,8 +143,7 @@ class Hub:
 
     def start(self, address: str) -> int:
         """Serve at host:port (port 0: a free one); the port. Raises InputError where that cannot be."""
-        self._thread.start()
-        return self._now(self._start(address))
+        return self._serving.now(self._start(address))
 
     def wait(self, patience: float, still: Callable[[], None] = lambda: None) -> bool:
         """Wait until all nodes attend, for so many seconds at most; whether they do. `still()` is called now and
@@ -152,7 +151,7 @@ class Hub:
         end = time.monotonic() + patience
         while self.missing() and (left := end - time.monotonic()) > 0:
             still()
-            self._now(self._arrival(min(left, LOOK)))
+            self._serving.now(self._arrival(min(left, LOOK)))
         return not self.missing()
 
     def missing(self) -> list[int]:
@@ -175,7 +174,7 @@ class Hub:
         """Ask nodes, all at once, for the same kind of work, and wait for each one's answer; None where none is
         taken."""
         began = time.monotonic()
-        found = self._now(self._ask_all(asked))
+        found = self._serving.now(self._ask_all(asked))
         for work in {each.order.work for each in asked.values()}:
             self.spent[work] += time.monotonic() - began
         return found
@@ -203,16 +202,9 @@ class Hub:
 
     def stop(self, *, done: bool) -> None:
         """End all calls; done: the nodes may go home."""
-        if self._thread.is_alive():
-            self._now(self._stop(done))
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-        self._loop.close()
+        self._serving.stop(partial(self._stop, done))
         if self._journal is not None:
             self._journal.close(done=done)
-
-    def _now(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     # --- within the loop --------------------------------------------------------------------------------------
 
@@ -220,8 +212,8 @@ class Hub:
         own = self._credentials
         methods = {
             "attend": grpc.unary_stream_rpc_method_handler(self._attend),
-            "fetch": grpc.unary_unary_rpc_method_handler(self._fetch),
-            "put": grpc.unary_unary_rpc_method_handler(self._put),
+            "fetch": grpc.stream_stream_rpc_method_handler(self._fetch),
+            "put": grpc.stream_stream_rpc_method_handler(self._put),
         }
         self._server = grpc.aio.server(
             options=[*channel_options(self._site.limits.chunk), ("grpc.max_concurrent_streams", 8)],
@@ -241,7 +233,6 @@ class Hub:
                 place.pushes.put_nowait(Push(over="done" if done else ""))
         if self._server is not None:
             await self._server.stop(grace=1.0)
-        await self._loop.shutdown_default_executor()  # else its threads end some time
 
     async def _arrival(self, patience: float) -> None:
         """Wait until anybody comes."""
@@ -363,27 +354,45 @@ class Hub:
                 place.left = min(place.left, 0.0) or self._loop.time()
                 place.changed.set()
 
-    async def _fetch(self, request: bytes, context: Any) -> bytes:
+    async def _fetch(self, requests: Any, context: Any) -> None:
+        await answered(context, self._give)
+
+    async def _put(self, requests: Any, context: Any) -> None:
+        await answered(context, self._take)
+
+    async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """The answers to a wish."""
         node = await self._known(context)
         wish = await self._read(request, Fetch, node, context)
-        asked = self._asked(node, wish.order)
-        if asked is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "this order is over")
-            raise AssertionError  # `abort` has raised
-        body = asked.models.get(wish.model) if wish.model else asked.body
-        if body is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "no such model goes with this order")
-            raise AssertionError
-        if asked.rate is None:
-            return encode(Header(), memoryview(body)[wish.offset : wish.offset + self._site.limits.chunk])
-        self._pace.set(node.number, asked.rate)
-        size = self._pace.piece(node.number, self._site.limits.chunk)
-        piece = memoryview(body)[wish.offset : wish.offset + size]
-        await asyncio.sleep(self._pace.wait(node.number, len(piece), self._loop.time()))
-        return encode(Header(), piece)
+        asked = await self._order(node, wish.order, context)
+        if asked.rate is not None:
+            self._pace.set(node.number, asked.rate)
+        chunk = self._site.limits.chunk
 
-    async def _put(self, request: bytes, context: Any) -> bytes:
+        def most() -> int:
+            return chunk if asked.rate is None else self._pace.piece(node.number, chunk)
+
+        async def piece(offset: int, size: int) -> memoryview:
+            await self._known(context)
+            found = await self._order(node, wish.order, context)
+            body = found.models.get(wish.model) if wish.model else found.body
+            if body is None:
+                await context.abort(grpc.StatusCode.NOT_FOUND, "no such model goes with this order")
+                raise AssertionError  # `abort` has raised
+            return memoryview(body)[offset : offset + size]
+
+        def hold(size: int) -> float:
+            return 0.0 if asked.rate is None else self._pace.wait(node.number, size, self._loop.time())
+
+        async for each in given(wish.offset, wish.size, most, piece, hold):
+            yield each
+
+    async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        """The answer to a piece of an answer."""
         node = await self._known(context)
+        yield encode(await self._taken(node, request, context))
+
+    async def _taken(self, node: SiteNode, request: bytes, context: Any) -> Taken:
         try:
             put, piece = decode(request, Put)
         except Refused as error:
@@ -393,25 +402,23 @@ class Hub:
         asked, place = self._asked(node, put.order), self._places[node.number]
         if asked is None or asked.taking:
             self._told.once(f"{node.name}: an answer that nobody waits for is left aside")
-            return encode(Taken(over=True))
+            return Taken(over=True)
         if put.failed:
             self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
-            return encode(Taken(over=True))
+            return Taken(over=True)
         limit = most(asked.expected)
         if put.size > limit:
             self._lose(place, asked, f"sends {put.size} bytes, allowed are {limit}")
-            return encode(Taken(over=True))
+            return Taken(over=True)
         if asked.promised != (put.size, put.sha256):
             asked.promised, asked.received = (put.size, put.sha256), bytearray()
-        received = asked.received
-        if put.offset == len(received) and len(received) + len(piece) <= put.size:
-            received += piece
-        if len(received) < put.size:
-            return encode(Taken(received=len(received)))
+        joined(asked.received, put.offset, piece, put.size)
+        if len(asked.received) < put.size:
+            return Taken(received=len(asked.received))
         # Whatever becomes of this call: the answer is here.
-        return encode(await asyncio.shield(asyncio.ensure_future(self._take(place, asked))))
+        return await asyncio.shield(asyncio.ensure_future(self._judge(place, asked)))
 
-    async def _take(self, place: Place, asked: Asked) -> Taken:
+    async def _judge(self, place: Place, asked: Asked) -> Taken:
         """An answer has arrived in full."""
         asked.taking = True
         body, promised = bytes(asked.received), asked.promised[1]
@@ -448,6 +455,14 @@ class Hub:
         asked = self._places[node.number].asked
         if asked is None or asked.order.order != order or (asked.answer is not None and asked.answer.done()):
             return None
+        return asked
+
+    async def _order(self, node: SiteNode, order: str, context: Any) -> Asked:
+        """The same. The call of whoever names another one ends here."""
+        asked = self._asked(node, order)
+        if asked is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "this order is over")
+            raise AssertionError  # `abort` has raised
         return asked
 
     async def _read(self, request: bytes, kind: type[Any], node: SiteNode, context: Any) -> Any:

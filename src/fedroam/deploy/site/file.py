@@ -16,6 +16,7 @@ from fedroam.writing import write_text
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
 NEXT_KEY = "next-key.pem"  # of which a certificate has been asked for
+PIECE = 3 * 1024 * 1024  # bytes of a transfer that travel in one message at most
 BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 ADDRESS = r"^[^\s/:\[\]]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$"
@@ -35,12 +36,12 @@ class _Checked(BaseModel):
 class Limits(_Checked):
     """What is waited for, and how much is taken from others.
 
-    chunk: bytes of a model that travel in one message. answer: seconds that a node has for one piece of work, transfers
-    included. away: seconds in which a node that has vanished may come back; after them its work is lost. retry:
-    seconds for which a node looks for a server that is not there.
+    chunk: bytes of a model that travel in one message at most. answer: seconds that a node has for one piece of work,
+    transfers included. away: seconds in which a node that has vanished may come back; after them its work is lost.
+    retry: seconds for which a node looks for a server that is not there.
     """
 
-    chunk: int = Field(262_144, ge=1024, le=3 * 1024 * 1024)
+    chunk: int = Field(262_144, ge=1024, le=PIECE)
     answer: float = Field(600.0, gt=0, le=86_400)
     away: float = Field(15.0, ge=0, le=86_400)
     retry: float = Field(600.0, ge=0, le=30 * 86_400)

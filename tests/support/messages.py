@@ -1,0 +1,17 @@
+"""Single messages to the server and to nodes that listen, as whoever wrote them sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.waiting import HANGS
+
+
+def one_answer(channel: Any, service: str, method: str, message: bytes, **options: Any) -> bytes:
+    """The first answer to one request. Raises grpc.RpcError where it is refused."""
+    call = channel.stream_stream(f"/{service}/{method}")(iter([message]), timeout=HANGS, **options)
+    try:
+        reply: bytes = next(call)
+    finally:
+        call.cancel()
+    return reply
