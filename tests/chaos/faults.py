@@ -17,6 +17,7 @@ WAYS: dict[str, tuple[str, ...]] = {
     "corrupt": ("on the wire", "an answer", "an order"),
     "replay": ("of the last round",),
     "duplicate": ("pieces", "an answer"),
+    "pieces": ("one too long", "one too short"),
     "delay": ("on the link", "at the node"),
     "certificate": (
         "none",
@@ -36,18 +37,25 @@ DOORS: Ways = {
     "corrupt": ("at the door",),
     "replay": ("a model of an old round",),
     "duplicate": ("a message",),
+    "pieces": ("short ones",),
     "delay": ("at the door",),
     "certificate": WAYS["certificate"],
     "slow": ("a slow door",),
     "content": (
         "a model that is no number",
         "a shorter model",
+        "pieces that are too long",
         "an aggregate that is no number",
         "no aggregate",
     ),
 }
 # Of these, what does not arrive: the models that it gives in this round, or what it makes of those that it got.
-GIVEN = ("a model of an old round", "a model that is no number", "a shorter model")
+GIVEN = (
+    "a model of an old round",
+    "a model that is no number",
+    "a shorter model",
+    "pieces that are too long",
+)
 MADE = ("an aggregate that is no number", "no aggregate")
 # Where a fault is one of time, the site's limits are short in that round, and it is the only one.
 SHORT = {("kill", "for good"): {"away": 0.5}, ("slow", "a stalled one"): {"answer": 2.0}}

@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 import grpc
 import numpy as np
 import torch
+from typing_extensions import override
 
 from chaos.faults import GIVEN, Fault
 from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE, channel_options
@@ -23,6 +25,8 @@ from fedroam.deploy.messages import Fetch, Gift, Header, Order, Put, Taken, Wish
 from fedroam.deploy.node.process import Node, node_of
 from fedroam.deploy.site.file import CERTIFICATE, KEY, NODES, SiteNode
 from fedroam.deploy.site.identity import Credentials, credentials
+from fedroam.deploy.transfers import Talk
+from support.messages import one_answer
 
 Arrays = dict[str, np.ndarray]
 PATIENCE = 60.0  # seconds for a stranger's call, however busy the machine is
@@ -116,8 +120,8 @@ class Acting(Faulty):
         self.last: list[tuple[Put, bytes]] = []  # the answer of the round before, piece by piece
         self.sent: list[tuple[Put, bytes]] = []
         self.tries = 0
-        self.honest = {"do": node._do, "call": node._call, "work": node.share.work}
-        node._do, node._call = self.do, self.call  # type: ignore[method-assign]
+        self.honest = {"do": node._do, "talk": node._talk, "work": node.share.work}
+        node._do, node._talk = self.do, self.talk  # type: ignore[method-assign]
         node.share.work = self.work  # type: ignore[method-assign]
 
     # --- in the place of a node's methods ---------------------------------------------------------------------
@@ -142,29 +146,8 @@ class Acting(Faulty):
         assert self.fault is not None
         return int(3 * self.fault.amount) == third
 
-    def call(
-        self,
-        channel: Any,
-        method: str,
-        header: Header,
-        body: bytes | memoryview,
-        kind: type[Any] = Header,
-    ) -> tuple[Any, memoryview]:
-        answers = isinstance(header, Put) and not header.failed
-        if answers:
-            assert isinstance(header, Put)
-            body = self.answering(channel, header, bytes(body))
-        reply, piece = self.honest["call"](channel, method, header, body, kind)
-        if method == "fetch":
-            if self.due("kill", "for good") and self.strike_at(0):
-                self.die()
-            if self.due("corrupt", "an order"):
-                piece = memoryview(_flipped(bytes(piece), self.strike().amount))
-        if answers and self.due("duplicate", "pieces"):
-            self.honest["call"](channel, method, header, body, kind)
-            if reply.over:
-                self.strike()
-        return reply, piece
+    def talk(self, channel: Any, method: str) -> Talk:
+        return Between(self, channel, method)
 
     def answering(self, channel: Any, put: Put, piece: bytes) -> bytes:
         """What is sent in the place of a piece."""
@@ -181,6 +164,8 @@ class Acting(Faulty):
             time.sleep(self.strike().amount)
         if self.due("certificate"):
             self.let_in(self.strike().way, put, piece)
+        if self.due("pieces"):
+            return piece + b"more" if self.strike().way == "one too long" else piece[: len(piece) // 2]
         if self.fault is not None and self.due("corrupt", "an answer"):
             if self.tries == self.fault.times:
                 self.strike()
@@ -189,9 +174,12 @@ class Acting(Faulty):
 
     def again(self, channel: Any, answer: Sequence[tuple[Put, bytes]]) -> None:
         """Send once more what nobody waits for."""
-        for put, piece in answer:
-            if not self.honest["call"](channel, "put", put, piece, Taken)[0].over:
-                self.found(f"an answer of order {put.order} is taken again")
+        with self.honest["talk"](channel, "put") as talk:
+            for put, piece in answer:
+                talk.ask(encode(put, piece))
+            for put, _ in answer:
+                if not decode(talk.answer(), Taken)[0].over:
+                    self.found(f"an answer of order {put.order} is taken again")
 
     # --- strangers --------------------------------------------------------------------------------------------
 
@@ -211,7 +199,7 @@ class Acting(Faulty):
         put = put.model_copy(update={"size": len(piece), "sha256": sum_of(forged)})
         calls = {
             "attend": encode(self.node.hello),
-            "fetch": encode(Fetch(order=self.order.order, offset=0)),
+            "fetch": encode(Fetch(order=self.order.order, offset=0, size=1)),
             "put": encode(put, forged),
         }
         with stranger(self.node, self.folder, way, self.node.site.server, self.node.site.address) as channel:
@@ -222,7 +210,7 @@ class Acting(Faulty):
                             channel.unary_stream(f"/{SITE_SERVICE}/attend")(message, timeout=PATIENCE)
                         )
                     else:
-                        reply = channel.unary_unary(f"/{SITE_SERVICE}/{method}")(message, timeout=PATIENCE)
+                        reply = one_answer(channel, SITE_SERVICE, method, message, PATIENCE)
                 except grpc.RpcError as error:
                     if error.code() not in REFUSALS:
                         self.found(f"{way}, {method}: {error.code()}")
@@ -230,6 +218,47 @@ class Acting(Faulty):
                 # A node of the site is told that nobody waits for its answer.
                 if (way, method) != ("another node's", "put") or not decode(reply, Taken)[0].over:
                     self.found(f"{way}: {method} is answered")
+
+
+class Between(Talk):
+    """What a client and the server say to each other in a transfer, as its fault wants it."""
+
+    def __init__(self, acting: Acting, channel: Any, method: str) -> None:
+        super().__init__(channel.stream_stream(f"/{SITE_SERVICE}/{method}"))
+        self.acting, self.channel, self.fetches = acting, channel, method == "fetch"
+        self.again: deque[bool] = deque()  # of the answers to come: whether it is one to a piece sent twice
+
+    @override
+    def ask(self, request: bytes) -> None:
+        if not self.fetches:
+            put, piece = decode(request, Put)
+            if not put.failed:
+                request = encode(put, self.acting.answering(self.channel, put, bytes(piece)))
+                if self.acting.due("duplicate", "pieces"):
+                    super().ask(request)
+                    self.again.append(False)
+                    super().ask(request)
+                    self.again.append(True)
+                    return
+        super().ask(request)
+        self.again.append(False)
+
+    @override
+    def answer(self) -> bytes:
+        while self.again.popleft():  # what was told of it the first time has been told already
+            super().answer()
+        reply, acting = super().answer(), self.acting
+        if self.fetches:
+            if acting.due("kill", "for good") and acting.strike_at(0):
+                acting.die()
+            if acting.due("corrupt", "an order"):
+                piece = decode(reply, Header)[1]
+                reply = encode(Header(), _flipped(bytes(piece), acting.strike().amount))
+        elif acting.due("duplicate", "pieces") and decode(reply, Taken)[0].over:
+            acting.strike()
+            if not decode(super().answer(), Taken)[0].over:
+                acting.found("a piece that was sent twice is taken again")
+        return reply
 
 
 class Keeping(Faulty):
@@ -242,6 +271,7 @@ class Keeping(Faulty):
         self.old: dict[int, bytes] = {}  # a model that it gave, by round
         self.older = b""  # one of these, of an earlier round and another one than that asked for
         self.giving = ""  # what it gives in this round in the place of its model
+        self.short = 0  # the round in which its pieces are shorter than those that were wished for
         self.choosing = threading.Lock()  # several ask at once: all of them get what is wrong
         holding.piece, holding.take = self.piece, self.take  # type: ignore[method-assign]
         holding.aggregate = self.aggregate  # type: ignore[method-assign]
@@ -271,13 +301,21 @@ class Keeping(Faulty):
                 ):
                     self.strike()
                     self.giving = way
+        if self.due("pieces"):
+            self.strike()
+            self.short = round
+        if self.short == round:
+            return found[: 1 + len(found) // 3]
         if not self.giving:
             return found
         wrong_to(self.trail, round, self.node.holding.number, holder).touch()
-        return self.wrong(body)[offset : offset + chunk]
+        longer = 100 if self.giving == "pieces that are too long" else 0
+        return self.wrong(body)[offset : offset + chunk + longer]
 
     def wrong(self, body: bytes) -> bytes:
         """What it gives in the place of a model."""
+        if self.giving == "pieces that are too long":
+            return body + bytes(100)
         if self.giving == "a shorter model":
             return body[:-400]
         if self.giving == "a model that is no number":
@@ -324,13 +362,13 @@ class Keeping(Faulty):
         if way == "another node's":  # a node of the site, but with no such permission
             model = "0" * 64
         calls = {
-            "fetch": encode(Wish(round=order.round, model=model, offset=0)),
+            "fetch": encode(Wish(round=order.round, model=model, offset=0, size=1)),
             "put": encode(Gift(round=order.round, model=model, offset=0), bytes(64)),
         }
         with stranger(self.node, self.folder, way, own, f"127.0.0.1:{port}") as channel:
             for method, message in calls.items():
                 try:
-                    channel.unary_unary(f"/{HOLDER_SERVICE}/{method}")(message, timeout=PATIENCE)
+                    one_answer(channel, HOLDER_SERVICE, method, message, PATIENCE)
                 except grpc.RpcError as error:
                     if error.code() not in REFUSALS:
                         self.found(f"{way}, {method}: {error.code()}")

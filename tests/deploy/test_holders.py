@@ -307,7 +307,7 @@ class Door:
         node = self.site.node(name)
         assert node is not None
         self.node = node
-        scene = prepare(experiment)
+        self.experiment, scene = experiment, prepare(experiment)
         scene.learner.close()
         self.holding = Holding.of(scene, node.number)
         models: Models = scene.start_models([0])
@@ -325,6 +325,10 @@ class Door:
         self.holding.open(
             order, {"end": np.array([holder]), "model": packed_sums([self.name]), "puts": np.array([puts])}
         )
+
+    def channel(self, name: str) -> Any:
+        self._channels.append(dialled(self.site, self.shown(name), self.node, f"127.0.0.1:{self.port}"))
+        return self._channels[-1]
 
     def call(self, own: Credentials, method: str, message: bytes) -> bytes:
         self._channels.append(dialled(self.site, own, self.node, f"127.0.0.1:{self.port}"))

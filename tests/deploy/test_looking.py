@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 from collections.abc import Callable
@@ -190,9 +191,9 @@ def test_doors_that_hold_back_are_left(tmp_path: Path, monkeypatch: pytest.Monke
     """Measured in earnest: one door answers after half a second, for whoever asks it."""
     honest = Listener._ping
 
-    def ping(own: Listener, request: bytes, context: Any) -> bytes:
-        found = honest(own, request, context)
-        own._closing.wait(0.5 if own._holding.number == FIRST else 0.0)
+    async def ping(own: Listener, request: bytes, context: Any) -> bytes:
+        found = await honest(own, request, context)
+        await asyncio.sleep(0.5 if own._holding.number == FIRST else 0.0)
         return found
 
     monkeypatch.setattr(Listener, "_ping", ping)

@@ -2,9 +2,9 @@
 
 A transfer, or what is left of one that broke off, is one call: requests go out on it, and answers come back in their
 order. Who fetches wishes for so many bytes from one on, and gets them in one piece or several; who brings sends pieces,
-and hears how much has arrived. In both, who asks decides how much is under way: what gets through in a second, by what
-has got through so far. So a fast link is not idle while an answer is on its long way, and a slow one never has more to
-carry than it can in that second.
+and hears how much has arrived. In both, who asks decides how much is under way: what gets through in two seconds, by
+what has got through so far. So a fast link is not idle while an answer is on its long way, and a slow one has no more
+to carry than it can in that time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ except ImportError:
     raise MissingExtraError("learning over a network", "deploy") from None
 
 CALL = 30.0  # seconds that a single message may take
-AHEAD = 1.0  # seconds of a link for which there is always something under way
+AHEAD = 2.0  # seconds of a link for which there is something under way
 FIRST = 16_384  # bytes of a piece before anything is known of the link
 SMALLEST = 4096  # bytes of a piece at least, so that headers stay few
 FEWEST = 2  # pieces under way at least: one goes while the answer to the other comes
@@ -94,7 +94,7 @@ class Flow:
 
     chunk: int
     passed: int = 0
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
 
     @property
     def _rate(self) -> float:
@@ -104,7 +104,7 @@ class Flow:
     @property
     def piece(self) -> int:
         """Bytes of the next piece: a few are under way in `AHEAD`, so that answers come often."""
-        wanted = max(SMALLEST, int(self._rate * AHEAD / 4)) if self.passed else FIRST
+        wanted = max(SMALLEST, int(self._rate * AHEAD / 8)) if self.passed else FIRST
         return min(self.chunk, wanted)
 
     @property
