@@ -89,8 +89,8 @@ class Talk:
 
 @dataclass
 class Flow:
-    """How much of a transfer may be under way, in pieces of how many bytes. chunk: bytes of a piece at most; passed:
-    bytes that have got through since the transfer began."""
+    """How much of a transfer may be under way, in pieces of how many bytes. chunk: bytes of a piece at most, and under
+    way before anything is known of the link; passed: bytes that have got through since the transfer began."""
 
     chunk: int
     passed: int = 0
@@ -110,7 +110,8 @@ class Flow:
     @property
     def room(self) -> int:
         """Bytes that may be under way."""
-        return max(FEWEST * self.piece, min(int(self._rate * AHEAD), MOST))
+        wanted = min(int(self._rate * AHEAD), MOST) if self.passed else self.chunk
+        return max(FEWEST * self.piece, wanted)
 
 
 def fetched(

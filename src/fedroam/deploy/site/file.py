@@ -36,9 +36,10 @@ class _Checked(BaseModel):
 class Limits(_Checked):
     """What is waited for, and how much is taken from others.
 
-    chunk: bytes of a model that travel in one message at most. answer: seconds that a node has for one piece of work,
-    transfers included. away: seconds in which a node that has vanished may come back; after them its work is lost.
-    retry: seconds for which a node looks for a server that is not there.
+    chunk: bytes of a model that travel in one message at most, and that are sent before it is known how fast a link
+    is. answer: seconds that a node has for one piece of work, transfers included. away: seconds in which a node that
+    has vanished may come back; after them its work is lost. retry: seconds for which a node looks for a server that is
+    not there.
     """
 
     chunk: int = Field(262_144, ge=1024, le=PIECE)
