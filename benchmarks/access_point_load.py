@@ -4,9 +4,10 @@
 
 The access point is a process of its own on one core, as `fedroam node` begins it, with its keys, its checks and its
 memory on disk; devices are channels of this process, each with its own certificate. In each round it is told which
-updates to take, takes one of 0.5 MB from each device, and aggregates them. An update is 8 messages, so that 36 rounds
-of 36 devices are more than 10,000. What it takes of its core is counted in seconds of that core, whatever else the
-machine does. Before that, devices come by the dozen, connect, send the first piece of an update, and wait.
+updates to take, takes one of 0.5 MB from each device, and aggregates them. An update is 8 messages or more, so that 36
+rounds of 36 devices are more than 10,000. What it takes of its core is counted in seconds of that core, whatever else
+the machine does. Before that, devices come by the dozen, connect, send the first piece of an update, and wait, in the
+midst of their call.
 """
 
 from __future__ import annotations
@@ -27,13 +28,14 @@ import numpy as np
 import torch
 
 from fedroam.deploy.connections import HOLDER_SERVICE, dialled
-from fedroam.deploy.messages import Gift, Order, Taken, decode, encode, packed, sum_of
+from fedroam.deploy.messages import Gift, Order, encode, packed, sum_of
 from fedroam.deploy.node.holding import packed_sums
 from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import node_of
 from fedroam.deploy.site.file import FILE, Limits, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import credentials
+from fedroam.deploy.transfers import Talk, brought
 from fedroam.experiment import Experiment
 from fedroam.randomness import stream
 
@@ -105,7 +107,7 @@ class Devices:
         self.calls = [
             dialled(
                 self.site, credentials(folder, self.site, node.name), there, f"127.0.0.1:{self.begun['port']}"
-            ).unary_unary(f"/{HOLDER_SERVICE}/put")
+            ).stream_stream(f"/{HOLDER_SERVICE}/put")
             for node in self.site.clients.values()
         ]
 
@@ -119,14 +121,24 @@ class Devices:
         self.process.stdin.flush()
         return self._heard()
 
-    def bring(self, device: int, round: int, body: bytes, most: int = sys.maxsize) -> int:
-        """Bring an update, or the first so many pieces of it; the messages that it took."""
-        name, sent, messages = sum_of(body), 0, 0
-        while sent < len(body) and messages < most:
-            gift = Gift(round=round, model=name, offset=sent)
-            reply = self.calls[device](encode(gift, body[sent : sent + CHUNK]), timeout=300.0)
-            sent, messages = decode(reply, Taken)[0].received, messages + 1
-        return messages
+    def bring(self, device: int, round: int, body: bytes) -> int:
+        """Bring an update; the messages that it took."""
+        name = sum_of(body)
+
+        def gift(offset: int) -> Gift:
+            return Gift(round=round, model=name, offset=offset)
+
+        with Talk(self.calls[device], 300.0) as talk:
+            steps = list(brought(talk, gift, body, 0, lambda: CHUNK, lambda size: None))
+        assert steps[-1].taken.over
+        return len(steps)
+
+    def begin(self, device: int, round: int, body: bytes) -> Talk:
+        """Bring the first piece of an update; the call that waits."""
+        talk = Talk(self.calls[device], 300.0)
+        talk.ask(encode(Gift(round=round, model=sum_of(body), offset=0), body[:CHUNK]))
+        talk.answer()
+        return talk
 
     def _heard(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -165,9 +177,12 @@ def _measured(fleet: Devices, devices: int, rounds: int) -> dict[str, Any]:
         bodies = [update(i, 1, numbers) for i in every]
         names = [sum_of(body) for body in bodies]
         fleet.tell(1, every, names)
+        talks: list[Talk] = []
         for some in (every[: devices // 2], every[devices // 2 :]):
-            list(crew.map(lambda i: fleet.bring(i, 1, bodies[i], 1), some))
+            talks += crew.map(lambda i: fleet.begin(i, 1, bodies[i]), some)
             waiting.append(fleet.tell(1, every, names)["memory"])
+        for talk in talks:
+            talk.__exit__()
         told, messages, began = [], 0, time.monotonic()
         for round in range(2, rounds + 2):
             bodies = [update(i, round, numbers) for i in every]

@@ -30,7 +30,7 @@ except ImportError:
 
 CALL = 30.0  # seconds that a single message may take
 AHEAD = 2.0  # seconds of a link for which there is something under way
-FIRST = 16_384  # bytes of a piece before anything is known of the link
+FIRST = 32_768  # bytes of a piece at most before anything is known of the link
 SMALLEST = 4096  # bytes of a piece at least, so that headers stay few
 FEWEST = 2  # pieces under way at least: one goes while the answer to the other comes
 MOST = 2 * 1024 * 1024  # bytes under way at most, on whatever link
@@ -104,8 +104,9 @@ class Flow:
     @property
     def piece(self) -> int:
         """Bytes of the next piece: a few are under way in `AHEAD`, so that answers come often."""
-        wanted = max(SMALLEST, int(self._rate * AHEAD / 8)) if self.passed else FIRST
-        return min(self.chunk, wanted)
+        if not self.passed:
+            return min(self.chunk // FEWEST, FIRST)
+        return min(self.chunk, max(SMALLEST, int(self._rate * AHEAD / 8)))
 
     @property
     def room(self) -> int:
