@@ -23,6 +23,7 @@ from fedroam.deploy.site import identity
 from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
+from fedroam.deploy.transfers import Talk
 from fedroam.errors import InputError
 from support.messages import one_answer
 from support.tiny import tiny
@@ -383,12 +384,20 @@ def test_a_second_process_takes_the_place_of_the_first(server: Server) -> None:
 
 
 def test_no_handle_is_left_after_thousands_of_messages(server: Server) -> None:
+    """On a call each, and on one call."""
     channel = server.channel(server.shown("client-00"))
     message = encode(Put(order="x"))
     server.call(channel, "put", message)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
-    for _ in range(3000):
+    threads = threading.active_count()
+    for _ in range(500):
         server.call(channel, "put", message)
+    with Talk(channel.stream_stream(f"/{SITE_SERVICE}/put")) as talk:
+        for k in range(10_000):
+            talk.ask(message)
+            if k >= 8:  # under way at once
+                assert decode(talk.answer(), Taken)[0].over
+    eventually(lambda: threading.active_count() <= threads, "the threads of all calls have ended")
     for _ in range(50):
         other = server.channel(server.shown("client-01"))
         server.call(other, "put", message)

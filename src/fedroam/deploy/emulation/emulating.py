@@ -24,9 +24,8 @@ from fedroam.recording import Existing, Run
 from fedroam.runner import Observer
 
 LOOPBACK = "127.0.0.1"
-CHUNK = (
-    32_768  # bytes of a message over links that the kernel slows: each must be through within a call's time
-)
+# Bytes of a message over links that the kernel slows, and of what is sent before it is known how slow.
+CHUNK = 32_768
 
 
 def emulate(
