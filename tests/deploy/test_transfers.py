@@ -375,8 +375,9 @@ def test_a_transfer_that_is_cut_goes_on_where_it_stopped(way: str, peer: Door, s
             caller.holding.keep(station.name, station.body)
         assert caller.carry(puts=way == "brought")
         assert caller.begins[0] == 0
-        assert caller.begins[1] >= 5 * 1024
-        assert caller.begins[-1] >= 12 * 1024
+        # Five and seven pieces, of which the first two have half the size.
+        assert caller.begins[1] >= 4 * 1024
+        assert caller.begins[2] >= 10 * 1024
         assert caller.begins == sorted(caller.begins)
         there = caller.holding if way == "fetched" else station.holding
         assert there.body(caller.door.name) == caller.door.body
@@ -419,7 +420,11 @@ def test_what_a_server_sends_goes_on_where_it_was_cut(server: Server) -> None:
 
 @pytest.mark.parametrize("where", ["server", "holder"])
 def test_whoever_reads_nothing_makes_the_sender_hold_little(
-    where: str, peer: Door, server: Server, monkeypatch: pytest.MonkeyPatch
+    where: str,
+    peer: Door,
+    server: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It wishes without end. What is made for it is what the connection has room for, and one piece more."""
     made, honest = Counter[str](), transfers.given
@@ -452,8 +457,9 @@ def test_whoever_reads_nothing_makes_the_sender_hold_little(
     finally:
         over.set()
         begun.cancel()
-        if where == "holder":
-            channel.close()
+        for _ in range(20):
+            peer.ping("peer-02")
+    assert not caplog.records, "whoever goes in the midst of a transfer is no failure of ours"
 
 
 @pytest.mark.parametrize("where", ["server", "holder"])

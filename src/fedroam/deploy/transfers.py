@@ -105,7 +105,7 @@ class Flow:
     def piece(self) -> int:
         """Bytes of the next piece: a few are under way in `AHEAD`, so that answers come often."""
         if not self.passed:
-            return min(self.chunk // FEWEST, FIRST)
+            return min(-(-self.chunk // FEWEST), FIRST)
         return min(self.chunk, max(SMALLEST, int(self._rate * AHEAD / 8)))
 
     @property
@@ -198,6 +198,10 @@ async def answered(context: Any, replies: Callable[[bytes, Any], AsyncIterator[b
                     await context.write(reply)
     except TimeoutError:
         await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"nothing was sent or taken for {CALL:g} s")
+    except (
+        grpc.aio.InternalError
+    ):  # the caller has gone: to gRPC that is a failure of ours, unless told otherwise
+        raise asyncio.CancelledError from None
 
 
 async def given(
