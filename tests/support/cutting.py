@@ -14,7 +14,7 @@ from fedroam.randomness import stream
 Fault = Literal["cut", "damage"]
 
 
-class _Port:
+class Port:
     """A port of this machine that joins whoever connects to it with another one. `_join` says how."""
 
     def __init__(self, target: int) -> None:
@@ -43,7 +43,7 @@ class _Port:
         self._server.close()
 
 
-class CuttingLink(_Port):
+class CuttingLink(Port):
     """A port that passes everything on to another one; the first `faults` connections fail.
 
     Each after 1 to `most` bytes from the node to the server, drawn from a seed: it is cut, or a bit is turned.
@@ -85,7 +85,7 @@ class CuttingLink(_Port):
             end.close()
 
 
-class Gate(_Port):
+class Gate(Port):
     """A port that passes everything on to another one, as long as it is open."""
 
     def __init__(self, target: int) -> None:

@@ -10,10 +10,10 @@ from queue import SimpleQueue
 
 from typing_extensions import override
 
-from support.cutting import _Port
+from support.cutting import Port
 
 
-class Far(_Port):
+class Far(Port):
     """A port that passes everything on to another one, each way after so many seconds; cut ends all connections."""
 
     def __init__(self, target: int, delay: float) -> None:
