@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import threading
 import tomllib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +27,15 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import AttributeOID, NameOID
 
 from fedroam.cli import main
-from fedroam.deploy.site import enrolling
+from fedroam.deploy.site import enrolling, file
 from fedroam.deploy.site.enrolling import AWAITED, LARGEST, REQUEST, TICKET, allow, request_certificate, sign
 from fedroam.deploy.site.file import CERTIFICATE, FILE, KEY, NEXT_KEY, NODES, read_site
 from fedroam.deploy.site.founding import found_site
-from fedroam.deploy.site.identity import credentials, identity_of
+from fedroam.deploy.site.identity import credentials, identity_of, revoke
 from fedroam.deploy.site.push import push
 from fedroam.errors import FedroamError, InputError
 from fedroam.runner import run
+from fedroam.writing import take_lock
 from support.losing import same_runs
 from support.sites import LocalSite
 from support.tiny import tiny
@@ -57,7 +61,8 @@ def asks(lab: Path, board: Path, name: str = NAME) -> Path:
 
 
 def everything(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def forged(
@@ -447,3 +452,37 @@ def test_nodes_that_made_their_keys_learn_together(tmp_path: Path) -> None:
     network = site.run(tmp_path / "network")
     assert site.lines == site.heard == []
     same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
+def test_changes_side_by_side_lose_nothing(
+    lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = {name: asks(lab, tmp_path / "board", name) for name in (NAME, "client-01")}
+    begun, others = threading.Event(), ThreadPoolExecutor(1)
+    present = enrolling.certified
+
+    def slow(*given: Any) -> Any:
+        """While one request is being signed, somebody comes with the other."""
+        if begun.is_set():
+            return present(*given)
+        begun.set()
+        other = others.submit(sign, lab, "client-01", requests["client-01"], 1)
+        with contextlib.suppress(TimeoutError):  # it waits for this one, as long as need be
+            other.result(timeout=0.3)
+        return present(*given)
+
+    monkeypatch.setattr(enrolling, "certified", slow)
+    with others:
+        sign(lab, NAME, requests[NAME], 1)
+    monkeypatch.undo()
+    site = read_site(lab / FILE)
+    for name in requests:
+        certificate = (lab / NODES / name / CERTIFICATE).read_bytes()
+        assert site.named(name).serial == identity_of(certificate).serial
+    with monkeypatch.context() as short, take_lock(lab / ".lock") as lock:  # type: ignore[union-attr]
+        assert lock is not None
+        short.setattr(file, "CHANGING", 0.0)
+        with pytest.raises(InputError, match="another process has been changing it"):
+            revoke(lab, NAME)
+    revoke(lab, NAME)
+    assert read_site(lab / FILE).named(NAME).revoked

@@ -19,7 +19,18 @@ from pathlib import Path
 import tomli_w
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from fedroam.deploy.site.file import AUTHORITY, CERTIFICATE, FILE, KEY, NAME, NEXT_KEY, NODES, Site, read_site
+from fedroam.deploy.site.file import (
+    AUTHORITY,
+    CERTIFICATE,
+    FILE,
+    KEY,
+    NAME,
+    NEXT_KEY,
+    NODES,
+    Site,
+    read_site,
+    to_change,
+)
 from fedroam.deploy.site.identity import certified, home_of, key_of, pem, write_certificate, write_secret
 from fedroam.errors import InputError, MissingExtraError, one_line
 from fedroam.writing import write_aside
@@ -104,7 +115,11 @@ def sign(folder: Path, name: str, request: Path, days: float) -> None:
 
 def sign_request(folder: Path, name: str, data: bytes, source: str, days: float) -> None:
     """The same of a request (PEM) that came another way; source: how errors name it."""
-    site = read_site(folder / FILE)
+    with to_change(folder) as site:
+        _signed(folder, site, name, data, source, days)
+
+
+def _signed(folder: Path, site: Site, name: str, data: bytes, source: str, days: float) -> None:
     node = site.named(name)
     again = f"fedroam site enrol {folder} {name}"
     path = _awaited(folder, name)

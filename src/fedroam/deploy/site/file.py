@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -11,10 +12,11 @@ import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedroam.errors import InputError, unknown
-from fedroam.writing import write_text
+from fedroam.writing import take_lock, write_text
 
 FILE, EXPERIMENT, AUTHORITY, NODES = "site.toml", "experiment.toml", "authority.pem", "nodes"
 AUTHORITY_KEY, CERTIFICATE, KEY = "authority.key", "certificate.pem", "key.pem"
+CHANGING = 60.0  # seconds that another process has to end its change, which takes a signature and a file
 NEXT_KEY = "next-key.pem"  # of which a certificate has been asked for
 PIECE = 3 * 1024 * 1024  # bytes of a transfer that travel in one message at most
 BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
@@ -198,6 +200,22 @@ def read_site(path: Path) -> Site:
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from None
     return checked_site(found, str(path))
+
+
+@contextlib.contextmanager
+def to_change(folder: Path) -> Iterator[Site]:
+    """The site of a folder, which no other process changes meanwhile: of two at once, as where boards are enrolled side
+    by side, the later one would write what it read before the other wrote. Raises InputError where the folder has none,
+    cannot be written, or another process changes it for long."""
+    read_site(folder / FILE)  # else a lock would be left where no site is
+    try:
+        lock = take_lock(folder / ".lock", CHANGING)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written ({error.strerror or error})") from None
+    if lock is None:
+        raise InputError(f"{folder}: another process has been changing it for {CHANGING:g} s; wait for it")
+    with lock:
+        yield read_site(folder / FILE)
 
 
 def checked_site(found: Mapping[str, Any], source: str) -> Site:

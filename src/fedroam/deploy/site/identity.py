@@ -24,6 +24,7 @@ from fedroam.deploy.site.file import (
     Site,
     SiteNode,
     read_site,
+    to_change,
 )
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
 from fedroam.writing import write_aside
@@ -177,15 +178,15 @@ def enrol(folder: Path, site: str, node: SiteNode, days: float) -> SiteNode:
 def revoke(folder: Path, name: str) -> None:
     """From now on a node's certificate is good for nothing, also at a server that runs. Raises InputError where the
     site has no such node."""
-    site = read_site(folder / FILE)
-    site.changed(site.named(name).model_copy(update={"revoked": True})).write(folder)
+    with to_change(folder) as site:
+        site.changed(site.named(name).model_copy(update={"revoked": True})).write(folder)
 
 
 def renew(folder: Path, name: str, days: float = DAYS) -> None:
     """Give a node a new key and certificate; the old ones are good for nothing. Raises InputError where the site has
     no such node, or the authority's key is not here."""
-    site = read_site(folder / FILE)
-    site.changed(enrol(folder, site.name, site.named(name), days)).write(folder)
+    with to_change(folder) as site:
+        site.changed(enrol(folder, site.name, site.named(name), days)).write(folder)
 
 
 def home_of(folder: Path, name: str) -> Path:
