@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from typing import Any
 
 from fedroam.deploy.messages import HEADER
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Credentials
 from fedroam.deploy.transfers import FEWEST, MOST
-from fedroam.errors import MissingExtraError
+from fedroam.errors import FedroamError, InputError, MissingExtraError
 
 try:
     import grpc
@@ -47,6 +49,20 @@ def server_credentials(own: Credentials) -> Any:
     return grpc.ssl_server_credentials(
         [(own.key, own.certificate)], root_certificates=own.authority, require_client_auth=True
     )
+
+
+def not_open(address: str, problem: str) -> FedroamError:
+    """The error of one who cannot listen at host:port: an InputError, but where this machine does not have the address
+    now. It may be on its way, as where a unit starts before the network is up, so that trying again helps."""
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        for family, kind, protocol, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.bind(place)
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            return FedroamError(f"address {address!r}: this machine does not have it, or not yet")
+    return InputError(f"address {address!r}: {problem}")
 
 
 def dialled(site: Site, own: Credentials, node: SiteNode, address: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, server_credentials
+from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, not_open, server_credentials
 from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
@@ -18,7 +18,7 @@ from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
 from fedroam.deploy.transfers import Talk, answered, brought, fetched, given
-from fedroam.errors import InputError, MissingExtraError
+from fedroam.errors import MissingExtraError
 
 try:
     import grpc
@@ -57,7 +57,7 @@ class Listener:
 
     def start(self, address: str) -> int:
         """Listen at host:port (port 0: a free one; nothing: everywhere); the port. Raises InputError where that cannot
-        be."""
+        be, FedroamError where it cannot be now."""
         return self._loop.now(self._start(address))
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class Listener:
         try:
             port: int = server.add_secure_port(address or EVERYWHERE, server_credentials(self._own))
         except RuntimeError as error:
-            raise InputError(f"address {address!r}: cannot be listened at ({error})") from None
+            raise not_open(address, f"cannot be listened at ({error})") from None
         await server.start()
         self._server = server
         return port

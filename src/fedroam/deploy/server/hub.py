@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fedroam.deploy.connections import SITE_SERVICE, channel_options, server_credentials
+from fedroam.deploy.connections import SITE_SERVICE, channel_options, not_open, server_credentials
 from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import (
     Expected,
@@ -44,7 +44,7 @@ from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
 from fedroam.deploy.telling import Told
 from fedroam.deploy.transfers import answered, given, joined
-from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
+from fedroam.errors import FedroamError, MissingExtraError, one_line
 
 try:
     import grpc
@@ -142,7 +142,8 @@ class Hub:
     # --- for the thread that plays rounds ---------------------------------------------------------------------
 
     def start(self, address: str) -> int:
-        """Serve at host:port (port 0: a free one); the port. Raises InputError where that cannot be."""
+        """Serve at host:port (port 0: a free one); the port. Raises InputError where that cannot be, FedroamError
+        where it cannot be now."""
         return self._serving.now(self._start(address))
 
     def wait(self, patience: float, still: Callable[[], None] = lambda: None) -> bool:
@@ -223,7 +224,7 @@ class Hub:
         try:
             port: int = self._server.add_secure_port(address, server_credentials(own))
         except RuntimeError as error:
-            raise InputError(f"address {address!r}: cannot be served at ({error})") from None
+            raise not_open(address, f"cannot be served at ({error})") from None
         await self._server.start()
         return port
 
