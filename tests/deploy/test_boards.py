@@ -22,12 +22,14 @@ pytest.importorskip("cryptography")
 
 from fedroam.cli.entry import app
 from fedroam.deploy.node.process import node_of
+from fedroam.deploy.node.share import NO_SAMPLES, hello_of
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
 from fedroam.deploy.site.identity import renew
 from fedroam.deploy.site.push import push
 from fedroam.deploy.site.units import DEVICE, FOLDER, write_units
 from fedroam.errors import FedroamError, InputError
 from fedroam.runner import run
+from fedroam.scene import prepare
 from support.sites import LocalSite
 from support.tiny import _own_files, tiny
 from support.waiting import HANGS
@@ -211,10 +213,20 @@ def test_a_node_works_without_what_only_whoever_looks_at_runs_needs(tmp_path: Pa
 
     network = site.run(tmp_path / "network", clients=[0], link=link)
     assert processes[0].wait(HANGS) == 0
-    assert site.lines == []
+    (line,) = site.lines  # its last digits are others
+    assert re.match(r"client-01: computes with torch .*, no kernels, the server with torch", line), line
     simulated = run(experiment, tmp_path / "simulated")
     np.testing.assert_allclose(network.rounds["loss"], simulated.rounds["loss"], rtol=1e-4)
     there = set((tmp_path / "imported").read_text().split())
     assert there >= {"torch", "grpc", "fedroam"}
     assert not there & {"matplotlib", "sklearn", "llvmlite", "pyproj"}
     assert "sympy" not in there, "torch's compiler is loaded, which takes a second and is not used"
+
+
+def test_a_board_says_that_it_has_no_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = tiny(federation="fedavg", clients=2)
+    layout = prepare(experiment).task.layout
+    present = hello_of(experiment, layout, NO_SAMPLES)
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    board = hello_of(experiment, layout, NO_SAMPLES)
+    assert board == present.model_copy(update={"version": f"{present.version}, no kernels"})

@@ -57,7 +57,7 @@ class Hello(Header):
     digest: str = Field(pattern=SHA256)
     layout: str = Field(pattern=SHA256)
     samples: str = Field(pattern=SHA256)
-    version: str = Field(max_length=40)
+    version: str = Field(max_length=80)
     port: int = Field(0, ge=0, le=65_535)
 
 

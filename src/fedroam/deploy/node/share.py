@@ -13,6 +13,7 @@ import torch
 from fedroam.deploy.messages import PROTOCOL, Expected, Hello, LocalJob, Order, Refused, layout_sum
 from fedroam.experiment import Experiment
 from fedroam.learning import Anchor, Held, Job, Layout, Learner, Models, Task
+from fedroam.learning.cpu.kernels import target
 from fedroam.learning.held import Use
 from fedroam.scene import Scene
 
@@ -21,7 +22,8 @@ USES: tuple[Use, ...] = ("train", "validation", "test")
 
 def hello_of(experiment: Experiment, layout: Layout, samples: str) -> Hello:
     """How a client introduces itself."""
-    version = f"torch {torch.__version__} on {platform.machine()}"
+    kernels = ", no kernels" if target() is None else ""  # as on boards, which have other last digits
+    version = f"torch {torch.__version__} on {platform.machine()}{kernels}"
     return Hello(
         protocol=PROTOCOL,
         digest=experiment.digest,
