@@ -46,12 +46,14 @@ def test_an_access_point_bears_its_load() -> None:
         f"it took {load['updates']:,} of them, in {load['messages']:,} messages, with {load['core_seconds']:g} seconds",
         f"{load['updates_a_core_minute']:,.0f} for each minute",
         f"It had {load['handles_end']} files and connections open after 6 rounds and after {load['rounds']}",
-        f"{memory[96] / 1e6:.0f} MB of memory from round 96 on, after {memory[30] / 1e6:.0f} MB in round 30",
+        f"{memory[96] / 1e6:.0f} MB of memory from round 96 on, to within one, after",
+        f"after {memory[30] / 1e6:.0f} MB in round 30",
         f"costs {(load['memory']['all_wait'] - load['memory']['begun']) / load['devices'] / 1e6:.1f} MB",
     ):
         assert told in PAGE
     assert load["handles_warm"] == load["handles_end"]
-    assert len({memory[round] for round in memory if round >= 96}) == 1
+    late = [memory[round] for round in memory if round >= 96]
+    assert max(late) - min(late) < 1e6
 
 
 def test_rounds_take_as_long_as_simulated() -> None:

@@ -402,7 +402,8 @@ class Hub:
             raise AssertionError from None
         asked, place = self._asked(node, put.order), self._places[node.number]
         if asked is None or asked.taking:
-            self._told.once(f"{node.name}: an answer that nobody waits for is left aside")
+            if not put.offset:  # what was under way behind its first piece needs no line
+                self._told.once(f"{node.name}: an answer that nobody waits for is left aside")
             return Taken(over=True)
         if put.failed:
             self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
