@@ -1,6 +1,6 @@
 """How long a model is on its way where a message and its answer take a while, however fast the link is.
 
-    python benchmarks/long_links.py --record docs/records/long-links.json
+    PYTHONPATH=tests python benchmarks/long_links.py --record docs/records/long-links.json
 
 All is on this machine, over real connections with their keys and checks, through a port that passes on what comes in
 after so many seconds, each way, and no slower than it came. A device fetches a model from an access point and brings
@@ -13,13 +13,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import socket
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -35,6 +33,7 @@ from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Callers, credentials
 from fedroam.experiment import Experiment
 from fedroam.scene import prepare
+from support.far import Far
 
 HERE = "127.0.0.1"
 DOOR, DEVICE = "access-point-00", "client-00"
@@ -51,46 +50,6 @@ def experiment(size: int) -> Experiment:
         mobility={"kind": "static"},
         federation={"kind": "mohawk"},
     )
-
-
-class Far:
-    """A port that passes everything on to another one, each way after so many seconds."""
-
-    def __init__(self, target: int, delay: float) -> None:
-        self.target, self.delay = target, delay
-        self.server = socket.create_server((HERE, 0))
-        self.port: int = self.server.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near = self.server.accept()[0]
-                far = socket.create_connection((HERE, self.target))
-                for source, sink in ((near, far), (far, near)):
-                    sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    line: SimpleQueue[tuple[float, bytes]] = SimpleQueue()
-                    for work in ((self._take, source, line), (self._give, sink, line)):
-                        threading.Thread(target=work[0], args=work[1:], daemon=True).start()
-
-    def _take(self, source: socket.socket, line: SimpleQueue[tuple[float, bytes]]) -> None:
-        data = b"x"
-        while data:
-            try:
-                data = source.recv(1 << 20)
-            except OSError:
-                data = b""
-            line.put((time.monotonic() + self.delay, data))
-
-    def _give(self, sink: socket.socket, line: SimpleQueue[tuple[float, bytes]]) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                due, data = line.get()
-                time.sleep(max(0.0, due - time.monotonic()))
-                if not data:
-                    sink.shutdown(socket.SHUT_RDWR)
-                    return
-                sink.sendall(data)
 
 
 def least(of: int, work: Callable[[int], None]) -> float:

@@ -183,7 +183,7 @@ def test_a_log_is_not_filled_by_calling(server: Server) -> None:
     assert len(server.lines) <= MOST + 1
     assert server.lines[-1].startswith(f"more than {MOST} lines")
     revoke(server.folder, "client-01")
-    server.hub._told = Told(server.lines.append)
+    server.hub._door.told = Told(server.lines.append)
     server.lines.clear()
     for _ in range(50):
         assert refused(lambda: server.call(channel, "put", b"")) == grpc.StatusCode.PERMISSION_DENIED

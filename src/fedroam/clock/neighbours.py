@@ -9,11 +9,10 @@ from scipy import sparse
 
 from fedroam.clock.batteries import Doings, Tries
 from fedroam.clock.begun import Begun
-from fedroam.clock.deaths import Couplings
 from fedroam.clock.plan import FIRST, PlannedTransfers
-from fedroam.clock.sending import Sent, send
+from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Sending, Timetable, Timing, following, paid, told_of
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals, contact_intervals, graph_of
 from fedroam.contacts.ragged import stable_order
@@ -65,17 +64,11 @@ def among_neighbours(
     else:
         windows = way.windows(both, timing.reach, meet=True, heard=timing.link.shared)
     hearing = heard(timing, meeting)
+    all_alive = Sending(timing, clients, plan, windows, hearing)
 
     def planned(dies: np.ndarray) -> Timetable:
-        open_until = windows.until(until(dies, sender, receiver), timing.length)
-
-        def sent_until(end: float) -> Sent:
-            told, rounds, length = timing.batteries, timing.rounds, timing.length
-            return send(
-                timing.link, plan, open_until, end, length, hearing, (), tell_tries=told, rounds=rounds
-            )
-
-        sent = sent_until(timing.horizon())
+        sending = all_alive.while_alive(dies)
+        sent = sending.sent(timing.horizon())
         done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
         got = np.where(np.isfinite(sent.end), sent.end, 0.0)
         for own in (sender, receiver):
@@ -83,7 +76,7 @@ def among_neighbours(
         seconds = timing.over(done)
         end = np.where(sent.end <= seconds, sent.end, np.inf)
         if seconds < timing.horizon():
-            sent = sent_until(seconds)
+            sent = sending.sent(seconds)
         late = learns & (left > np.minimum(seconds, dies))
         carried = late & (timing.clock.late == "carried") & (dies > seconds)
         busy = carried | (state[BUSY] & ~learns)
@@ -101,9 +94,10 @@ def among_neighbours(
             graph = meeting.graph if whole.all() else graph_of(pairs[whole], clients)
             kept = np.concatenate([whole, whole])
         else:
-            row_by_row = np.flatnonzero(kept)[np.lexsort((sender[kept], receiver[kept]))]
-            ends, received_at = (receiver[row_by_row], sender[row_by_row]), end[row_by_row]
-            received = sparse.csr_array((np.ones(kept.sum(), bool), ends), shape=(clients, clients))
+            shape = (clients, clients)
+            arrives = sparse.csr_array((end[kept], (receiver[kept], sender[kept])), shape=shape)
+            received_at, there = arrives.data, np.ones(arrives.nnz, bool)
+            received = sparse.csr_array((there, arrives.indices, arrives.indptr), shape=shape)
         jobs: Sequence[Job] = given.jobs
         off: list[Job] = []
         if late.any():
@@ -125,7 +119,7 @@ def among_neighbours(
                 paid(jobs, off, shares),
                 tries(timing, sent, sender, receiver, _apart(paths, sender, receiver)),
                 np.concatenate([both, np.stack([hearing.i, hearing.j], axis=1)]),
-                lambda: Couplings.of(timing.link, plan, open_until, sent, hearing, clients=clients),
+                lambda: sending.couplings(sent),
             )
 
         return Timetable(

@@ -8,12 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from fedroam.clock.batteries import Doings, Tries
-from fedroam.clock.deaths import Couplings
 from fedroam.clock.neighbours import heard, tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
-from fedroam.clock.sending import Sent, send
+from fedroam.clock.sending import Sent
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Sending, Timetable, Timing, following, paid, told_of
 from fedroam.clock.windows import Way
 from fedroam.federation import Averagings, Distributed, Meeting, Round, Traffic
 
@@ -47,25 +46,11 @@ def in_pairs(
     way = Way(paths, timing.length, link, timing.seed)
     windows = way.windows(pairs, timing.reach, meet=True, heard=link.shared)
     hearing = heard(timing, meeting)
+    all_alive = Sending(timing, clients, plan, windows, hearing, simultaneous=ONE_PARTNER)
 
     def planned(dies: np.ndarray) -> Timetable:
-        open_until = windows.until(until(dies, *pairs.T), timing.length)
-
-        def sent_until(end: float) -> Sent:
-            return send(
-                link,
-                plan,
-                open_until,
-                end,
-                timing.length,
-                hearing,
-                (),
-                ONE_PARTNER,
-                tell_tries=timing.batteries,
-                rounds=timing.rounds,
-            )
-
-        sent = sent_until(timing.horizon())
+        sending = all_alive.while_alive(dies)
+        sent = sending.sent(timing.horizon())
         done = np.where(learns, np.where(left > dies, np.inf, left), np.where(paths.present, 0.0, np.inf))
         for end in pairs.T:
             through = np.isfinite(sent.end)
@@ -73,7 +58,7 @@ def in_pairs(
         seconds = timing.over(done)
         end = np.where(sent.end <= seconds, sent.end, np.inf)
         if seconds < timing.horizon():
-            sent = sent_until(seconds)
+            sent = sending.sent(seconds)
         whole = np.isfinite(end)
         late = learns & (left > np.minimum(seconds, dies))
         carried = late & (timing.clock.late == "carried") & (dies > seconds)
@@ -98,9 +83,7 @@ def in_pairs(
                 paid(jobs, off, shares),
                 _both_ways(timing, sent, pairs, paths.end, each / size),
                 np.concatenate([pairs, np.stack([hearing.i, hearing.j], axis=1)]),
-                lambda: Couplings.of(
-                    link, plan, open_until, sent, hearing, clients=clients, simultaneous=ONE_PARTNER
-                ),
+                lambda: sending.couplings(sent),
             )
 
         return Timetable(

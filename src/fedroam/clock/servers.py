@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedroam.clock.batteries import Doings
-from fedroam.clock.deaths import Couplings
 from fedroam.clock.neighbours import tries
 from fedroam.clock.plan import FIRST, PlannedTransfers
-from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
-from fedroam.clock.timetable import BUSY, Planner, Timetable, Timing, following, paid, told_of, until
+from fedroam.clock.timetable import BUSY, Planner, Sending, Timetable, Timing, following, paid, told_of
 from fedroam.clock.windows import Way
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import select
@@ -82,24 +80,11 @@ def with_servers(
         ready=np.concatenate([np.zeros(len(loads)), work[sends]]),
         after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),
     )
+    all_alive = Sending(timing, clients, plan, windows, SILENCE, (server,))
 
     def planned(dies: np.ndarray) -> Timetable:
-        open_until = windows.until(until(dies, plan.sender, plan.receiver), timing.length)
-
-        def sent_until(end: float) -> Sent:
-            return send(
-                timing.link,
-                plan,
-                open_until,
-                end,
-                timing.length,
-                SILENCE,
-                (server,),
-                tell_tries=timing.batteries,
-                rounds=timing.rounds,
-            )
-
-        sent = sent_until(timing.horizon())
+        sending = all_alive.while_alive(dies)
+        sent = sending.sent(timing.horizon())
         begun, delivered = np.zeros(clients), np.full(clients, np.nan)
         begun[loads], delivered[sends] = sent.end[: len(loads)], sent.end[len(loads) :]
         done = np.where(np.isnan(delivered), begun + work, delivered)
@@ -107,7 +92,7 @@ def with_servers(
         seconds = timing.over(done[part])
         end = np.where(sent.end <= seconds, sent.end, np.inf)
         if seconds < timing.horizon():
-            sent = sent_until(seconds)
+            sent = sending.sent(seconds)
 
         late = part & ~(done <= seconds)
         trained = np.clip(np.minimum(seconds, dies) - begun, 0.0, work)
@@ -148,9 +133,7 @@ def with_servers(
                 paid([*jobs, *given.trained], off, shares),
                 tries(timing, sent, names[plan.sender], names[plan.receiver], apart),
                 on_radio[(on_radio != server).all(axis=1)],
-                lambda: Couplings.of(
-                    timing.link, plan, open_until, sent, SILENCE, clients=clients, wired=(server,)
-                ),
+                lambda: sending.couplings(sent),
             )
 
         return Timetable(

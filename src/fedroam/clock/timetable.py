@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import sparse
 
 from fedroam.clock.batteries import Doings
+from fedroam.clock.deaths import Couplings
 from fedroam.clock.kinds import Clock
 from fedroam.clock.plan import PlannedTransfers
-from fedroam.clock.sending import Sent
+from fedroam.clock.sending import Sent, send
 from fedroam.clock.spans import Spans
 from fedroam.clock.timed import Timed
+from fedroam.clock.windows import Windows
+from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Arithmetic, Compute, Use
@@ -180,6 +183,53 @@ def following(
     spent = (trained, sending, waits, np.where(lives < seconds, rest - waits, np.where(present, 0.0, rest)))
     found = dict(state) | {TIME: state[TIME] + seconds}
     return found | {name: state[name] + each for name, each in zip(TOTALS, spent, strict=True)}
+
+
+@dataclass(frozen=True)
+class Sending:
+    """What is to be sent in a round, and over what, whoever runs empty in it; `send` says of what kind each is."""
+
+    timing: Timing
+    clients: int
+    plan: PlannedTransfers
+    windows: Windows
+    hearing: Intervals
+    wired: tuple[int, ...] = ()
+    simultaneous: int | None = None
+
+    def while_alive(self, dies: np.ndarray) -> Sending:
+        """The same where clients run empty at these moments, s, float64 [clients]; infinite for who does not."""
+        gone = until(dies, self.plan.sender, self.plan.receiver)
+        return replace(self, windows=self.windows.until(gone, self.timing.length))
+
+    def sent(self, end: float) -> Sent:
+        """What becomes of it in a round that goes on until a moment (s, may be infinite)."""
+        timing = self.timing
+        return send(
+            timing.link,
+            self.plan,
+            self.windows,
+            end,
+            timing.length,
+            self.hearing,
+            self.wired,
+            self.simultaneous,
+            tell_tries=timing.batteries,
+            rounds=timing.rounds,
+        )
+
+    def couplings(self, sent: Sent) -> Couplings:
+        """What ties nodes together where this became of it."""
+        return Couplings.of(
+            self.timing.link,
+            self.plan,
+            self.windows,
+            sent,
+            self.hearing,
+            clients=self.clients,
+            wired=self.wired,
+            simultaneous=self.simultaneous,
+        )
 
 
 def told_of(late: np.ndarray, plan: PlannedTransfers, sent: Sent, end: np.ndarray) -> dict[str, float]:

@@ -19,7 +19,10 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
 
-from fedroam.deploy.messages import Header, Refused, Taken, decode, encode
+from fedroam.deploy.messages import H, Header, Refused, Taken, decode, encode
+from fedroam.deploy.site.file import SiteNode
+from fedroam.deploy.site.identity import Callers
+from fedroam.deploy.telling import Told
 from fedroam.errors import MissingExtraError
 
 try:
@@ -178,6 +181,32 @@ def brought(
 
 
 # --- who is asked -----------------------------------------------------------------------------------------------------
+
+
+class Door:
+    """What is asked of whoever calls, at the server and at nodes that listen alike. told: of whom is refused."""
+
+    def __init__(self, callers: Callers, tell: Callable[[str], None]) -> None:
+        self.callers, self.told = callers, Told(tell)
+
+    async def known(self, context: Any) -> SiteNode:
+        """The node that calls. Anybody else's call ends here."""
+        problem = self.callers.problem(context)
+        if problem is not None:
+            self.told.once(f"refused: {problem}")
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
+        return self.callers.node(context)
+
+    async def read(self, request: bytes, kind: type[H], context: Any) -> tuple[SiteNode, H, memoryview]:
+        """The node that calls, and the header and the body of its message, which is of this kind; else its call ends
+        here."""
+        node = await self.known(context)
+        try:
+            return node, *decode(request, kind)
+        except Refused as error:
+            self.told.once(f"{node.name}: {error}")
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+            raise AssertionError from None  # `abort` has raised
 
 
 async def answered(context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, not_open, server_credentials
 from fedroam.deploy.loop import Loop
-from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, decode, encode, sum_of
+from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, Wish, encode, sum_of
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.telling import Told
-from fedroam.deploy.transfers import Talk, answered, brought, fetched, given
+from fedroam.deploy.transfers import Door, Talk, answered, brought, fetched, given
 from fedroam.errors import MissingExtraError
 
 try:
@@ -48,7 +47,7 @@ class Listener:
     def __init__(
         self, own: Credentials, callers: Callers, holding: Holding, tell: Callable[[str], None]
     ) -> None:
-        self._own, self._callers, self._holding, self._told = own, callers, holding, Told(tell)
+        self._own, self._callers, self._holding, self._asked = own, callers, holding, Door(callers, tell)
         self._server: Any = None
         self._loop = Loop("door")
         self._pinged: dict[
@@ -101,11 +100,11 @@ class Listener:
 
     async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answers to a wish."""
-        node, wish, _ = await self._read(request, Wish, context)
+        node, wish, _ = await self._asked.read(request, Wish, context)
         number, pace = node.number, self._holding.pace
 
         async def piece(offset: int, size: int) -> bytes:
-            await self._known(context)
+            await self._asked.known(context)
             found = self._holding.piece(number, wish.round, wish.model, offset, size)
             if found is None:
                 await self._refuse(
@@ -122,7 +121,7 @@ class Listener:
 
     async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answer to a piece of a model."""
-        node, gift, piece = await self._read(request, Gift, context)
+        node, gift, piece = await self._asked.read(request, Gift, context)
         what = node.number, gift.round, gift.model, gift.offset, bytes(piece)
         last = gift.offset + len(piece) >= self._holding.size  # which is kept on the disk, if it is taken
         taken = await asyncio.to_thread(self._holding.take, *what) if last else self._holding.take(*what)
@@ -132,9 +131,9 @@ class Listener:
         yield encode(Taken(received=taken[0], over=taken[1]))
 
     async def _ping(self, request: bytes, context: Any) -> bytes:
-        node, _, _ = await self._read(request, Ping, context)
+        node, _, _ = await self._asked.read(request, Ping, context)
         if not self._may_ping(node.number, time.monotonic()):
-            self._told.once(f"refused: {node.name} asks more than {REFILL} times a second")
+            self._asked.told.once(f"refused: {node.name} asks more than {REFILL} times a second")
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many questions")
             raise AssertionError
         return encode(Header())
@@ -145,25 +144,8 @@ class Listener:
         self._pinged[number] = (left - 1 if left >= 1 else left), now
         return left >= 1
 
-    async def _known(self, context: Any) -> SiteNode:
-        """The node that calls. Anybody else's call ends here."""
-        problem = self._callers.problem(context)
-        if problem is not None:
-            self._told.once(f"refused: {problem}")
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
-        return self._callers.node(context)
-
-    async def _read(self, request: bytes, kind: type[Any], context: Any) -> tuple[SiteNode, Any, memoryview]:
-        node = await self._known(context)
-        try:
-            return node, *decode(request, kind)
-        except Refused as error:
-            self._told.once(f"{node.name}: {error}")
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-            raise AssertionError from None
-
     async def _refuse(self, node: SiteNode, what: str, context: Any) -> None:
-        self._told.once(f"refused: {node.name} {what}")
+        self._asked.told.once(f"refused: {node.name} {what}")
         await context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
 
 

@@ -31,7 +31,6 @@ from fedroam.deploy.messages import (
     Put,
     Refused,
     Taken,
-    decode,
     digest_of,
     encode,
     most,
@@ -42,8 +41,7 @@ from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.telling import Told
-from fedroam.deploy.transfers import answered, given, joined
+from fedroam.deploy.transfers import Door, answered, given, joined
 from fedroam.errors import FedroamError, MissingExtraError, one_line
 
 try:
@@ -122,8 +120,9 @@ class Hub:
     ) -> None:
         self._journal = journal
         self.hellos = hellos
-        self.tell, self._told, self._credentials = tell, Told(tell), credentials
+        self.tell, self._credentials = tell, credentials
         self.callers = Callers(folder, "server", tell)
+        self._door = Door(self.callers, tell)
         self._places = {i: Place(node.name, i) for i, node in self._site.holders.items()}
         self._session = secrets.token_hex(8)  # orders of an earlier process are not this one's
         self._numbered = 0
@@ -316,14 +315,13 @@ class Hub:
     # --- the calls of nodes -----------------------------------------------------------------------------------
 
     async def _attend(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
-        node = await self._known(context)
-        hello = await self._read(request, Hello, node, context)
+        node, hello, _ = await self._door.read(request, Hello, context)
         wanted = self.hellos[node.number]
         told, ours = hello.model_dump(), wanted.model_dump()
         for what in ("protocol", "digest", "layout", "samples"):
             if told[what] != ours[what]:
                 said = _DIFFERS[what].format(theirs=hello.protocol, ours=wanted.protocol)
-                self._told.once(f"{node.name}: refused: {said}")
+                self._door.told.once(f"{node.name}: refused: {said}")
                 await context.abort(grpc.StatusCode.FAILED_PRECONDITION, said)
         if hello.version != wanted.version:
             self.tell(
@@ -333,7 +331,7 @@ class Hub:
         place, own = self._places[node.number], asyncio.Queue[Push]()
         place.host, place.port = _host(context.peer()), hello.port
         if place.pushes is not None:
-            self._told.once(f"{node.name}: a second process attends; it takes the place of the first")
+            self._door.told.once(f"{node.name}: a second process attends; it takes the place of the first")
             place.pushes.put_nowait(Push(over="replaced"))
         place.pushes, place.left = own, 0.0
         if place.asked is not None:
@@ -345,7 +343,7 @@ class Hub:
                 push = await own.get()
                 if self.callers.problem(context) is not None:  # revoked, or its time is up
                     place.left = -float("inf")
-                    await self._known(context)
+                    await self._door.known(context)
                 yield encode(push)
                 if push.order is None:
                     return
@@ -363,8 +361,7 @@ class Hub:
 
     async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answers to a wish."""
-        node = await self._known(context)
-        wish = await self._read(request, Fetch, node, context)
+        node, wish, _ = await self._door.read(request, Fetch, context)
         asked = await self._order(node, wish.order, context)
         if asked.rate is not None:
             self._pace.set(node.number, asked.rate)
@@ -374,7 +371,7 @@ class Hub:
             return chunk if asked.rate is None else self._pace.piece(node.number, chunk)
 
         async def piece(offset: int, size: int) -> memoryview:
-            await self._known(context)
+            await self._door.known(context)
             found = await self._order(node, wish.order, context)
             body = found.models.get(wish.model) if wish.model else found.body
             if body is None:
@@ -390,20 +387,13 @@ class Hub:
 
     async def _take(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answer to a piece of an answer."""
-        node = await self._known(context)
-        yield encode(await self._taken(node, request, context))
+        yield encode(await self._taken(*await self._door.read(request, Put, context)))
 
-    async def _taken(self, node: SiteNode, request: bytes, context: Any) -> Taken:
-        try:
-            put, piece = decode(request, Put)
-        except Refused as error:
-            self._told.once(f"{node.name}: {error}")
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-            raise AssertionError from None
+    async def _taken(self, node: SiteNode, put: Put, piece: memoryview) -> Taken:
         asked, place = self._asked(node, put.order), self._places[node.number]
         if asked is None or asked.taking:
             if not put.offset:  # what was under way behind its first piece needs no line
-                self._told.once(f"{node.name}: an answer that nobody waits for is left aside")
+                self._door.told.once(f"{node.name}: an answer that nobody waits for is left aside")
             return Taken(over=True)
         if put.failed:
             self._lose(place, asked, f"could not do its work ({one_line(put.failed)})")
@@ -466,23 +456,6 @@ class Hub:
             await context.abort(grpc.StatusCode.NOT_FOUND, "this order is over")
             raise AssertionError  # `abort` has raised
         return asked
-
-    async def _read(self, request: bytes, kind: type[Any], node: SiteNode, context: Any) -> Any:
-        try:
-            return decode(request, kind)[0]
-        except Refused as error:
-            self._told.once(f"{node.name}: {error}")
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
-
-    # --- who may speak ----------------------------------------------------------------------------------------
-
-    async def _known(self, context: Any) -> SiteNode:
-        """The node that calls. Anybody else's call ends here."""
-        problem = self.callers.problem(context)
-        if problem is not None:
-            self._told.once(f"refused: {problem}")
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, problem)
-        return self.callers.node(context)
 
 
 def _host(peer: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -28,10 +29,7 @@ class CompiledHead:
         target: Target,
     ) -> None:
         self.smoothing, self.gradient, self.row = smoothing, gradient, gradient
-        self.layers = tuple(
-            DenseLayer(weight.shape[1], weight.shape[0], weight.offset, -1 if bias is None else bias.offset)
-            for weight, bias in entries
-        )
+        self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
         self.target = target
         self.settings = np.zeros(2, np.float32)
         self._made: dict[tuple[int, int], tuple[Kernel, torch.Tensor, np.ndarray]] = {}

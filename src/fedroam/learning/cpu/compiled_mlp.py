@@ -34,10 +34,7 @@ class CompiledPerceptron:
     ) -> None:
         self.task, self.samples, self.smoothing = task, samples, smoothing
         self.target, self.check = target, check
-        self.layers = tuple(
-            DenseLayer(weight.shape[1], weight.shape[0], weight.offset, -1 if bias is None else bias.offset)
-            for weight, bias in entries
-        )
+        self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
         flat = task.x.flatten(1)  # a copy where images have several channels, which lie side by side
         self.most = MEMORY // DenseTraining(self.layers, False, False).scratch(1)
         self._made: dict[tuple[bool, bool], tuple[DenseTraining, Kernel]] = {}

@@ -42,7 +42,6 @@ class _StageMemory:
         self.dx: torch.Tensor | None = None if before is None else before.dy
         self.raw, self.draw = zeros(stage.raw), zeros(stage.draw)
         self.y, self.dy = zeros(stage.y), zeros(stage.dy)
-        self.pick = made(Picked(stage.x, math.gcd(samples, target.lanes))) if before is None else None
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
         self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
@@ -90,6 +89,7 @@ class ConvStack(Layer):
         self.values = self.gradients
         self.samples = 0
         self.at_work: list[_StageMemory] = []  # of the last call
+        self.picks: dict[int, Kernel] = {}  # by lanes
 
     def attach(self, row: View) -> None:
         """Compute with a row's parameters from now on."""
@@ -127,8 +127,10 @@ class ConvStack(Layer):
         self.samples = n = len(index)
         memories = self._memory(n)
         first = memories[0]
-        assert first.pick is not None  # as of every first block
-        first.pick(_at(samples.base), _at(index), _at(first.x), n, first.samples)
+        lanes = math.gcd(first.samples, self.target.lanes)
+        if lanes not in self.picks:  # only where training asks: evaluation has its samples at hand
+            self.picks[lanes] = kernel(Picked(self.stages[0].x, lanes), self.target)
+        self.picks[lanes](_at(samples.base), _at(index), _at(first.x), n, first.samples)
         return self._through(memories)
 
     @property

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
+from fedroam.learning.matrix import Entry
 
 NEAR = 48  # samples that stay in a core's cache while the weights pass by
 
@@ -28,6 +29,12 @@ class DenseLayer:
     outputs: int
     weight: int
     bias: int
+
+    @classmethod
+    def of(cls, weight: Entry, bias: Entry | None) -> DenseLayer:
+        """That of a row in which weight and bias, if there is one, lie so."""
+        outputs, inputs = weight.shape
+        return cls(inputs, outputs, weight.offset, -1 if bias is None else bias.offset)
 
 
 @dataclass(frozen=True)
