@@ -113,7 +113,7 @@ CASES: dict[str, dict[str, Any]] = {
 def test_a_run_on_a_network_is_the_simulated_one(case: str, tmp_path: Path) -> None:
     settings = dict(CASES[case])
     relayed = settings.pop("relayed", False)
-    experiment = tiny(**{"evaluate_every": 1, "test_share": 0.0, **settings})
+    experiment = tiny(**{"clients": 4, "rounds": 3, "evaluate_every": 1, "test_share": 0.0, **settings})
     simulated = run(experiment, tmp_path / "simulated")
     site = LocalSite.new(tmp_path / "site", experiment, relayed=relayed)
     network = site.run(tmp_path / "network")

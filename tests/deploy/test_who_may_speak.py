@@ -390,7 +390,7 @@ def test_no_handle_is_left_after_thousands_of_messages(server: Server) -> None:
     server.call(channel, "put", message)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0  # noqa: PTH208
     threads = threading.active_count()
-    for _ in range(500):
+    for _ in range(100):
         server.call(channel, "put", message)
     with Talk(channel.stream_stream(f"/{SITE_SERVICE}/put")) as talk:
         for k in range(10_000):

@@ -46,13 +46,14 @@ def latest_starts(graphs: Sequence[sparse.csr_array], clients: int) -> np.ndarra
         new = pairs_in(graph)
         both = np.concatenate([new, pairs])
         when = np.concatenate([np.full(len(new), t, dtype=np.int64), last])
-        _, first = np.unique(both[:, 0] * clients + both[:, 1], return_index=True)  # a pair met again is new
-        both, when = both[first], when[first]
-        age = sparse.coo_array(
-            ((t + 1 - when).astype(np.float64), (both[:, 0], both[:, 1])), (clients, clients)
-        )
-        tree = minimum_spanning_tree(age.tocsr()).tocoo()
-        pairs = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
+        # A pair met again is new: of equal keys the first is found.
+        keys, first = np.unique(both[:, 0] * clients + both[:, 1], return_index=True)
+        rows, columns = np.divmod(keys, clients)
+        begins = np.searchsorted(rows, np.arange(clients + 1))
+        ages = (t + 1 - when[first]).astype(np.float64)
+        tree = minimum_spanning_tree(sparse.csr_array((ages, columns, begins), (clients, clients)))
+        kept = np.repeat(np.arange(clients, dtype=np.int64), np.diff(tree.indptr))
+        pairs = np.stack([kept, tree.indices.astype(np.int64)], axis=1)
         last = t + 1 - np.rint(tree.data).astype(np.int64)
         if len(pairs) == clients - 1:
             latest[t] = last.min(initial=t)
