@@ -13,7 +13,7 @@ from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, time
 from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
-from fedroam.federation import Distributed, Exchanged, Meeting, Round, Traffic
+from fedroam.federation import BringsLater, Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
@@ -104,6 +104,9 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
+    if scene.aggregator.ahead and scene.sight is None and isinstance(parts.federation, BringsLater):
+        learning, others = _in_time(replace(round, models=given.models, state=given.state), after, time)
+        scene.aggregator.begin(given.models, parts.federation.brought(learning, others), t)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     if scene.sight is not None:  # who has learnt looks whom to turn to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedroam.deploy.server.remote import RemoteLearner
+from fedroam.deploy.server.remote_aggregator import Ahead
+from fedroam.learning import Job, Models
 from fedroam.runner import run
 from support.sites import LocalSite, same_states
 from support.tiny import same_tables, tiny
+from support.waiting import eventually
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -129,3 +134,35 @@ def test_a_run_on_a_network_is_the_simulated_one(case: str, tmp_path: Path) -> N
             )
         tables.append(found)
     same_tables(*tables)
+
+
+def test_what_was_trained_before_is_brought_while_others_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody begins to train here until those who have nothing to train have brought what they had."""
+    ahead: list[Ahead] = []
+    brought: list[int] = []
+    begin, train = Ahead.__init__, RemoteLearner.train
+
+    def noted(self: Ahead, *given: Any) -> None:
+        begin(self, *given)
+        ahead.append(self)
+
+    def waiting(self: RemoteLearner, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        if ahead and self.round not in brought:
+            eventually(lambda: ahead[-1].ended, "what was trained before has arrived")
+        brought.extend([self.round] * len(ahead))
+        ahead.clear()
+        return train(self, models, jobs)
+
+    monkeypatch.setattr(Ahead, "__init__", noted)
+    monkeypatch.setattr(RemoteLearner, "train", waiting)
+    experiment = tiny(**CASES["late updates"], evaluate_every=1, test_share=0.0)
+    simulated = run(experiment, tmp_path / "simulated")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network")
+    assert site.lines == site.heard == []
+    same_states(network, simulated)
+    assert brought
+    returned = simulated.rounds.set_index("round")["total_returned"].diff()
+    assert brought == returned[returned > 0].index.tolist()  # a round each in which somebody returns

@@ -206,25 +206,22 @@ class Hierarchical(Part):
         distance = self._distance(hierarchy, context, after, devices)
         return Traffic.of(devices, access_point(hierarchy.ap[devices]), round.models.bytes_each, distance)
 
+    def brought(self, round: Round, after: Meeting) -> Transfers:
+        """The updates of earlier rounds that wait, from devices in service to the access points that they turn to."""
+        context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
+        self._arrive(hierarchy, context, after, round.number)
+        ways = self._ways(round, hierarchy, after)
+        return ways.some(hierarchy.trained[ways.sender] < round.number)
+
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """Edge aggregation, and after every k2 rounds the global one."""
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
         hierarchy.drop(round.lost)
         self._arrive(hierarchy, context, after, round.number)
-        waiting = hierarchy.waiting()
-        served = self._served(hierarchy, context, after)
-        devices = waiting[served[waiting]]
-        if round.arrived is not None:
-            devices = np.intersect1d(devices, round.arrived)
-        ways = Transfers(
-            devices,
-            np.asarray(access_point(hierarchy.ap[devices])),
-            hierarchy.device_row[devices],
-            self._distance(hierarchy, context, after, devices),
-        )
+        ways = self._ways(round, hierarchy, after)
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
         known = context.known(after, round.number)
-        devices, found = self._taken(round, hierarchy, devices[arrived], known)
+        devices, found = self._taken(round, hierarchy, ways.sender[arrived], known)
         receivers = access_point(hierarchy.ap[devices])
         distance = self._distance(hierarchy, context, after, devices)
         traffic = [Traffic.of(devices, receivers, round.models.bytes_each, distance)]
@@ -240,10 +237,21 @@ class Hierarchical(Part):
         hierarchy.compact()
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}
-        facts["out_of_service"] = float((after.paths.present & ~served).sum())
+        out = after.paths.present & ~self._served(hierarchy, context, after)
+        facts["out_of_service"] = float(out.sum())
         facts |= found
         sent = Traffic.joined(traffic)
         return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
+
+    def _ways(self, round: Round, hierarchy: HierarchyState, after: Meeting) -> Transfers:
+        """The updates that wait and are in time, from devices in service to the access points that they turn to."""
+        waiting = hierarchy.waiting()
+        devices = waiting[self._served(hierarchy, round.context, after)[waiting]]
+        if round.arrived is not None:
+            devices = np.intersect1d(devices, round.arrived)
+        to = np.asarray(access_point(hierarchy.ap[devices]))
+        distance = self._distance(hierarchy, round.context, after, devices)
+        return Transfers(devices, to, hierarchy.device_row[devices], distance)
 
     def _begun(self, hierarchy: HierarchyState) -> None:
         """Add to the state before round 1 what the variant keeps of its own."""

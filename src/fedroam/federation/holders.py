@@ -40,6 +40,13 @@ class Transfers:
     row: np.ndarray
     distance: np.ndarray
 
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def some(self, which: np.ndarray) -> Transfers:
+        """Those of them (int64 or bool) alone."""
+        return Transfers(self.sender[which], self.receiver[which], self.row[which], self.distance[which])
+
 
 @dataclass(frozen=True)
 class Gathered:
@@ -106,10 +113,16 @@ class KnownToHolders:
 class Aggregator(Protocol):
     """Takes models from holder to holder, and computes what each makes of those that have reached it.
 
-    at_hand: whether all that holders have is here: then a federation may do the work of many at once.
+    at_hand: whether all that holders have is here: then a federation may do the work of many at once. ahead: whether it
+    is told what is on its way while others train.
     """
 
     at_hand: bool = False
+    ahead: bool = False
+
+    def begin(self, models: Models, transfers: Transfers, round: int) -> None:
+        """Models that may be carried at once, while others train; `delivered` tells what has become of them."""
+        return
 
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
         """Carry models; whether each has arrived, bool [transfers]."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import nn
 
 from fedroam.attacks import Withheld
-from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders
+from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders, Transfers
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
 from fedroam.learning.objective import Objective
@@ -453,6 +453,17 @@ class SendsToServers(Protocol):
         """What an exchange with `after` would be sent by clients, if everybody's work arrived; nothing is changed.
 
         The round is as `distribute` left it.
+        """
+
+
+@runtime_checkable
+class BringsLater(Protocol):
+    """A federation whose clients may bring what they trained in an earlier round, when they could not."""
+
+    def brought(self, round: Round, after: Meeting) -> Transfers:
+        """What clients with nothing to train bring in an exchange with `after`, if it arrives; nothing is changed.
+
+        The round is as `distribute` left it. They need not wait until all others have trained.
         """
 
 

@@ -170,12 +170,14 @@ class Hub:
         found = np.array([i for i in self.missing() if self._places[i].left <= since], np.int64)
         return found if self._journal is None else self._journal.away(round, found)
 
-    def ask(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
+    def ask(
+        self, asked: Mapping[int, Asked], *, aside: bool = False
+    ) -> dict[int, dict[str, np.ndarray] | None]:
         """Ask nodes, all at once, for the same kind of work, and wait for each one's answer; None where none is
-        taken."""
+        taken. aside: the round goes on meanwhile, with other nodes, so that this takes none of its time."""
         began = time.monotonic()
         found = self._serving.now(self._ask_all(asked))
-        for work in {each.order.work for each in asked.values()}:
+        for work in () if aside else {each.order.work for each in asked.values()}:
             self.spent[work] += time.monotonic() - began
         return found
 

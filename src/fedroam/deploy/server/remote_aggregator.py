@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -59,6 +61,44 @@ class ErrandOrder(NamedTuple):
     rate: float
 
 
+Way = tuple[int, int, int]  # sender, receiver, row
+
+
+def ways_of(transfers: Transfers) -> list[Way]:
+    """Between whom each is, and which model."""
+    each = (transfers.sender.tolist(), transfers.receiver.tolist(), transfers.row.tolist())
+    return list(zip(*each, strict=True))
+
+
+class Ahead:
+    """Models that are carried in a thread of their own while others train."""
+
+    def __init__(self, transfers: Transfers, carry: Callable[[], np.ndarray]) -> None:
+        self._ways, self._carry = ways_of(transfers), carry
+        self._found: np.ndarray | BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="models on their way", daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all have arrived, or will not."""
+        return not self._thread.is_alive()
+
+    def _work(self) -> None:
+        try:
+            self._found = self._carry()
+        except BaseException as error:  # whoever waits for it is told
+            self._found = error
+
+    def arrived(self) -> dict[Way, bool]:
+        """Which have arrived, once all have or will not."""
+        self._thread.join()
+        if isinstance(self._found, BaseException):
+            raise self._found
+        assert self._found is not None
+        return dict(zip(self._ways, self._found.tolist(), strict=True))
+
+
 class RemoteAggregator(Aggregator):
     """An aggregator whose holders are nodes: models go from one to the other, and each makes its own of them.
 
@@ -67,18 +107,44 @@ class RemoteAggregator(Aggregator):
     has by then: every answer brings it. rates: of models from one to the other, None for as fast as can be.
     """
 
+    ahead = True
+
     def __init__(
         self, hub: Hub, rule: AggregatesAtHolders, context: FederationContext, rates: Rates | None = None
     ) -> None:
         self.hub, self.rule, self.context, self.rates = hub, rule, context, rates
         self._here = AtHand()
+        self._ahead: Ahead | None = None
 
     # --- models on their way ----------------------------------------------------------------------------------
 
     @override
+    def begin(self, models: Models, transfers: Transfers, round: int) -> None:
+        if len(transfers):
+            self._ahead = Ahead(transfers, self._carrying(models, transfers, round, aside=True))
+
+    @override
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
-        """Each transfer is between one that listens and one that calls it: of two that listen, the one that gets the
-        model calls the one that has it."""
+        arrived, left = np.zeros(len(transfers), dtype=bool), np.ones(len(transfers), dtype=bool)
+        if self._ahead is not None:
+            before = time.monotonic()
+            known = self._ahead.arrived()
+            self.hub.spent["carry"] += time.monotonic() - before
+            self._ahead = None
+            for k, way in enumerate(ways_of(transfers)):
+                if way in known:
+                    arrived[k], left[k] = known[way], False
+        arrived[left] = self._carrying(models, transfers.some(left), round)()
+        ends = list(zip(transfers.sender.tolist(), transfers.receiver.tolist(), strict=True))
+        self._tell_lost(round, [ends[k] for k in np.flatnonzero(~arrived).tolist()])
+        return arrived
+
+    def _carrying(
+        self, models: Models, transfers: Transfers, round: int, *, aside: bool = False
+    ) -> Callable[[], np.ndarray]:
+        """How models are carried, and whether each has arrived, bool [transfers]. What it needs of the models is taken
+        now. Each transfer is between one that listens and one that calls it: of two that listen, the one that gets the
+        model calls the one that has it. aside: others are asked for something else meanwhile."""
         listening = self.hub.listening()
         names = {row: named(models, row) for row in np.unique(transfers.row).tolist()}
         bodies = dict(names.values())
@@ -94,30 +160,34 @@ class RemoteAggregator(Aggregator):
             door, caller = (receiver, sender) if puts[k] else (sender, receiver)
             doors[door].append(k)
             callers[caller].append(k)
-        opened = self._ask(
-            {
-                door: self._moving(
-                    "open",
-                    round,
-                    [ErrandOrder(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
-                    {},
-                    bodies,
-                )
-                for door, some in doors.items()
-            }
-        )
-        arrived = np.zeros(len(ends), dtype=bool)
-        ways, orders = {}, {}
-        for caller, some in callers.items():
-            there = [k for k in some if ends[k][puts[k]] in opened]
-            if there:
-                errands = [ErrandOrder(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
-                found = {each.end: self.hub.found(each.end) for each in errands}
-                ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
-        for caller, answer in self._ask(orders).items():
-            arrived[ways[caller]] = answer["arrived"]
-        self._tell_lost(round, [ends[k] for k in np.flatnonzero(~arrived).tolist()])
-        return arrived
+
+        def carried() -> np.ndarray:
+            opened = self._ask(
+                {
+                    door: self._moving(
+                        "open",
+                        round,
+                        [ErrandOrder(ends[k][not puts[k]], known[k], puts[k], rates[k]) for k in some],
+                        {},
+                        bodies,
+                    )
+                    for door, some in doors.items()
+                },
+                aside=aside,
+            )
+            arrived = np.zeros(len(ends), dtype=bool)
+            ways, orders = {}, {}
+            for caller, some in callers.items():
+                there = [k for k in some if ends[k][puts[k]] in opened]
+                if there:
+                    errands = [ErrandOrder(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
+                    found = {each.end: self.hub.found(each.end) for each in errands}
+                    ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
+            for caller, answer in self._ask(orders, aside=aside).items():
+                arrived[ways[caller]] = answer["arrived"]
+            return arrived
+
+        return carried
 
     def _moving(
         self,
@@ -294,9 +364,12 @@ class RemoteAggregator(Aggregator):
         )
         return Asked(order, packed(arrays), expected, finite(), models)
 
-    def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Mapping[str, np.ndarray]]:
+    def _ask(
+        self, orders: Mapping[int, Asked], *, aside: bool = False
+    ) -> dict[int, Mapping[str, np.ndarray]]:
         """The answers of those who give one."""
-        return {i: answer for i, answer in self.hub.ask(orders).items() if answer is not None}
+        answers = self.hub.ask(orders, aside=aside)
+        return {i: answer for i, answer in answers.items() if answer is not None}
 
 
 def _model(answer: Mapping[str, np.ndarray]) -> Model:
