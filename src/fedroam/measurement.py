@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedroam.clock import COLUMNS, TIME, TOTALS, Spans
+from fedroam.clock import COLUMNS, SO_FAR, TIME, TOTALS, Spans
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
@@ -153,11 +153,14 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
 
 
 def _time(state: State, result: RoundResult) -> dict[str, float]:
-    """The clock's columns of a round: the time, totals of all clients, and its own; none where nothing takes time."""
+    """The clock's columns of a round: the time, totals of all clients, its own, and the totals of these since the
+    start; none where nothing takes time."""
     if TIME not in state.clock:
         return {}
     totals = {name: float(state.clock[name].sum()) for name in TOTALS}
-    return {TIME: float(state.clock[TIME][0])} | totals | {k: result.facts.get(k, np.nan) for k in COLUMNS}
+    totals |= {k: result.facts.get(k, np.nan) for k in COLUMNS}
+    so_far = zip(COLUMNS, state.clock[SO_FAR].tolist(), strict=True)
+    return {TIME: float(state.clock[TIME][0])} | totals | {f"total_{name}": total for name, total in so_far}
 
 
 def _only_honest(models: EvaluationModels, honest: np.ndarray) -> EvaluationModels:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedroam.clock import first_state
+from fedroam.clock import as_kept, first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting
@@ -89,6 +89,8 @@ class State:
         for name, column in account.items():
             found.get(f"account.{name}", column.dtype.str[1:], clients)
         clock = {} if scene.timing is None else first_state(clients, scene.timing)
+        kept = as_kept(under("clock.")) if clock else under("clock.")
+        found = _Arrays(round, {**arrays, **{f"clock.{name}": array for name, array in kept.items()}})
         for name, array in clock.items():  # what is empty before round 1 may grow
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
@@ -122,7 +124,7 @@ class State:
             Meeting(paths, scene.graph(indptr, indices)),
             int(found.get("bytes_sent", "i8", 1)[0]),
             Account.of(under("account.")),
-            under("clock."),
+            kept,
             under("battery."),
         )
 

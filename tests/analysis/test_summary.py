@@ -112,14 +112,44 @@ def test_time_to_the_threshold(table_runs: list, tmp_path: Path) -> None:
     assert (static["time_to"], static["time_to_error"]) == (3600, 1800)
     assert (static["time"], random["time"]) == (6300, 90)
     at = columns(found).index("Time to 60.0\u00a0%")
-    told = ["Rounds to 60.0\u00a0%", "Time to 60.0\u00a0%", "Contacts that fit", "Sent"]
-    assert columns(found)[at - 1 : at + 3] == told
-    assert [row[at : at + 2] for row in cells(found)] == [["1 h", "20.0\u00a0%"], ["never", "20.0\u00a0%"]]
+    told = ["Rounds to 60.0\u00a0%", "Time to 60.0\u00a0%", "Contacts that fit", "Broken a round", "Sent"]
+    assert columns(found)[at - 1 : at + 4] == told
+    assert [row[at : at + 3] for row in cells(found)] == [
+        ["1 h", "20.0\u00a0%", "8.0"],
+        ["never", "20.0\u00a0%", "8.0"],
+    ]
     assert any(line.startswith("Time: ") for line in remarks(found))
     assert any(line.startswith("Contacts that fit: ") for line in remarks(found))
+    assert any("of the evaluated ones" in line for line in remarks(found)), "as runs of older versions tell"
     without = compare_runs(table_runs)
     assert without.table["time_to"].isna().all()
     assert not any(head.startswith(("Time", "Contacts")) for head in columns(without))
+
+
+def test_contacts_and_transfers_are_those_of_all_rounds(tmp_path: Path) -> None:
+    """In each of 20 rounds 1 of 4 contacts fits, and 3 of 8 transfers get through; in the two evaluated ones, of which
+    a run without totals tells, it is 1 of 5, and 4 of 10."""
+    totals = {"contacts": 4.0, "fit": 1.0, "transfers": 8.0, "through": 3.0, "broken": 6.5, "late": 0.5}
+    time = [0.0, 600.0, 1200.0]
+    whole = made_run(tmp_path, "static", 0, [0.1, 0.5, 0.6], time=time, totals=totals)
+    older = made_run(tmp_path, "random", 0, [0.1, 0.5, 0.6], time=time)
+    found = compare_runs([whole, older])
+    names = ["fit", "through", "broken", "every_round"]
+    assert found.table[names].to_numpy(float).tolist() == [[0.25, 0.375, 6.5, 1], [0.2, 0.4, 8.0, 0]]
+    assert found.table["late"].tolist()[0] == 0.5
+    at = columns(found).index("Contacts that fit")
+    assert [row[at : at + 2] for row in cells(found)] == [["25.0\u00a0%", "6.5"], ["20.0\u00a0%", "8.0"]]
+    assert any("of the evaluated ones" in line for line in remarks(found))
+    alone = remarks(compare_runs([whole]))
+    assert "Contacts and transfers are those of all rounds." in alone
+
+
+@pytest.mark.parametrize("unknown", ["contacts", "late"])
+def test_totals_that_are_not_known_are_not_told(tmp_path: Path, unknown: str) -> None:
+    """As of a run that an older version began."""
+    totals = {"contacts": 4.0, "fit": 1.0, "transfers": 8.0, "through": 3.0, "broken": 6.5, "late": 0.5}
+    run = made_run(tmp_path, "static", 0, [0.1, 0.6], time=[0, 60], totals=totals | {unknown: math.nan})
+    assert compare_runs([run]).table[["fit", "every_round"]].to_numpy(float).tolist() == [[0.2, 0]]
 
 
 def test_what_batteries_gave_to_the_threshold(table_runs: list, tmp_path: Path) -> None:

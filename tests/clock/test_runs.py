@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load, save
 
 from fedroam.analysis.planned_time import planned_rounds
-from fedroam.clock import COLUMNS, TIME, TOTALS
+from fedroam.clock import COLUMNS, SO_FAR, TIME, TOTALS
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.runner import run
 from fedroam.scene import prepare
-from support.tiny import example, play, same_tables, tiny
+from support.tiny import example, frozen, play, same_tables, steps, thawed, tiny
 
 LINK = {"kind": "fixed", "throughput": 8e-6 * 2600 / 4}  # a model of softmax regression in four seconds
 PARTIAL = {"kind": "fixed", "broken": "partial"}
@@ -84,6 +88,29 @@ def test_a_resumed_run_is_an_uninterrupted_one(name: str) -> None:
             each: table[table["round"] > k].reset_index(drop=True) for each, table in whole.tables().items()
         }
         same_tables(tables, rest.tables())
+
+
+@pytest.mark.parametrize("name", ["neighbours, carried", "pairs", "one way", "access points"])
+def test_totals_are_of_all_rounds_and_not_only_of_evaluated_ones(name: str, tmp_path: Path) -> None:
+    every = play(RUNS[name]).rounds.set_index("round")
+    some = run(RUNS[name].replace(evaluate_every=3), tmp_path / "run").rounds.set_index("round")
+    assert some.index.tolist() == [0, 3, 5]
+    for column in COLUMNS:
+        sums = every[column].fillna(0.0).cumsum()
+        assert every[f"total_{column}"].tolist() == sums.tolist()
+        assert some[f"total_{column}"].tolist() == sums[[0, 3, 5]].tolist()
+    assert some["total_transfers"].iloc[-1] > 0
+
+
+def test_a_run_that_an_older_version_began_goes_on_without_totals() -> None:
+    experiment = RUNS["neighbours"]
+    scene, states = prepare(experiment), play(experiment).states
+    older = load(states[2])
+    del older[f"clock.{SO_FAR}"]
+    *_, (last, _) = steps(scene, thawed(scene, 2, save(older)))
+    whole = thawed(scene, experiment.rounds, states[experiment.rounds])
+    assert np.isnan(last.clock[SO_FAR]).all()
+    assert frozen(replace(last, clock=last.clock | {SO_FAR: whole.clock[SO_FAR]})) == frozen(whole)
 
 
 @pytest.mark.parametrize(

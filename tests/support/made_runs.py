@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ def made_run(
     judged: Sequence[str] = ("own",),
     time: Sequence[float] | None = None,
     drawn: Sequence[float] | None = None,
+    totals: Mapping[str, float] | None = None,
 ) -> Run:
     """A run whose k-th evaluation, in round k * every, has accuracy[k]; client i has 0.01 * i more than client 0.
 
@@ -48,7 +49,8 @@ def made_run(
     called that clients are judged by (none: a run of an older format). time: s by the k-th evaluation (none: rounds
     have no length); client i trains i / clients of it, and waits for the rest; of 10 transfers in a round 4 get
     through, all of one contact in 5, and 8 tries break. drawn: J from all batteries by the k-th evaluation (none:
-    without them). planned: the number of rounds in the settings, if not the number recorded.
+    without them). totals: columns `total_NAME`, for each what it grows by in a round. planned: the number of rounds in
+    the settings, if not the number recorded.
     """
     folder = root / (variant or "plain") / f"seed-{seed}"
     folder.mkdir(parents=True)
@@ -124,6 +126,8 @@ def made_run(
         table["time"] = np.array(time, dtype=np.float64)
         counts = {"transfers": 10.0, "through": 4.0, "broken": 8.0, "contacts": 5.0, "fit": 1.0}
         table |= {name: np.where(rounds > 0, value, np.nan) for name, value in counts.items()}
+    if totals is not None:
+        table |= {f"total_{name}": value * rounds for name, value in totals.items()}
     write_table(pieces / f"rounds{end}.parquet", pd.DataFrame(table))
     clock = [0.0] * len(rounds) if time is None else time
     judged = [

@@ -42,6 +42,7 @@ ENERGY = tuple(HEADS)[list(HEADS).index("energy") :]  # of them, those of energy
 TIME = tuple(name for name in HEADS if name.startswith("time_"))
 # Those of transfers that are a share: columns of rounds, and of which they are one.
 SHARES: Mapping[str, str] = {"fit": "contacts", "through": "transfers"}
+EACH = ("broken", "late")  # those that are a number a round
 _FIRST = 5  # devices that are named
 
 
@@ -50,15 +51,38 @@ def of_time(clients: pd.DataFrame, seconds: float) -> dict[str, float]:
     return {name: float(clients[name].mean()) / seconds for name in TIME if name in clients}
 
 
+def of_every_round(rounds: pd.DataFrame) -> bool:
+    """Whether a table of a run's rounds, of which only some were evaluated, tells the transfers of all of them."""
+    totals = [f"total_{name}" for name in (*SHARES, *SHARES.values(), *EACH)]
+    return all(name in rounds and np.isfinite(_last(rounds, name)) for name in totals)
+
+
 def of_transfers(rounds: pd.DataFrame) -> dict[str, float]:
     """What a table of rounds, of a run or a plan, says of its transfers: shares of contacts and transfers that get
-    through (NaN where there are none), broken transfers and late clients a round. Left out is what it does not tell."""
+    through (NaN where there are none), broken transfers and late clients a round. Left out is what it does not tell.
+
+    They are of all rounds where the table has their totals; otherwise of those that stand in it.
+    """
+    if of_every_round(rounds):
+        played = float(rounds["round"].max())
+        shares = [
+            (some, _last(rounds, f"total_{some}"), _last(rounds, f"total_{of}"))
+            for some, of in SHARES.items()
+        ]
+        told = {some: part / whole if whole else math.nan for some, part, whole in shares}
+        each = {name: _last(rounds, f"total_{name}") for name in EACH}
+        return told | {name: total / played if played else math.nan for name, total in each.items()}
     found = {}
     for some, of in SHARES.items():
         if of in rounds:
             total = float(rounds[of].sum())
             found[some] = float(rounds[some].sum()) / total if total else math.nan
-    return found | {name: float(rounds[name].mean()) for name in ("broken", "late") if name in rounds}
+    return found | {name: float(rounds[name].mean()) for name in EACH if name in rounds}
+
+
+def _last(rounds: pd.DataFrame, column: str) -> float:
+    """A column in the last round of a table."""
+    return float(rounds[column].to_numpy(np.float64)[rounds["round"].to_numpy().argmax()])
 
 
 def of_energy(clients: pd.DataFrame) -> dict[str, float]:
@@ -86,8 +110,8 @@ def of_energy(clients: pd.DataFrame) -> dict[str, float]:
 
 
 def of_run(run: Run) -> dict[str, float]:
-    """The facts of a run under a clock of seconds, or with an account of energy; transfers are those of the rounds
-    that were evaluated. Empty where it has neither.
+    """The facts of a run under a clock of seconds, or with an account of energy; transfers are as
+    `of_transfers` tells them. Empty where it has neither.
 
     per_kilojoule: accuracy at the end less that at the start, in points, for each kJ that a device drew on average (or,
     without batteries, spent on sending, receiving and training).
@@ -154,10 +178,18 @@ def shown(name: str, worlds: Sequence[Facts]) -> str:
     return text if len(values) == len(worlds) else f"{text} ({len(values)} of {len(worlds)})"
 
 
+def which_rounds(*, all_told: bool) -> str:
+    """Of which rounds transfers and contacts are told. all_told: whether all runs tell every round."""
+    if all_told:
+        return "Contacts and transfers are those of all rounds."
+    return "Contacts and transfers are those of all rounds, or, in runs of older versions, of the evaluated ones."
+
+
 def remarks(names: Sequence[str]) -> list[str]:
     """What the facts of these names mean, a sentence or two a line."""
     lines = {
         "fit": "Contacts that fit: of two with anything to send to each other in a round, all of which gets through.",
+        "broken": "Broken a round: transfers that a contact's end, or the round's, broke.",
         "time_training": "Training, sending, waiting, away: what a device does with its time, on average.",
         "energy": "Joules are those of a device, on average. Radio and training: what sending, receiving and training "
         "cost.",

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from fedroam.analysis.evaluated_model import evaluated_models
-from fedroam.analysis.fleet import of_transfers
+from fedroam.analysis.fleet import of_every_round, of_transfers
 from fedroam.analysis.formatting import percent
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
@@ -32,7 +32,8 @@ class RunSummary:
     """What one run comes to; accuracies are shares, bytes and joules are totals over all clients.
 
     energy, energy_wasted: NaN for runs of an older format, which have no account. time: s by the simulated clock, NaN
-    where rounds have no length. fit: share of contacts in which all gets through, of evaluated rounds; NaN likewise.
+    where rounds have no length. fit, through: shares of contacts in which all gets through, and of transfers that do;
+    broken, late: transfers and clients a round; of evaluated rounds where `every_round` is false; NaN likewise.
     drawn: J from all batteries, NaN without.
     """
 
@@ -48,6 +49,10 @@ class RunSummary:
     energy_wasted: float
     time: float
     fit: float
+    through: float
+    broken: float
+    late: float
+    every_round: bool
     drawn: float
 
 
@@ -59,6 +64,7 @@ def summarise(run: Run, last: int) -> RunSummary:
     accuracy, end = rounds["accuracy"].to_numpy(np.float64), int(rounds["round"].iloc[-1])
     learnt = accuracy[rounds["round"].to_numpy() > 0]
     counted = (learnt if len(learnt) else accuracy)[-last:]
+    transfers = of_transfers(rounds)
     return RunSummary(
         seed=int(run.status["seed"]),
         round=end,
@@ -71,7 +77,11 @@ def summarise(run: Run, last: int) -> RunSummary:
         energy=value_at(run, "energy", end),
         energy_wasted=value_at(run, "energy_wasted", end),
         time=value_at(run, "time", end),
-        fit=of_transfers(rounds).get("fit", math.nan),
+        fit=transfers.get("fit", math.nan),
+        through=transfers.get("through", math.nan),
+        broken=transfers.get("broken", math.nan),
+        late=transfers.get("late", math.nan),
+        every_round=of_every_round(rounds),
         drawn=value_at(run, "battery_drawn", end),
     )
 
@@ -125,7 +135,9 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
     reached, over the runs that reached it;
     energy, energy_wasted, energy_to, with errors: joules of all clients, likewise (NaN for runs without an account);
     time, time_to, with errors: seconds by the simulated clock, likewise (NaN where rounds have no length);
-    fit, fit_error: share of contacts in which all gets through, of the evaluated rounds (NaN likewise);
+    fit, through, with errors: shares of contacts in which all gets through, and of transfers that do; broken, late,
+    with errors: broken transfers and late clients a round (NaN likewise); every_round: in how many runs these are of
+    all rounds, and not only of the evaluated ones, as in runs of older versions;
     drawn, drawn_to, with errors: joules drawn from all batteries, as energy (NaN without batteries);
     difference, difference_error, difference_n: final accuracy minus that of the first variant with the same seed;
     diverged, unfinished: the seeds, as text.
@@ -194,6 +206,10 @@ def _row(
     put("time", [s.time for s in each])
     put("time_to", [value_at(run, "time", hit) for run, hit in hits])
     put("fit", [s.fit for s in each])
+    put("through", [s.through for s in each])
+    put("broken", [s.broken for s in each])
+    put("late", [s.late for s in each])
+    row["every_round"] = sum(s.every_round for s in each)
     put("drawn", [s.drawn for s in each])
     put("drawn_to", [value_at(run, "battery_drawn", hit) for run, hit in hits])
     put("bytes_to", [value_at(run, "bytes", hit) for run, hit in hits])

@@ -3,14 +3,15 @@
 from fedroam.clock import kinds
 from fedroam.clock.batteries import Supply
 from fedroam.clock.kinds import Clock
-from fedroam.clock.schedule import check_fits, first_state, free, timetable
+from fedroam.clock.schedule import as_kept, check_fits, first_state, free, timetable
 from fedroam.clock.spans import STATES, Spans
 from fedroam.clock.timed import Timed
-from fedroam.clock.timetable import BUSY, COLUMNS, TIME, TOTALS, Timetable, Timing
+from fedroam.clock.timetable import BUSY, COLUMNS, SO_FAR, TIME, TOTALS, Timetable, Timing
 
 __all__ = [
     "BUSY",
     "COLUMNS",
+    "SO_FAR",
     "STATES",
     "TIME",
     "TOTALS",
@@ -20,6 +21,7 @@ __all__ = [
     "Timed",
     "Timetable",
     "Timing",
+    "as_kept",
     "check_fits",
     "first_state",
     "free",

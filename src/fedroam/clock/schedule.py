@@ -15,7 +15,7 @@ from fedroam.clock.deaths import Couplings, Slice
 from fedroam.clock.neighbours import among_neighbours
 from fedroam.clock.pairs import in_pairs
 from fedroam.clock.servers import NOWHERE, SENT, SENT_AT, with_servers
-from fedroam.clock.timetable import BUSY, LEFT, TIME, TOTALS, Planner, Timetable, Timing
+from fedroam.clock.timetable import BUSY, COLUMNS, LEFT, SO_FAR, TIME, TOTALS, Planner, Timetable, Timing
 from fedroam.errors import InputError
 from fedroam.federation import Distributed, Meeting, Round
 
@@ -23,13 +23,18 @@ from fedroam.federation import Distributed, Meeting, Round
 def first_state(clients: int, timing: Timing) -> dict[str, np.ndarray]:
     """What the clock keeps, before round 1."""
     state = {name: np.zeros(clients) for name in (*TOTALS, *LEFT)}
-    state |= {TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool)}
+    state |= {TIME: np.zeros(1), BUSY: np.zeros(clients, dtype=bool), SO_FAR: np.zeros(len(COLUMNS))}
     if timing.link.broken == "resumed" and timing.federation.servers is not None:
         state |= {name: np.zeros(clients) for name in SENT}
         state[SENT_AT] = np.full(clients, NOWHERE)
     elif timing.link.broken == "resumed" and timing.federation.in_pieces:
         state |= nothing_begun()
     return state
+
+
+def as_kept(kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """What the clock kept in a checkpoint, as it is kept today: sums that an earlier version did not keep are NaN."""
+    return {SO_FAR: np.full(len(COLUMNS), np.nan), **kept}
 
 
 def check_fits(timing: Timing, kind: str, *, attacked: bool, averages: bool) -> None:

@@ -31,6 +31,8 @@ LEFT = ("left_download", "left_training")
 TIME, BUSY = "time", "busy"
 # The columns that the table of rounds gets beside the time and the totals.
 COLUMNS = ("late", "transfers", "through", "broken", "contacts", "fit")
+# What the clock keeps of these columns: their sums over all rounds so far, float64 [columns].
+SO_FAR = "so_far"
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,10 @@ class Timetable:
     doings: Callable[[], Doings] | None = None
     lost: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     use: Use | None = None
+
+    def after(self) -> dict[str, np.ndarray]:
+        """What the clock keeps after the round, with the round's columns in their sums."""
+        return self.state | {SO_FAR: self.state[SO_FAR] + [self.facts[name] for name in COLUMNS]}
 
 
 # Of a round, its timetable if clients run empty at these moments: float64 [clients], s, infinite for who does not.

@@ -13,10 +13,12 @@ from fedroam.analysis.fleet import (
     HEADS,
     first_empty_words,
     last_clients,
+    of_every_round,
     of_run,
     remarks,
     shown,
     told,
+    which_rounds,
 )
 from fedroam.analysis.formatting import JOULES, NONE, largest, number
 from fedroam.analysis.report.page import folded, table_html
@@ -59,7 +61,10 @@ def fleet_table(compared: Sequence[Variant]) -> str:
         _facts(compared, worlds, [name for name in known if (name in ENERGY) is of_energy])
         for of_energy in (False, True)
     ]
-    lines = ["Means over seeds; of transfers, over the rounds that were evaluated.", *remarks(known)]
+    lines = ["Means over seeds.", *remarks(known)]
+    timed = [run.rounds for variant in compared for run in variant.included if "fit" in run.rounds]
+    if timed:
+        lines.append(which_rounds(all_told=all(of_every_round(rounds) for rounds in timed)))
     for variant in compared:
         for run in variant.included[:1]:
             if words := first_empty_words(last_clients(run)):

@@ -47,7 +47,7 @@ def columns(comparison: Comparison) -> list[str]:
     if _knows_time(comparison.table):
         heads.append(f"Time to {at}")
     if _knows_contacts(comparison.table):
-        heads.append("Contacts that fit")
+        heads += ["Contacts that fit", "Broken a round"]
     heads.append("Sent")
     if _knows_energy(comparison.table):
         heads += [f"Sent to {at}", "Energy", f"Energy to {at}", "Wasted"]
@@ -91,6 +91,7 @@ def cells(comparison: Comparison) -> list[list[str]]:
             texts.append(never or duration(row["time_to"]))
         if _knows_contacts(table):
             texts.append(percent(row["fit"]) if math.isfinite(row["fit"]) else NONE)
+            texts.append(f"{row['broken']:,.1f}" if math.isfinite(row["broken"]) else NONE)
         texts.append(size(row["bytes"]))
         if _knows_energy(table):
             spent, wasted = row["energy"], row["energy_wasted"]
@@ -132,7 +133,9 @@ def remarks(comparison: Comparison) -> list[str]:
     if _knows_time(table) and math.isfinite(threshold):
         lines.append("Time: by the clock of the simulated world, to the end of that round.")
     if _knows_contacts(table):
-        lines.append(f"{fleet.remarks(['fit'])[0]} Of the rounds that were evaluated.")
+        timed = table[table["fit"].notna()]
+        lines += fleet.remarks(["fit", "broken"])
+        lines.append(fleet.which_rounds(all_told=bool((timed["every_round"] == timed["seeds"]).all())))
     if _knows_energy(table):
         lines.append(
             "Energy: what all clients together spent on sending, receiving and training; servers and access points are "
