@@ -11,7 +11,7 @@ from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.components import kinds
 from support.tiny import Played, example, own_data, play, tiny
 
-OWN = {TIME, *TOTALS, *COLUMNS}
+OWN = {TIME, *TOTALS, *COLUMNS, *(f"total_{name}" for name in COLUMNS)}
 # All radios are limited and share the air: transfers without duration take none of it.
 CROWDED = {"kind": "fixed", "throughput": float("inf"), "shared": True, "simultaneous": 1}
 CHURN = {"kind": "rate", "rate": 0.7}
