@@ -92,7 +92,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     pooled, accuracy = honest.pooled, honest.accuracy
     # Clients without test samples have loss NaN by right. Any other NaN stays in the mean: it is divergence.
     asked = honest.loss[honest.samples > 0]
-    mean_accuracy, mean_loss = _mean_model(scene, judged_models, tested)
+    mean_accuracy, mean_loss = _mean_model(scene, judged_models, tested, scores)
     losses, present = result.losses, meeting.paths.present
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # all NaN where nobody has test samples
@@ -191,11 +191,17 @@ def _scores(scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray]
 
 
 def _mean_model(
-    scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray] | None
+    scene: Scene, models: EvaluationModels, tested: Sequence[np.ndarray] | None, scores: Scores
 ) -> tuple[float, float]:
-    """Accuracy and loss of the model that stands for all, on everybody's test samples."""
+    """Accuracy and loss of the model that stands for all, on everybody's test samples.
+
+    scores: those of all clients; where they were judged by that very model, on the same samples, these say it.
+    """
     if models.mean is None:
         return math.nan, math.nan
+    judged = np.flatnonzero(models.row >= 0)
+    if models.mean is models.models and len(judged) and scene.experiment.evaluate_on == "shared":
+        return float(scores.accuracy[judged[0]]), float(scores.loss[judged[0]])
     if scene.experiment.evaluate_on == "own" and tested is not None:
         held = [Held(i, "test", samples) for i, samples in enumerate(tested)]
         found = scene.learner.judge_together(models.mean, 0, held)

@@ -15,6 +15,12 @@ from fedroam.learning.training import SGD
 from support.learners import CLASSES, clear, learner_of, problem
 
 
+def cut(monkeypatch: pytest.MonkeyPatch, batch: int, piece: int, block: int) -> None:
+    """Cut test sets into small pieces."""
+    for name, size in (("BATCH", batch), ("PIECE", piece), ("BLOCK", block)):
+        monkeypatch.setattr(evaluation, name, size)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("own", [False, True], ids=["shared test set", "own test samples"])
 @pytest.mark.parametrize(
@@ -24,8 +30,7 @@ from support.learners import CLASSES, clear, learner_of, problem
 def test_scores_of_both_engines(
     model: str, shape: tuple[int, ...], own: bool, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "BATCH", 7)
-    monkeypatch.setattr(evaluation, "BLOCK", 14)
+    cut(monkeypatch, 7, 14, 28)
     task = problem(model, shape, (30, 20, 13, 9))
     models, _ = task.trained("reference", 1)
     sure = clear(task, models)[:64]
@@ -43,8 +48,7 @@ def test_scores_of_both_engines(
 
 
 def test_number_of_workers_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "BATCH", 5)
-    monkeypatch.setattr(evaluation, "BLOCK", 10)
+    cut(monkeypatch, 5, 10, 20)
     task = problem("mnist_cnn", (16, 16, 1), (40, 40))
     models, _ = task.trained("reference", 1)
     losses = []
@@ -53,6 +57,21 @@ def test_number_of_workers_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> No
         losses.append(learner.evaluate(models, [0, 1], task.task.x, task.task.y).loss)
         learner.close()
     np.testing.assert_array_equal(*losses)
+
+
+def test_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses are added up in blocks, as if a worker took whole ones: an odd number of batches, the last one short."""
+    task = problem("mnist_cnn", (16, 16, 1), (40, 40))
+    models, _ = task.trained("reference", 1)
+    parts = [np.arange(78), np.arange(3, 40)]
+    losses = []
+    for piece in (3, 6, 12):
+        cut(monkeypatch, 3, piece, 12)
+        learner = learner_of(task.task, "cpu", workers=2)
+        losses.append(learner.evaluate(models, [0, 1], task.task.x, task.task.y, parts).loss)
+        learner.close()
+    for other in losses[:2]:
+        np.testing.assert_array_equal(other, losses[2])
 
 
 def test_in_evaluation_mode_and_rows_untouched() -> None:
@@ -80,12 +99,24 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     evaluated: list[int] = []
     real = evaluation.Evaluator.evaluate
 
-    def evaluate(self: Any, models: Models, samples: Any, block: Any) -> tuple[int, float]:
+    def evaluate(self: Any, models: Models, samples: Any, block: Any) -> evaluation.Counted:
         evaluated.append(block.row)
         return real(self, models, samples, block)
 
     monkeypatch.setattr(evaluation.Evaluator, "evaluate", evaluate)
     return evaluated
+
+
+@pytest.mark.parametrize(("block", "total"), [(1, 1.0), (2, 1.0 + 2.0**-52), (4, 1.0)])
+def test_losses_are_added_up_block_by_block(
+    block: int, total: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Losses 1, 0, 2^-53 and 2^-53: beside 1 each of the last two is lost, their sum is not."""
+    cut(monkeypatch, 1, 1, block)
+    pieces = [evaluation.EvaluationBlock(0, 0, None, k, k + 1) for k in range(4)]
+    counts = np.ones((3, 1), np.int64)
+    results = [(counts, [loss]) for loss in (1.0, 0.0, 2.0**-53, 2.0**-53)]
+    assert evaluation.scores(pieces, results, np.array([0])).loss[0] == total / 4
 
 
 def test_equal_rows_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:

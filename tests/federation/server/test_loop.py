@@ -10,7 +10,7 @@ import torch
 
 from fedroam.experiment import Experiment
 from fedroam.federation.server import weighted_mean
-from fedroam.learning import Job
+from fedroam.learning import Job, Models, Scores
 from fedroam.measurement import evaluate
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
@@ -76,6 +76,32 @@ def test_everybody_is_judged_with_the_servers_model() -> None:
     played = play(served())
     assert (played.clients.groupby("round")["accuracy"].nunique() == 1).all()
     assert (played.rounds["accuracy"] == played.rounds["accuracy_mean_model"]).all()
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize(("kind", "rows"), [("fedavg", [1]), ("decentralized", [5, 1])])
+def test_the_servers_model_is_judged_once(
+    kind: str, rows: list[int], share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is what everybody holds and what stands for all; to the bit what judging it again would say."""
+    scene = prepare(served(kind, evaluate_share=share, evaluate_whole=1, rounds=3))
+    state, done = play_round(scene, begin(scene))
+    judged: list[int] = []
+    real = scene.learner.evaluate
+
+    def counted(models: Models, *others: Any) -> Scores:
+        judged.append(len(models))
+        return real(models, *others)
+
+    monkeypatch.setattr(scene.learner, "evaluate", counted)
+    found = evaluate(scene, state, done, 0.0).numbers
+    assert judged == rows
+    federation = scene.parts.federation
+    (models,) = federation.evaluation_models(state.models, state.federation, scene.context).values()
+    assert models.mean is not None
+    again = real(models.mean, [0], scene.test_x, scene.test_y, scene.test_parts(1))
+    assert (found["accuracy_mean_model"], found["loss_mean_model"]) == (again.accuracy[0], again.loss[0])
+    scene.learner.close()
 
 
 def test_the_majority_is_always_answered() -> None:

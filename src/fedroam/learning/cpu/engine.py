@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.learning.cpu.evaluation import NOTHING, Evaluator, blocks, scores
+from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores
 from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
@@ -128,7 +128,7 @@ class CpuLearner(Learner):
     ) -> Scores:
         samples = Samples(x, y, plain=self.nature.plain)
         found, case_of = blocks(models, rows, len(y), parts)
-        results = [(NOTHING, 0.0)] * len(found)
+        results: list[Counted] = [(NOTHING, [])] * len(found)
 
         def do(worker: int, k: int) -> None:
             self.workers.check()

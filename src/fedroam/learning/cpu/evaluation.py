@@ -20,7 +20,11 @@ from fedroam.models import split
 
 NOTHING = np.zeros((3, 1), np.int64)  # counts of no sample
 BATCH = 250  # samples computed at a time
-BLOCK = 8 * BATCH  # samples that one worker takes at a time
+PIECE = 2 * BATCH  # samples that one worker takes at a time
+BLOCK = 8 * BATCH  # samples whose losses are added up before they are added to those of the others
+
+
+Counted = tuple[np.ndarray, list[float]]  # what `tally` counts, and the sum of losses of each batch
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,8 @@ def blocks(
     found = []
     for case, (row, part) in enumerate(cases):
         size = samples if part is None else len(part)
-        for begin in range(0, size, BLOCK):
-            found.append(EvaluationBlock(case, row, part, begin, min(begin + BLOCK, size)))
+        for begin in range(0, size, PIECE):
+            found.append(EvaluationBlock(case, row, part, begin, min(begin + PIECE, size)))
     return found, case_of
 
 
@@ -86,14 +90,14 @@ class Evaluator:
             self.module = fuse(self.module)  # for features, and where the sequence is not known
         self.sequential = found if found is not None and found.native else None
 
-    def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> tuple[np.ndarray, float]:
-        """What `tally` counts in a block, and the sum of its losses."""
+    def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> Counted:
+        """What `tally` counts in a block, and the sum of the losses of each of its batches."""
         row = aligned(models.parameters[block.row])
         attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
         if self.sequential is not None:
             self.sequential.attach(row.data)
-        counts, total = NOTHING, 0.0
+        counts, losses = NOTHING, []
         with torch.inference_mode():
             for begin in range(block.begin, block.end, BATCH):
                 end = min(begin + BATCH, block.end)
@@ -103,8 +107,8 @@ class Evaluator:
                     x, y = samples.pick(torch.from_numpy(block.part[begin:end]))
                 outputs = self.module(x) if self.sequential is None else self.sequential.outputs(x)
                 counts = counts + tally(outputs, y)
-                total += float(functional.cross_entropy(outputs, y, reduction="sum"))
-        return counts, total
+                losses.append(float(functional.cross_entropy(outputs, y, reduction="sum")))
+        return counts, losses
 
     def features(self, models: Models, row: int, samples: Samples, part: np.ndarray) -> torch.Tensor:
         """What a row's extractor makes of samples `part`, float32 [samples, features]."""
@@ -116,16 +120,29 @@ class Evaluator:
             return torch.cat([extractor(samples.pick(piece)[0]).flatten(1) for piece in pieces])
 
 
-def scores(
-    found: Sequence[EvaluationBlock], results: Sequence[tuple[np.ndarray, float]], case_of: np.ndarray
-) -> Scores:
-    """Each row's scores from its case's blocks, added up in their order."""
+def scores(found: Sequence[EvaluationBlock], results: Sequence[Counted], case_of: np.ndarray) -> Scores:
+    """Each row's scores from its case's blocks, added up in their order.
+
+    Losses are added up in `BLOCK`s, whoever computed which piece of one: the sum is the same however they are cut.
+    """
     cases = int(case_of.max()) + 1 if len(case_of) else 0
     classes = max((counts.shape[1] for counts, _ in results), default=1)
-    counted, loss = np.zeros((3, cases, classes), np.int64), np.zeros(cases, np.float64)
-    for block, (counts, total) in zip(found, results, strict=True):
+    counted, losses = np.zeros((3, cases, classes), np.int64), [list[float]() for _ in range(cases)]
+    for block, (counts, some) in zip(found, results, strict=True):
         counted[:, block.case] += counts
-        loss[block.case] += total
+        losses[block.case] += some
+    loss = np.array([_total(some) for some in losses])
     with np.errstate(invalid="ignore"):
         hits, answers, actual = counted[:, case_of]
         return Scores(hits, answers, actual, (loss / counted[2].sum(1))[case_of])
+
+
+def _total(losses: list[float]) -> float:
+    """The sum of all batches' losses, one after the other within a block. (`sum` rounds otherwise in some Pythons.)"""
+    total = 0.0
+    for first in range(0, len(losses), BLOCK // BATCH):
+        block = 0.0
+        for loss in losses[first : first + BLOCK // BATCH]:
+            block += loss
+        total += block
+    return total
