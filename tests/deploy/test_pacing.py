@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
 from fedroam.analysis.agreement import round_times
+from fedroam.deploy.messages import Order
+from fedroam.deploy.node.process import Node
 from fedroam.deploy.pacing import SMALLEST, Pace, Rates
+from fedroam.deploy.server.hub import Hub
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import SERVER, access_point
@@ -128,6 +132,109 @@ def test_nodes_that_are_asked_together_are_as_fast_as_by_themselves() -> None:
     assert second.since == 4.0
     second.begin(2, 20.0)
     assert second.wait(7, 500, 20.0) == 0.5
+
+
+def test_who_is_asked_late_was_ready_when_the_round_began() -> None:
+    """A device downloads for 2 s and trains for 5 s, and leaves; another has come back, and brings what it has had for
+    longer, in 2 s. It is asked for that when all have trained, at 7 s: by then it would have been through, so the round
+    takes 7 s, and not 9 s."""
+    trains, returns = Pace(), Pace()
+    trains.begin(1, 100.0)
+    trains.done(102.0)
+    assert 102.0 + trains.done(102.0, 5.0) == 107.0
+    returns.set(7, 1000.0)
+    returns.begin(1, 107.0 - 7.0)  # the server says that the round began 7 s ago
+    assert returns.wait(7, 2000, 107.0) == 0.0
+    # What it is asked for next is of the same round, whatever that is said to have begun.
+    returns.begin(1, 107.0)
+    assert returns.since == 100.0
+
+
+def test_a_node_is_told_how_long_ago_its_round_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices come and go: who has come back brings an update of before, and is asked for that as its first work in the
+    round, when the others have trained. It hears that the round began before that."""
+    began: dict[int, float] = {}  # by round
+    trained: dict[int, float] = {}  # by round: when the first one had
+    firsts: dict[tuple[str, int], tuple[str, float, float]] = {}  # by node and round: work, when, since when
+    begin_round, done, do = Hub.begin_round, Pace.done, Node._do
+
+    def noted_round(hub: Hub, round: int) -> None:
+        begin_round(hub, round)
+        began[round] = hub.round_began
+
+    def noted_done(pace: Pace, now: float, seconds: float = 0.0) -> float:
+        if seconds:
+            trained.setdefault(pace.round, now)
+        done(pace, now, seconds)
+        return 0.0
+
+    def noted_do(node: Node, channel: Any, order: Order, since: float) -> None:
+        firsts.setdefault((node.name, order.round), (order.work, time.monotonic(), since))
+        do(node, channel, order, since)
+
+    monkeypatch.setattr(Hub, "begin_round", noted_round)
+    monkeypatch.setattr(Pace, "done", noted_done)
+    monkeypatch.setattr(Pace, "wait", lambda pace, end, size, now: 0.0)
+    monkeypatch.setattr(Pace, "passing", lambda pace, size, rate, now: 0.0)
+    monkeypatch.setattr(Node, "_do", noted_do)
+    experiment = tiny(
+        clients=4,
+        rounds=6,
+        test_share=0.0,
+        mobility="static",
+        activity={"kind": "rate", "rate": 0.5},
+        federation={"kind": "mohawk", "k2": 6},
+        clock={"kind": "seconds", "length": 0.05, "wait": "all"},
+        compute={"kind": "flops", "speeds": [1e-3]},
+        link={"kind": "fixed", "throughput": 2.0},
+    )
+    site = LocalSite.new(tmp_path / "site", experiment, paced=True)
+    site.run(tmp_path / "network", paced=True)
+    assert site.lines == site.heard == []
+    rounds = [first for first in firsts if first[1] in began]
+    assert all(firsts[first][2] >= began[first[1]] - 1e-6 for first in rounds)
+    late = [
+        (first, *firsts[first][1:])
+        for first in rounds
+        if firsts[first][0] == "carry" and firsts[first][1] > trained.get(first[1], math.inf)
+    ]
+    assert late
+    for (_, t), arrived, since in late:
+        assert arrived - since >= trained[t] - began[t] - 1e-6
+
+
+def test_who_gets_its_model_from_the_server_trains_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training counts from when the model has come, not from when it was asked for."""
+    arrived: dict[str, float] = {}
+    ready: list[bool] = []
+    fetch, work = Node._arrived, Node._work
+
+    def noted_fetch(node: Node, channel: Any, order: Order, model: str, size: int, told: str) -> bytes:
+        body = fetch(node, channel, order, model, size, told)
+        arrived[node.name] = time.monotonic()
+        return body
+
+    def noted_work(node: Node, order: Order, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if order.work == "train":
+            ready.append(node.holding.pace.since >= arrived[node.name])
+        return work(node, order, arrays)
+
+    monkeypatch.setattr(Node, "_arrived", noted_fetch)
+    monkeypatch.setattr(Node, "_work", noted_work)
+    experiment = tiny(
+        clients=2,
+        rounds=2,
+        test_share=0.0,
+        federation="fedavg",
+        clock={"kind": "seconds", "length": 0.05, "wait": "all"},
+        link={"kind": "fixed", "throughput": 2.0},
+    )
+    site = LocalSite.new(tmp_path / "site", experiment, paced=True)
+    site.run(tmp_path / "network", paced=True)
+    assert site.lines == site.heard == []
+    assert ready == [True] * 4
 
 
 def test_what_is_there_already_takes_as_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from fedroam.facts import json_object
 from fedroam.learning import Layout, Models
 from fedroam.learning.held import Use
 
-PROTOCOL = 5
+PROTOCOL = 6
 HEADER = 65_536  # bytes of a header at most
 MARGIN = 65_536  # bytes of a transfer beyond its arrays: names and shapes
 NAMED = 512  # models that an order names at most, so that its header holds them
@@ -143,9 +143,13 @@ def session_of(order: Order) -> str:
 
 
 class Push(Header):
-    """What the server tells a node that attends: an order, that all is over, or that a later process took its place."""
+    """What the server tells a node that attends: an order, that all is over, or that a later process took its place.
+
+    ago: seconds since the round of the order began, where the order belongs to the round that is played.
+    """
 
     order: Order | None = None
+    ago: float = Field(0.0, ge=0, allow_inf_nan=False)
     over: Literal["", "done", "replaced"] = ""
 
 

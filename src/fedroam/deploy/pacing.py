@@ -98,8 +98,9 @@ class Pace:
     """How fast a node sends to others, when each of its links is free again, and since when it has nothing else to do.
 
     Nodes are asked for one thing after the other, all of them at once: who is ready early is asked when the last one
-    is. What it then sends, or trains, counts as begun when it was ready, as it would by itself. since: that moment, s,
-    of any clock that is always the same; not known before a round begins. Called from several threads.
+    is. What it then sends, or trains, counts as begun when it was ready, as it would by itself; who has done nothing
+    yet in a round has been ready since that began, however late it is asked. since: that moment, s, of any clock that
+    is always the same; not known before a round begins. Called from several threads.
     """
 
     round: int = 0
@@ -108,11 +109,11 @@ class Pace:
     _free: dict[int, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def begin(self, round: int, now: float) -> None:
-        """Something is asked for in a round; with a new one all are ready."""
+    def begin(self, round: int, began: float) -> None:
+        """Something is asked for in a round that began then; with a new one all are ready."""
         with self._lock:
             if round != self.round:
-                self.round, self.since = round, now
+                self.round, self.since = round, began
 
     def done(self, now: float, seconds: float = 0.0) -> float:
         """What was asked for has been done, which takes so many seconds by itself; how many of them are still to pass

@@ -157,7 +157,7 @@ class Node:
                             self._done = True
                             return
                         if push.order is not None:
-                            self._do(channel, push.order)
+                            self._do(channel, push.order, time.monotonic() - push.ago)
                             last = time.monotonic()
             except grpc.RpcError as error:
                 if self.stopping.is_set():
@@ -218,14 +218,17 @@ class Node:
         except Refused as error:
             raise FedroamError(f"the server sent {error}") from None
 
-    def _do(self, channel: Any, order: Order) -> None:
+    def _do(self, channel: Any, order: Order, since: float) -> None:
         """Fetch, compute and answer; an answer that was computed before a connection broke, or the server was killed,
-        is sent again."""
+        is sent again. since: when the round began, s, monotonic."""
+        self.holding.pace.begin(order.round, since)
         asked = f"{session_of(order)} {digest_of(order)}"
         if self.answer[0] != asked:
             try:
                 with self.during("communication", order.round):
                     arrays = self._fetch(channel, order)
+                    if any(not job.model for job in order.jobs):  # it has come with the order
+                        self.holding.pace.done(time.monotonic())
                 with self.during(_DOING.get(order.work, "other"), order.round):
                     answer = packed(self._work(order, arrays))
                     # Others get models of who listens while it gets theirs: that does not keep it from sending.
@@ -274,7 +277,6 @@ class Node:
     def _fetch(self, channel: Any, order: Order) -> dict[str, np.ndarray]:
         """The arrays of an order, and those of its models that the node lacks."""
         self.holding.begin(order)
-        self.holding.pace.begin(order.round, time.monotonic())
         if order.work in ("open", "carry", "say", "aggregate", "look"):
             expected = self.holding.expected(order)
         elif self.share is None:

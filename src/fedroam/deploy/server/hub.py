@@ -131,6 +131,7 @@ class Hub:
         self._server: Any = None
         self._arrivals = asyncio.Event()
         self._pace = Pace()
+        self._round = 0
         self.round_began = time.monotonic()
         self.spent: dict[str, float] = defaultdict(float)
 
@@ -162,7 +163,7 @@ class Hub:
         """What checkpoints hold need not be kept any more; from then on the round is timed."""
         if self._journal is not None:
             self._journal.begin_round(round)
-        self.round_began, self.spent = time.monotonic(), defaultdict(float)
+        self._round, self.round_began, self.spent = round, time.monotonic(), defaultdict(float)
 
     def away(self, round: int) -> np.ndarray:
         """The nodes (int64) that have not attended for longer than they may be away, when the round began."""
@@ -263,7 +264,7 @@ class Hub:
         place.asked, end = asked, now() + limits.answer + asked.order.lasts
         try:
             if place.pushes is not None:
-                place.pushes.put_nowait(Push(order=asked.order))
+                place.pushes.put_nowait(self._pushed(asked.order))
             while not asked.answer.done():
                 gone = place.pushes is None
                 until = min(end, place.left + limits.away) if gone else end
@@ -282,6 +283,12 @@ class Hub:
             return found
         finally:
             place.asked = None
+
+    def _pushed(self, order: Order) -> Push:
+        """An order as a node is told of it: one that is asked late in a round, and for the first time, was ready when
+        the round began."""
+        ago = time.monotonic() - self.round_began if order.round == self._round else 0.0
+        return Push(order=order, ago=ago)
 
     def _name(self) -> str:
         """What the next order is called."""
@@ -337,7 +344,7 @@ class Hub:
             place.pushes.put_nowait(Push(over="replaced"))
         place.pushes, place.left = own, 0.0
         if place.asked is not None:
-            own.put_nowait(Push(order=place.asked.order))
+            own.put_nowait(self._pushed(place.asked.order))
         self._arrivals.set()
         place.changed.set()
         try:
