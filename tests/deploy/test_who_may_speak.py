@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import socket
@@ -23,7 +24,7 @@ from fedroam.deploy.site import identity
 from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
-from fedroam.deploy.transfers import Talk
+from fedroam.deploy.transfers import CALLS, Talk
 from fedroam.errors import InputError
 from support.messages import one_answer
 from support.tiny import tiny
@@ -405,6 +406,40 @@ def test_no_handle_is_left_after_thousands_of_messages(server: Server) -> None:
     if before:
         assert len(os.listdir("/proc/self/fd")) <= before + 4  # noqa: PTH208
     assert len(server.lines) <= 2
+
+
+def test_who_makes_many_calls_keeps_nobody_from_making_theirs(server: Server) -> None:
+    message = encode(Put(order="x"))
+    own = [server.channel(server.shown("client-00")) for _ in range(2)]  # a connection has room for eight
+    calls = [channel.stream_stream(f"/{SITE_SERVICE}/put") for channel in own]
+
+    def one_more() -> None:
+        with Talk(calls[1]) as talk:
+            talk.ask(message)
+            assert decode(talk.answer(), Taken)[0].over
+
+    with contextlib.ExitStack() as open_calls:
+        for _ in range(CALLS):
+            talk = open_calls.enter_context(Talk(calls[0]))
+            talk.ask(message)
+            assert decode(talk.answer(), Taken)[0].over
+        server.lines.clear()
+        for _ in range(3):
+            with pytest.raises(grpc.RpcError) as error:
+                one_more()
+            assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        server.call(server.channel(server.shown("client-01")), "put", message)
+    told = [line for line in server.lines if "client-00" in line]
+    assert told == [f"refused: client-00 has {CALLS} calls open and makes more"]
+
+    def again() -> bool:
+        try:
+            one_more()
+        except grpc.RpcError:
+            return False
+        return True
+
+    eventually(again, "calls that ended make room for others")
 
 
 # --- files --------------------------------------------------------------------------------------------------------

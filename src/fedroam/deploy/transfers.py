@@ -13,7 +13,7 @@ import asyncio
 import math
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -32,6 +32,9 @@ except ImportError:
     raise MissingExtraError("learning over a network", "deploy") from None
 
 CALL = 30.0  # seconds that a single message may take
+CALLS = (
+    8  # that a caller may have open at a time: it makes one, and one more for each that broke without a word
+)
 AHEAD = 2.0  # seconds of a link for which there is something under way
 FIRST = 32_768  # bytes of a piece at most before anything is known of the link
 SMALLEST = 4096  # bytes of a piece at least, so that headers stay few
@@ -188,6 +191,7 @@ class Door:
 
     def __init__(self, callers: Callers, tell: Callable[[str], None]) -> None:
         self.callers, self.told = callers, Told(tell)
+        self._open = Counter[int]()  # calls of each caller
 
     async def known(self, context: Any) -> SiteNode:
         """The node that calls. Anybody else's call ends here."""
@@ -208,14 +212,26 @@ class Door:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
             raise AssertionError from None  # `abort` has raised
 
+    async def answer(self, context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:
+        """Answer what comes on a call, one request after the other, until its caller has no more.
 
-async def answered(context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:
-    """Answer what comes on a call, one request after the other, until its caller has no more.
+        replies: the answers to a request, given the context of the call. No request is read before the one before it is
+        answered, and no answer made before the one before it is under way. Who neither sends nor takes anything for as
+        long as a message may take is hung up on, and who has `CALLS` calls open gets no more: however many one caller
+        makes, on however many connections, there are calls left for all others.
+        """
+        caller = await self.known(context)
+        if self._open[caller.number] >= CALLS:
+            self.told.once(f"refused: {caller.name} has {CALLS} calls open and makes more")
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{CALLS} calls are open already")
+        self._open[caller.number] += 1
+        try:
+            await _answered(context, replies)
+        finally:
+            self._open[caller.number] -= 1
 
-    replies: the answers to a request, given the context of the call. No request is read before the one before it is
-    answered, and no answer made before the one before it is under way. Who neither sends nor takes anything for as
-    long as a message may take is hung up on.
-    """
+
+async def _answered(context: Any, replies: Callable[[bytes, Any], AsyncIterator[bytes]]) -> None:
     try:
         while True:
             async with asyncio.timeout(CALL):

@@ -16,7 +16,7 @@ from fedroam.deploy.messages import Gift, Header, Order, Ping, Refused, Taken, W
 from fedroam.deploy.node.holding import TRIES, Holding, sums
 from fedroam.deploy.site.file import FILE, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.transfers import Door, Talk, answered, brought, fetched, given
+from fedroam.deploy.transfers import Door, Talk, brought, fetched, given
 from fedroam.errors import MissingExtraError
 
 try:
@@ -93,10 +93,10 @@ class Listener:
         return self._callers.site.limits.chunk
 
     async def _fetch(self, requests: Any, context: Any) -> None:
-        await answered(context, self._give)
+        await self._asked.answer(context, self._give)
 
     async def _put(self, requests: Any, context: Any) -> None:
-        await answered(context, self._take)
+        await self._asked.answer(context, self._take)
 
     async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answers to a wish."""

@@ -41,7 +41,7 @@ from fedroam.deploy.pacing import Pace
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.site.file import Site, SiteNode
 from fedroam.deploy.site.identity import Callers, Credentials
-from fedroam.deploy.transfers import Door, answered, given, joined
+from fedroam.deploy.transfers import Door, given, joined
 from fedroam.errors import FedroamError, MissingExtraError, one_line
 
 try:
@@ -363,10 +363,10 @@ class Hub:
                 place.changed.set()
 
     async def _fetch(self, requests: Any, context: Any) -> None:
-        await answered(context, self._give)
+        await self._door.answer(context, self._give)
 
     async def _put(self, requests: Any, context: Any) -> None:
-        await answered(context, self._take)
+        await self._door.answer(context, self._take)
 
     async def _give(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         """The answers to a wish."""
