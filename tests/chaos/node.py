@@ -126,11 +126,11 @@ class Acting(Faulty):
 
     # --- in the place of a node's methods ---------------------------------------------------------------------
 
-    def do(self, channel: Any, order: Order) -> None:
+    def do(self, channel: Any, order: Order, since: float) -> None:
         if order.order != self.order.order:
             self.order, self.last, self.sent, self.tries = order, self.sent, [], 0
             self.fault = self.faults.get(order.round)
-        self.honest["do"](channel, order)
+        self.honest["do"](channel, order, since)
         if self.due("duplicate", "an answer"):
             self.strike()
             self.again(channel, self.sent)

@@ -70,8 +70,8 @@ def test_chaos_notices_what_holders_do_wrong(tmp_path: Path, monkeypatch: pytest
     """A server that takes an aggregate for missing that is there."""
     honest = remote_aggregator.RemoteAggregator._ask
 
-    def losing(self: Any, orders: Any) -> Any:
-        found = honest(self, orders)
+    def losing(self: Any, orders: Any, **how: bool) -> Any:
+        found = honest(self, orders, **how)
         gone = {i for i, asked in orders.items() if (asked.order.work, asked.order.round) == ("aggregate", 2)}
         return {i: answer for i, answer in found.items() if i not in gone}
 
