@@ -70,6 +70,17 @@ def test_the_page_on_clusters_tells_what_the_record_says() -> None:
     assert told in (ROOT / "docs" / "one-run-over-a-cluster.md").read_text(encoding="utf-8")
 
 
+def test_the_page_on_performance_tells_what_a_day_of_schedules_took() -> None:
+    runs = json.loads((ROOT / "docs" / "records" / "clock-day.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    cases = [case for run in runs for case in run["cases"]]
+    assert len(cases) == 4
+    for case in cases:
+        assert case["clients"] == 10_000
+        day, peak = case["first"] + 1440 * case["mean"], case["peak"] / 2**30
+        assert f"| {1e3 * case['mean']:.0f} ms | {day:.0f} s | {peak:.2f} GiB |" in page
+
+
 def test_the_reckoning_by_hand() -> None:
     """A hundred clients of a million parameters on ten machines of one core, and a network of 8 Gbit/s."""
     record = {
