@@ -104,9 +104,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
-    if scene.aggregator.ahead and scene.sight is None and isinstance(parts.federation, BringsLater):
-        learning, others = _in_time(replace(round, models=given.models, state=given.state), after, time)
-        scene.aggregator.begin(given.models, parts.federation.brought(learning, others), t)
+    _bring(scene, replace(round, models=given.models, state=given.state), after, time)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     if scene.sight is not None:  # who has learnt looks whom to turn to
@@ -156,6 +154,16 @@ def _time(
             parts.battery, parts.motion, scene.tariff, state.battery, begin, paths, timing.length, places
         )
     return timetable(timing, round, given, after, state.clock, supply)
+
+
+def _bring(scene: Scene, round: Round, after: Meeting, time: Timetable | None) -> None:
+    """Let those with nothing to train bring what they have, where models take their way while others train.
+
+    Where everybody is when they have trained must be known: not where devices look for themselves, then.
+    """
+    rule, aggregator = scene.parts.federation, scene.aggregator
+    if aggregator.ahead and scene.sight is None and isinstance(rule, BringsLater):
+        aggregator.begin(round.models, rule.brought(*_in_time(round, after, time)), round.number)
 
 
 def _drained(scene: Scene, state: State, time: Timetable | None, account: Account) -> dict[str, np.ndarray]:

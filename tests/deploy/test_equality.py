@@ -16,7 +16,6 @@ from fedroam.learning import Job, Models
 from fedroam.runner import run
 from support.sites import LocalSite, same_states
 from support.tiny import same_tables, tiny
-from support.waiting import eventually
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -150,7 +149,7 @@ def test_what_was_trained_before_is_brought_while_others_train(
 
     def waiting(self: RemoteLearner, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         if ahead and self.round not in brought:
-            eventually(lambda: ahead[-1].ended, "what was trained before has arrived")
+            assert all(ahead[-1].arrived().values())  # once they have ended
         brought.extend([self.round] * len(ahead))
         ahead.clear()
         return train(self, models, jobs)

@@ -21,6 +21,7 @@ from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.pacing import SMALLEST, Pace, Rates
 from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import SERVER, access_point
@@ -172,6 +173,7 @@ def test_a_node_is_told_how_long_ago_its_round_began(tmp_path: Path, monkeypatch
         firsts.setdefault((node.name, order.round), (order.work, time.monotonic(), since))
         do(node, channel, order, since)
 
+    monkeypatch.setattr(RemoteAggregator, "ahead", False)  # nobody is asked for anything while others train
     monkeypatch.setattr(Hub, "begin_round", noted_round)
     monkeypatch.setattr(Pace, "done", noted_done)
     monkeypatch.setattr(Pace, "wait", lambda pace, end, size, now: 0.0)

@@ -32,9 +32,7 @@ except ImportError:
     raise MissingExtraError("learning over a network", "deploy") from None
 
 CALL = 30.0  # seconds that a single message may take
-CALLS = (
-    8  # that a caller may have open at a time: it makes one, and one more for each that broke without a word
-)
+CALLS = 8  # open calls of a caller: it makes one, and one more for each that broke without a word
 AHEAD = 2.0  # seconds of a link for which there is something under way
 FIRST = 32_768  # bytes of a piece at most before anything is known of the link
 SMALLEST = 4096  # bytes of a piece at least, so that headers stay few

@@ -210,7 +210,7 @@ class Hierarchical(Part):
         """The updates of earlier rounds that wait, from devices in service to the access points that they turn to."""
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
         self._arrive(hierarchy, context, after, round.number)
-        ways = self._ways(round, hierarchy, after)
+        ways = self._ways(round, hierarchy, after, self._served(hierarchy, context, after))
         return ways.some(hierarchy.trained[ways.sender] < round.number)
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
@@ -218,7 +218,8 @@ class Hierarchical(Part):
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
         hierarchy.drop(round.lost)
         self._arrive(hierarchy, context, after, round.number)
-        ways = self._ways(round, hierarchy, after)
+        served = self._served(hierarchy, context, after)
+        ways = self._ways(round, hierarchy, after, served)
         arrived = round.aggregator.delivered(hierarchy.models, ways, round.number)
         known = context.known(after, round.number)
         devices, found = self._taken(round, hierarchy, ways.sender[arrived], known)
@@ -237,16 +238,18 @@ class Hierarchical(Part):
         hierarchy.compact()
         facts = {f"total_{name}": float(n) for name, n in zip(COUNTED, hierarchy.counted, strict=True)}
         facts |= {"waiting": float(len(hierarchy.waiting())), "ap_distance": hierarchy.mean_distance()}
-        out = after.paths.present & ~self._served(hierarchy, context, after)
-        facts["out_of_service"] = float(out.sum())
+        facts["out_of_service"] = float((after.paths.present & ~served).sum())
         facts |= found
         sent = Traffic.joined(traffic)
         return Exchanged(after, sent, hierarchy.models, hierarchy.arrays(), devices, discarded, facts)
 
-    def _ways(self, round: Round, hierarchy: HierarchyState, after: Meeting) -> Transfers:
-        """The updates that wait and are in time, from devices in service to the access points that they turn to."""
+    def _ways(self, round: Round, hierarchy: HierarchyState, after: Meeting, served: np.ndarray) -> Transfers:
+        """The updates that wait and are in time, from devices in service to the access points that they turn to.
+
+        served: which devices are in service, bool [clients].
+        """
         waiting = hierarchy.waiting()
-        devices = waiting[self._served(hierarchy, round.context, after)[waiting]]
+        devices = waiting[served[waiting]]
         if round.arrived is not None:
             devices = np.intersect1d(devices, round.arrived)
         to = np.asarray(access_point(hierarchy.ap[devices]))

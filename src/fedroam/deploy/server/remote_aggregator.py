@@ -79,11 +79,6 @@ class Ahead:
         self._thread = threading.Thread(target=self._work, name="models on their way", daemon=True)
         self._thread.start()
 
-    @property
-    def ended(self) -> bool:
-        """Whether all have arrived, or will not."""
-        return not self._thread.is_alive()
-
     def _work(self) -> None:
         try:
             self._found = self._carry()
@@ -125,18 +120,18 @@ class RemoteAggregator(Aggregator):
 
     @override
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
-        arrived, left = np.zeros(len(transfers), dtype=bool), np.ones(len(transfers), dtype=bool)
+        ways = ways_of(transfers)
+        arrived, left = np.zeros(len(ways), dtype=bool), np.ones(len(ways), dtype=bool)
         if self._ahead is not None:
             before = time.monotonic()
             known = self._ahead.arrived()
             self.hub.spent["carry"] += time.monotonic() - before
             self._ahead = None
-            for k, way in enumerate(ways_of(transfers)):
+            for k, way in enumerate(ways):
                 if way in known:
                     arrived[k], left[k] = known[way], False
         arrived[left] = self._carrying(models, transfers.some(left), round)()
-        ends = list(zip(transfers.sender.tolist(), transfers.receiver.tolist(), strict=True))
-        self._tell_lost(round, [ends[k] for k in np.flatnonzero(~arrived).tolist()])
+        self._tell_lost(round, [ways[k] for k in np.flatnonzero(~arrived).tolist()])
         return arrived
 
     def _carrying(
@@ -234,8 +229,8 @@ class RemoteAggregator(Aggregator):
         asked.about = about
         return asked
 
-    def _tell_lost(self, round: int, ends: Sequence[tuple[int, int]]) -> None:
-        for sender, receiver in ends:
+    def _tell_lost(self, round: int, ways: Sequence[Way]) -> None:
+        for sender, receiver, _ in ways:
             a, b = self.hub.name(sender), self.hub.name(receiver)
             self.hub.tell(f"round {round}: the model of {a} has not reached {b}: their link counts as down")
 
