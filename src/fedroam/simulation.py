@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +13,8 @@ from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, time
 from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
-from fedroam.federation import BringsLater, Distributed, Exchanged, Meeting, Round, Traffic
-from fedroam.learning import clients_of
+from fedroam.federation import BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
+from fedroam.learning import Job, clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene, Sight
@@ -104,7 +104,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
-    _bring(scene, replace(round, models=given.models, state=given.state), after, time)
+    _bring(scene, replace(round, models=given.models, state=given.state), after, time, jobs)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     if scene.sight is not None:  # who has learnt looks whom to turn to
@@ -156,14 +156,18 @@ def _time(
     return timetable(timing, round, given, after, state.clock, supply)
 
 
-def _bring(scene: Scene, round: Round, after: Meeting, time: Timetable | None) -> None:
-    """Let those with nothing to train bring what they have, where models take their way while others train.
+def _bring(scene: Scene, round: Round, after: Meeting, time: Timetable | None, jobs: Sequence[Job]) -> None:
+    """Let clients bring their updates as soon as they have them, where models take their way while others train.
 
-    Where everybody is when they have trained must be known: not where devices look for themselves, then.
+    jobs: the local work of the round. Where everybody is when all have trained must be known: not where devices look
+    for themselves, then. What attackers send in the place of what they train is not known before.
     """
     rule, aggregator = scene.parts.federation, scene.aggregator
-    if aggregator.ahead and scene.sight is None and isinstance(rule, BringsLater):
-        aggregator.begin(round.models, rule.brought(*_in_time(round, after, time)), round.number)
+    if aggregator.ahead and scene.sight is None and isinstance(rule, BringsUpdates):
+        ways = rule.brought(*_in_time(round, after, time))
+        learning = distinct(clients_of(jobs))
+        lie = np.intersect1d(learning, scene.attackers)
+        aggregator.begin(round.models, ways.some(~np.isin(ways.sender, lie)), round.number, learning)
 
 
 def _drained(scene: Scene, state: State, time: Timetable | None, account: Account) -> dict[str, np.ndarray]:

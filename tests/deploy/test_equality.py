@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fedroam.deploy.messages import Order
+from fedroam.deploy.node.process import Node
 from fedroam.deploy.server.remote import RemoteLearner
 from fedroam.deploy.server.remote_aggregator import Ahead
+from fedroam.deploy.site.file import FILE, read_site
 from fedroam.learning import Job, Models
 from fedroam.runner import run
 from support.sites import LocalSite, same_states
 from support.tiny import same_tables, tiny
+from support.waiting import HANGS
 
 pytest.importorskip("grpc")
 pytestmark = pytest.mark.usefixtures("quick_disk")
@@ -92,6 +97,11 @@ CASES: dict[str, dict[str, Any]] = {
         "activity": {"kind": "rate", "rate": 0.5},
     },
     "mohawk by way of the server": {"federation": {"kind": "mohawk", "k2": 2}, "relayed": True},
+    "mohawk among liars": {
+        "federation": {"kind": "mohawk", "k2": 2},
+        "activity": {"kind": "rate", "rate": 0.7},
+        "attack": {"kind": "sign_flip", "clients": (1, 3), "scale": 2.0},
+    },
     "hierfavg": {"federation": {"kind": "hierfavg", "k2": 2}, "aggregation": "median"},
     "macfl": {"federation": {"kind": "macfl", "k2": 2}},
     "late updates": {
@@ -148,10 +158,9 @@ def test_what_was_trained_before_is_brought_while_others_train(
         ahead.append(self)
 
     def waiting(self: RemoteLearner, models: Models, jobs: Sequence[Job]) -> np.ndarray:
-        if ahead and self.round not in brought:
-            assert all(ahead[-1].arrived().values())  # once they have ended
-        brought.extend([self.round] * len(ahead))
-        ahead.clear()
+        arrived = ahead.pop().arrived()  # once they have ended
+        assert all(arrived.values())
+        brought.extend([self.round] * bool(arrived))
         return train(self, models, jobs)
 
     monkeypatch.setattr(Ahead, "__init__", noted)
@@ -165,3 +174,44 @@ def test_what_was_trained_before_is_brought_while_others_train(
     assert brought
     returned = simulated.rounds.set_index("round")["total_returned"].diff()
     assert brought == returned[returned > 0].index.tolist()  # a round each in which somebody returns
+
+
+def test_who_has_trained_brings_it_while_others_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last client does not begin to train here until access points have what all others have trained."""
+    experiment = tiny(federation={"kind": "mohawk", "k2": 2}, clients=4, rounds=2, test_share=0.0)
+    arrived: dict[int, set[int]] = {1: set(), 2: set()}  # whose updates, by round
+    changed = threading.Condition()
+
+    def noting(node: Node) -> None:
+        take = node.holding.take
+
+        def noted(holder: int, round: int, *given: Any) -> tuple[int, bool] | None:
+            found = take(holder, round, *given)
+            with changed:
+                if found is not None and found[1]:
+                    arrived[round].add(holder)
+                changed.notify_all()
+            return found
+
+        monkeypatch.setattr(node.holding, "take", noted)
+
+    def waiting(node: Node) -> None:
+        work = node._work
+
+        def waited(order: Order, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            with changed:
+                if order.work == "train":
+                    assert changed.wait_for(lambda: arrived[order.round] == {0, 1, 2}, HANGS)
+            return work(order, arrays)
+
+        monkeypatch.setattr(node, "_work", waited)
+
+    simulated = run(experiment, tmp_path / "simulated")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    points = [number for number in read_site(site.folder / FILE).holders if number < 0]
+    network = site.run(tmp_path / "network", {3: waiting, **dict.fromkeys(points, noting)})
+    assert site.lines == site.heard == []
+    same_states(network, simulated)
+    assert arrived == {1: {0, 1, 2, 3}, 2: {0, 1, 2, 3}}

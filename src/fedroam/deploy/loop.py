@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -17,11 +18,15 @@ class Loop:
         self.events = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.events.run_forever, name=name, daemon=True)
 
-    def now(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something in the loop, from another thread, and wait for what comes of it."""
+    def begin(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something in the loop, from another thread; what will come of it."""
         if not self._thread.is_alive():
             self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self.events).result()
+        return asyncio.run_coroutine_threadsafe(work, self.events)
+
+    def now(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something in the loop, from another thread, and wait for what comes of it."""
+        return self.begin(work).result()
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """End the loop; if it has begun, something is done last."""

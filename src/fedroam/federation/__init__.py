@@ -25,7 +25,7 @@ from fedroam.federation.protocol import Aggregates as Aggregates
 from fedroam.federation.protocol import AveragesInPairs as AveragesInPairs
 from fedroam.federation.protocol import Averagings as Averagings
 from fedroam.federation.protocol import Beside as Beside
-from fedroam.federation.protocol import BringsLater as BringsLater
+from fedroam.federation.protocol import BringsUpdates as BringsUpdates
 from fedroam.federation.protocol import Distributed as Distributed
 from fedroam.federation.protocol import EvaluationModels as EvaluationModels
 from fedroam.federation.protocol import Exchanged as Exchanged

@@ -207,11 +207,10 @@ class Hierarchical(Part):
         return Traffic.of(devices, access_point(hierarchy.ap[devices]), round.models.bytes_each, distance)
 
     def brought(self, round: Round, after: Meeting) -> Transfers:
-        """The updates of earlier rounds that wait, from devices in service to the access points that they turn to."""
+        """The updates that wait, or will, from devices in service to the access points that they turn to."""
         context, hierarchy = round.context, HierarchyState.of(round.models, round.state)
         self._arrive(hierarchy, context, after, round.number)
-        ways = self._ways(round, hierarchy, after, self._served(hierarchy, context, after))
-        return ways.some(hierarchy.trained[ways.sender] < round.number)
+        return self._ways(round, hierarchy, after, self._served(hierarchy, context, after))
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """Edge aggregation, and after every k2 rounds the global one."""

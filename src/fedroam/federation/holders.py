@@ -120,8 +120,9 @@ class Aggregator(Protocol):
     at_hand: bool = False
     ahead: bool = False
 
-    def begin(self, models: Models, transfers: Transfers, round: int) -> None:
-        """Models that may be carried at once, while others train; `delivered` tells what has become of them."""
+    def begin(self, models: Models, transfers: Transfers, round: int, learning: np.ndarray) -> None:
+        """Models that may be carried while others train: at once, or, those of clients that learn (int64), as soon as
+        these have. `delivered` tells what has become of them."""
         return
 
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:

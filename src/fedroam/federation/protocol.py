@@ -457,13 +457,14 @@ class SendsToServers(Protocol):
 
 
 @runtime_checkable
-class BringsLater(Protocol):
-    """A federation whose clients may bring what they trained in an earlier round, when they could not."""
+class BringsUpdates(Protocol):
+    """A federation whose clients bring their updates to others, in this round or in a later one, and of which is known
+    to whom before anybody trains."""
 
     def brought(self, round: Round, after: Meeting) -> Transfers:
-        """What clients with nothing to train bring in an exchange with `after`, if it arrives; nothing is changed.
+        """What clients bring in an exchange with `after`, if they have trained and it arrives; nothing is changed.
 
-        The round is as `distribute` left it. They need not wait until all others have trained.
+        The round is as `distribute` left it. No client need wait until all others have trained.
         """
 
 

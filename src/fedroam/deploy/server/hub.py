@@ -13,11 +13,12 @@ import contextlib
 import secrets
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from fedroam.deploy.connections import SITE_SERVICE, channel_options, not_open, server_credentials
@@ -52,6 +53,9 @@ except ImportError:
 
 import numpy as np
 
+T = TypeVar("T")
+Answer = dict[str, np.ndarray]  # arrays, by name
+
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
 TRIES = 3  # of an answer whose check sum does not match
 
@@ -73,7 +77,7 @@ class Asked:
     about: str = ""
     kept: bool = True
     rate: float | None = None
-    answer: asyncio.Future[dict[str, np.ndarray] | None] | None = None
+    answer: asyncio.Future[Answer | None] | None = None
     received: bytearray = field(default_factory=bytearray)
     promised: tuple[int, str] = (0, "")  # size and SHA-256 of the answer that is arriving
     tries: int = 0
@@ -89,7 +93,7 @@ class Asked:
 class Place:
     """The server's view of one node: its number, the call by which it attends (None: gone), when it left (seconds of
     the loop's clock, minus infinity where it never came, or may not come), its order. host: where it calls from; port:
-    where it listens."""
+    where it listens. turn: whoever has it asks the node for something, one after the other."""
 
     node: str
     number: int
@@ -99,6 +103,7 @@ class Place:
     left: float = -float("inf")
     asked: Asked | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Hub:
@@ -171,16 +176,34 @@ class Hub:
         found = np.array([i for i in self.missing() if self._places[i].left <= since], np.int64)
         return found if self._journal is None else self._journal.away(round, found)
 
-    def ask(
-        self, asked: Mapping[int, Asked], *, aside: bool = False
-    ) -> dict[int, dict[str, np.ndarray] | None]:
-        """Ask nodes, all at once, for the same kind of work, and wait for each one's answer; None where none is
-        taken. aside: the round goes on meanwhile, with other nodes, so that this takes none of its time."""
+    def ask(self, asked: Mapping[int, Asked]) -> dict[int, Answer | None]:
+        """Ask nodes, all at once, and wait for each one's answer; None where none is taken."""
+        return self._serving.now(self.answers(asked))
+
+    def asking(self, asked: Mapping[int, Asked]) -> Iterator[tuple[int, Answer | None]]:
+        """Ask nodes, all at once; each one's answer as it comes."""
         began = time.monotonic()
-        found = self._serving.now(self._ask_all(asked))
-        for work in () if aside else {each.order.work for each in asked.values()}:
+        found = {self.beside(self._ask(self._places[i], each)): i for i, each in asked.items()}
+        for each in as_completed(found):
+            yield found[each], each.result()
+        self._waited(asked, began)
+
+    def beside(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin something that asks nodes, while the round goes on; what will come of it."""
+        return self._serving.begin(work)
+
+    async def answers(self, asked: Mapping[int, Asked], *, aside: bool = False) -> dict[int, Answer | None]:
+        """As `ask`, within the loop. aside: the round goes on meanwhile, so that this takes none of its time."""
+        began = time.monotonic()
+        found = await asyncio.gather(*(self._ask(self._places[i], each) for i, each in asked.items()))
+        if not aside:
+            self._waited(asked, began)
+        return dict(zip(asked, found, strict=True))
+
+    def _waited(self, asked: Mapping[int, Asked], began: float) -> None:
+        """The round has waited since then (s, monotonic) for answers."""
+        for work in {each.order.work for each in asked.values()}:
             self.spent[work] += time.monotonic() - began
-        return found
 
     def standing(self) -> Counter[str]:
         """How many nodes are away, idle, or at work of which kind."""
@@ -244,11 +267,12 @@ class Hub:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._arrivals.wait(), patience)
 
-    async def _ask_all(self, asked: Mapping[int, Asked]) -> dict[int, dict[str, np.ndarray] | None]:
-        found = await asyncio.gather(*(self._ask(self._places[i], each) for i, each in asked.items()))
-        return dict(zip(asked, found, strict=True))
+    async def _ask(self, place: Place, asked: Asked) -> Answer | None:
+        """The answer of a node, once it has answered whoever asked before; None where none is taken."""
+        async with place.turn:
+            return await self._ask_in_turn(place, asked)
 
-    async def _ask(self, place: Place, asked: Asked) -> dict[str, np.ndarray] | None:
+    async def _ask_in_turn(self, place: Place, asked: Asked) -> Answer | None:
         limits, now = self._site.limits, self._loop.time
         facts = {
             "order": self._name(),
@@ -297,7 +321,7 @@ class Hub:
         self._numbered += 1
         return f"{self._session}-{self._numbered}"
 
-    def _known_before(self, place: Place, asked: Asked) -> tuple[bool, dict[str, np.ndarray] | None]:
+    def _known_before(self, place: Place, asked: Asked) -> tuple[bool, Answer | None]:
         """Whether an earlier process of the server knew what became of an order, and its answer."""
         if self._journal is None or not asked.kept:
             return False, None

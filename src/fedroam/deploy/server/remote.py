@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -35,8 +35,9 @@ class RemoteLearner(Evaluates, Learner):
 
     here: an engine of the server's own, for samples that all share. direct: models go from holder to holder, so that a
     client most often has the model that it is to train. rates: of models to and from the server, None for as fast as
-    can be. A client that fails to answer is lost for the rest
-    of the round; whoever does not attend is not reachable. Answers with a value that is no number are not taken.
+    can be. trained: is told of each client that has trained its models, while others go on. A client that fails to
+    answer is lost for the rest of the round; whoever does not attend is not reachable. Answers with a value that is no
+    number are not taken.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class RemoteLearner(Evaluates, Learner):
         rates: Rates | None = None,
     ) -> None:
         self.direct, self.rates = direct, rates
+        self.trained: Callable[[int], None] = lambda client: None
         self.task, self.classes, self.here, self.hub = task, classes, here, hub
         self.notes = ("clients: nodes of a network", *here.notes)
         self._round = 0
@@ -86,10 +88,11 @@ class RemoteLearner(Evaluates, Learner):
             own[job.client].append(k)
         orders = {client: self._training(models, [jobs[k] for k in some]) for client, some in own.items()}
         losses = np.full(len(jobs), np.nan)
-        for client, answer in self._ask(orders).items():
+        for client, answer in self._ask(orders):
             losses[own[client]] = answer["loss"]
             for place, k in enumerate(own[client]):
                 _write(models, jobs[k].row, answer, place)
+            self.trained(client)
         return losses
 
     def _training(self, models: Models, jobs: Sequence[Job]) -> Asked:
@@ -245,13 +248,15 @@ class RemoteLearner(Evaluates, Learner):
             )
             # What a node keeps for later it must be asked for again, whatever it has answered before.
             orders[client] = Asked(order, packed(arrays), expected(places), check(places), kept=not keep)
-        return [(own[client], answer) for client, answer in self._ask(orders).items()]
+        return [(own[client], answer) for client, answer in self._ask(orders)]
 
-    def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Answer]:
-        """The answers of those who give one; the others are lost for this round."""
-        found = self.hub.ask({i: asked for i, asked in orders.items() if i not in self._lost})
-        self._lost |= {i for i, answer in found.items() if answer is None}
-        return {i: answer for i, answer in found.items() if answer is not None}
+    def _ask(self, orders: Mapping[int, Asked]) -> Iterator[tuple[int, Answer]]:
+        """The answers of those who give one, as they come; the others are lost for this round."""
+        for i, answer in self.hub.asking({i: asked for i, asked in orders.items() if i not in self._lost}):
+            if answer is None:
+                self._lost.add(i)
+            else:
+                yield i, answer
 
 
 def _matrices(models: Models) -> list[tuple[str, torch.Tensor]]:

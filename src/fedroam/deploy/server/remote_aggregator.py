@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ from fedroam.deploy.messages import (
 )
 from fedroam.deploy.node.holding import fact_arrays, packed_sums
 from fedroam.deploy.pacing import Rates
-from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.deploy.server.hub import Answer, Asked, Hub
 from fedroam.errors import FedroamError
 from fedroam.federation import (
     SERVER,
@@ -71,27 +71,38 @@ def ways_of(transfers: Transfers) -> list[Way]:
 
 
 class Ahead:
-    """Models that are carried in a thread of their own while others train."""
+    """Models that are carried while others train: those of clients that learn (int64) as soon as these have, all others
+    at once.
 
-    def __init__(self, transfers: Transfers, carry: Callable[[], np.ndarray]) -> None:
-        self._ways, self._carry = ways_of(transfers), carry
-        self._found: np.ndarray | BaseException | None = None
-        self._thread = threading.Thread(target=self._work, name="models on their way", daemon=True)
-        self._thread.start()
+    carry: begins to carry some, whose models are there by now; its promise tells whether each has arrived.
+    """
 
-    def _work(self) -> None:
-        try:
-            self._found = self._carry()
-        except BaseException as error:  # whoever waits for it is told
-            self._found = error
+    def __init__(
+        self, transfers: Transfers, learning: np.ndarray, carry: Callable[[Transfers], Future[np.ndarray]]
+    ) -> None:
+        waits = np.isin(transfers.sender, learning)
+        who = np.unique(transfers.sender[waits]).tolist()
+        self._waiting = {client: transfers.some(transfers.sender == client) for client in who}
+        self._carry = carry
+        self._begun: list[tuple[list[Way], Future[np.ndarray]]] = []
+        self._begin(transfers.some(~waits))
+
+    def trained(self, client: int) -> None:
+        """A client has trained: its models are on their way from now on."""
+        if client in self._waiting:
+            self._begin(self._waiting.pop(client))
+
+    def _begin(self, some: Transfers) -> None:
+        if len(some):
+            self._begun.append((ways_of(some), self._carry(some)))
 
     def arrived(self) -> dict[Way, bool]:
-        """Which have arrived, once all have or will not."""
-        self._thread.join()
-        if isinstance(self._found, BaseException):
-            raise self._found
-        assert self._found is not None
-        return dict(zip(self._ways, self._found.tolist(), strict=True))
+        """Which of those that have begun have arrived, once all have or will not."""
+        return {
+            way: there
+            for ways, found in self._begun
+            for way, there in zip(ways, found.result().tolist(), strict=True)
+        }
 
 
 class RemoteAggregator(Aggregator):
@@ -114,9 +125,16 @@ class RemoteAggregator(Aggregator):
     # --- models on their way ----------------------------------------------------------------------------------
 
     @override
-    def begin(self, models: Models, transfers: Transfers, round: int) -> None:
-        if len(transfers):
-            self._ahead = Ahead(transfers, self._carrying(models, transfers, round, aside=True))
+    def begin(self, models: Models, transfers: Transfers, round: int, learning: np.ndarray) -> None:
+        def carry(some: Transfers) -> Future[np.ndarray]:
+            return self.hub.beside(self._carrying(models, some, round, aside=True))
+
+        self._ahead = Ahead(transfers, learning, carry)
+
+    def trained(self, client: int) -> None:
+        """A client has trained, while others go on: what it brings is on its way from now on."""
+        if self._ahead is not None:
+            self._ahead.trained(client)
 
     @override
     def delivered(self, models: Models, transfers: Transfers, round: int) -> np.ndarray:
@@ -130,16 +148,17 @@ class RemoteAggregator(Aggregator):
             for k, way in enumerate(ways):
                 if way in known:
                     arrived[k], left[k] = known[way], False
-        arrived[left] = self._carrying(models, transfers.some(left), round)()
+        if left.any():
+            arrived[left] = self.hub.beside(self._carrying(models, transfers.some(left), round)).result()
         self._tell_lost(round, [ways[k] for k in np.flatnonzero(~arrived).tolist()])
         return arrived
 
     def _carrying(
         self, models: Models, transfers: Transfers, round: int, *, aside: bool = False
-    ) -> Callable[[], np.ndarray]:
-        """How models are carried, and whether each has arrived, bool [transfers]. What it needs of the models is taken
-        now. Each transfer is between one that listens and one that calls it: of two that listen, the one that gets the
-        model calls the one that has it. aside: others are asked for something else meanwhile."""
+    ) -> Coroutine[None, None, np.ndarray]:
+        """Carry models, within the hub's loop; whether each has arrived, bool [transfers]. What it needs of the models
+        is taken now. Each transfer is between one that listens and one that calls it: of two that listen, the one that
+        gets the model calls the one that has it. aside: others are asked for something else meanwhile."""
         listening = self.hub.listening()
         names = {row: named(models, row) for row in np.unique(transfers.row).tolist()}
         bodies = dict(names.values())
@@ -156,8 +175,11 @@ class RemoteAggregator(Aggregator):
             doors[door].append(k)
             callers[caller].append(k)
 
-        def carried() -> np.ndarray:
-            opened = self._ask(
+        async def answers(orders: Mapping[int, Asked]) -> dict[int, Answer]:
+            return _given(await self.hub.answers(orders, aside=aside))
+
+        async def carried() -> np.ndarray:
+            opened = await answers(
                 {
                     door: self._moving(
                         "open",
@@ -167,8 +189,7 @@ class RemoteAggregator(Aggregator):
                         bodies,
                     )
                     for door, some in doors.items()
-                },
-                aside=aside,
+                }
             )
             arrived = np.zeros(len(ends), dtype=bool)
             ways, orders = {}, {}
@@ -178,11 +199,11 @@ class RemoteAggregator(Aggregator):
                     errands = [ErrandOrder(ends[k][puts[k]], known[k], puts[k], rates[k]) for k in there]
                     found = {each.end: self.hub.found(each.end) for each in errands}
                     ways[caller], orders[caller] = there, self._moving("carry", round, errands, found, bodies)
-            for caller, answer in self._ask(orders, aside=aside).items():
+            for caller, answer in (await answers(orders)).items():
                 arrived[ways[caller]] = answer["arrived"]
             return arrived
 
-        return carried
+        return carried()
 
     def _moving(
         self,
@@ -359,12 +380,13 @@ class RemoteAggregator(Aggregator):
         )
         return Asked(order, packed(arrays), expected, finite(), models)
 
-    def _ask(
-        self, orders: Mapping[int, Asked], *, aside: bool = False
-    ) -> dict[int, Mapping[str, np.ndarray]]:
+    def _ask(self, orders: Mapping[int, Asked]) -> dict[int, Answer]:
         """The answers of those who give one."""
-        answers = self.hub.ask(orders, aside=aside)
-        return {i: answer for i, answer in answers.items() if answer is not None}
+        return _given(self.hub.ask(orders))
+
+
+def _given(answers: Mapping[int, Answer | None]) -> dict[int, Answer]:
+    return {i: answer for i, answer in answers.items() if answer is not None}
 
 
 def _model(answer: Mapping[str, np.ndarray]) -> Model:

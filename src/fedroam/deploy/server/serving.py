@@ -80,6 +80,10 @@ class _Stage:
         learner = RemoteLearner(
             nothing, scene.dataset.classes, here, self.hub, direct=site.direct, rates=rates
         )
+        aggregator, rule = scene.aggregator, scene.parts.federation
+        if site.direct and isinstance(rule, AggregatesAtHolders):
+            aggregator = RemoteAggregator(self.hub, rule, context, rates)
+            learner.trained = aggregator.trained
         if site.movement.by != "experiment":
             self.sight = RemoteSight(self.hub, learner, site, context.access_points, self.out)
             if not self.sight.peers:  # as far from its access point as they all are: at its place
@@ -95,9 +99,6 @@ class _Stage:
             scene = replace(
                 scene, tariff=NotedTariff(tariff.radio, tariff.distances, tariff.passes, tuple(noting))
             )
-        aggregator, rule = scene.aggregator, scene.parts.federation
-        if site.direct and isinstance(rule, AggregatesAtHolders):
-            aggregator = RemoteAggregator(self.hub, rule, context, rates)
         return replace(
             scene,
             task=nothing,
