@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+PATIENCE = 1.0  # seconds that whoever is broken off has to end
 
 
 class Loop:
@@ -29,10 +30,18 @@ class Loop:
         return self.begin(work).result()
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """End the loop; if it has begun, something is done last."""
+        """End the loop; if it has begun, something is done last, and what is still under way is broken off."""
         if self._thread.is_alive():
             self.now(last())
+            self.now(self._break_off())
             self.now(self.events.shutdown_default_executor())  # else its threads end some time
             self.events.call_soon_threadsafe(self.events.stop)
             self._thread.join()
         self.events.close()
+
+    async def _break_off(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=PATIENCE)
