@@ -149,6 +149,18 @@ def test_one_legend_names_the_lines_of_all_panels() -> None:
     assert len(set(colours.values())) == 3
 
 
+def test_a_label_without_any_value_says_so() -> None:
+    values = (pd.Series([1.0, 2.0], index=[0, 10]),)
+    panels = [
+        ("p", [Line("a", ()), Line("b", values), Line("c", ())]),
+        ("q", [Line("a", ()), Line("b", values), Line("c", values)]),
+    ]
+    figure = lines_figure(panels, "y")
+    assert figure is not None
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["a (nothing recorded)", "b", "c"]
+
+
 def test_grey_lines_stand_behind_lines_that_differ_in_all_ways() -> None:
     values = (pd.Series([1.0, 2.0], index=[0, 10]), pd.Series([2.0, 3.0], index=[0, 10]))
     lines = [Line("held", values, grey=True), *(Line(label, values) for label in "abcd")]

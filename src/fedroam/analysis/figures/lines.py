@@ -88,7 +88,7 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
     """One panel for each (title, lines), all with the same axes; a line and an error band for each label.
 
     The same label has the same colour in every panel; where there are grey lines, too, the others have dashes and
-    points of their own. Panels without any number are left out; None if all are.
+    points of their own. Panels without any number are left out, None if all are; a label without any says so.
     """
     tables = [(title, [(line, mean_by_round(line.seeds)) for line in lines]) for title, lines in panels]
     tables = [(title, rows) for title, rows in tables if any(t["mean"].notna().any() for _, t in rows)]
@@ -97,6 +97,8 @@ def lines_figure(panels: Sequence[tuple[str, Sequence[Line]]], ylabel: str) -> F
     every = [line for _, rows in tables for line, _ in rows]
     labels = list(dict.fromkeys(line.label for line in every if not line.grey))
     names = dict(zip(labels, short_each(labels), strict=True))
+    recorded = {line.label for _, rows in tables for line, table in rows if table["mean"].notna().any()}
+    names |= {label: f"{names[label]} (nothing recorded)" for label in labels if label not in recorded}
     greys = list(dict.fromkeys(line.label for line in every if line.grey))
     columns = 2 if len(tables) == 4 else min(len(tables), _MOST_COLUMNS)
     rows_of_panels = -(-len(tables) // columns)
