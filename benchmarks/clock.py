@@ -135,7 +135,7 @@ def main() -> None:
                 flush=True,
             )
     if options.json is not None:
-        from fedroam.links import compiled
+        from fedroam.clock.sending import compiled
 
         told = {"cores": os.cpu_count(), "machine": platform.machine(), "compiled": compiled() is not None}
         options.json.write_text(

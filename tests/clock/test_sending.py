@@ -3,9 +3,7 @@ overdrawn, and the two ways to compute them agree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -21,7 +19,8 @@ from fedroam.clock.sending import Sent, send
 from fedroam.clock.windows import Way, Windows
 from fedroam.components import build
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
-from fedroam.links import Cells, Link, Steps, air_kernel
+from fedroam.learning.cpu.kernels import target
+from fedroam.links import Events, Link, Steps, play
 from fedroam.links.air import Air
 from fedroam.mobility import Paths
 from fedroam.randomness import stream
@@ -130,7 +129,7 @@ def on_air(
     case: Case,
     link: Link,
     until: float,
-    play: Callable[[Cells, np.ndarray, np.ndarray], int],
+    events: Events | None,
     in_groups: bool,
 ) -> Sent:
     """By the kernel, compiled or not, cut into groups or not."""
@@ -138,14 +137,12 @@ def on_air(
     each = np.empty((len(case.windows.transfer), 4))
     most = link.simultaneous
     laid = cells(link, case.plan, case.windows, until, LENGTH, case.hearing, (0,), most, in_groups=in_groups)
-    told = play(laid, found, each)
+    told = play(laid, found, each, events)
     begun, end, stopped, arrived, air_time, tries = found.T
     return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]])
 
 
-needs_numba = pytest.mark.skipif(
-    find_spec("numba") is None, reason="needs Numba: pip install 'fedroam[fast]'"
-)
+needs_llvmlite = pytest.mark.skipif(target() is None, reason="needs llvmlite")
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,9 +164,9 @@ def test_the_kernel_is_the_air_bit_for_bit(
     air, plan = Air(case.link.shared, case.link.simultaneous, case.link.setup, (0,)), case.plan
     pairs = np.stack([plan.sender, plan.receiver], axis=1).tolist()
     slow = sending._on_air(case.link, air, case.plan, case.windows, until, LENGTH, case.hearing)
-    fast = air_kernel.compiled()
-    for play, in_groups in product((air_kernel.play, *([] if fast is None else [fast])), (True, False)):
-        found = on_air(case, case.link, until, play, in_groups)
+    fast = sending.compiled()
+    for events, in_groups in product((None, *([] if fast is None else [fast])), (True, False)):
+        found = on_air(case, case.link, until, events, in_groups)
         for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
             np.testing.assert_array_equal(getattr(found, name), getattr(slow, name), err_msg=name)
         for device in np.unique(plan.sender):  # the tries of each in one order, as a battery adds them up
@@ -180,13 +177,13 @@ def test_the_kernel_is_the_air_bit_for_bit(
             assert one == other
 
 
-@needs_numba
+@needs_llvmlite
 def test_rounds_of_many_transfers_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case.drawn(5, {"shared": True, "simultaneous": 2})
     slow = case.sent(LENGTH)
     asked: list[int] = []
     monkeypatch.setattr(sending, "MANY", len(case.plan))
-    fast = air_kernel.compiled()
+    fast = sending.compiled()
     monkeypatch.setattr(sending, "compiled", lambda: asked.append(1) or fast)
     found = case.sent(LENGTH)
     assert asked == [1]
@@ -209,7 +206,7 @@ def test_groups_have_nothing_in_common() -> None:
     ]
     assert groups == [[0, 2], [1]]
     ends = np.array([np.nan, np.inf, np.nan, 0.0, 0.0, 0.0]) * np.ones((3, 1))
-    air_kernel.play(found, ends, np.empty((0, 4)))
+    play(found, ends, np.empty((0, 4)))
     assert ends[:, 1].tolist() == [2.0, 1.0, 2.0]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph
 
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import rising, stable_order
+from fedroam.learning.cpu import kernels
 from fedroam.links import Cells, Link
+from fedroam.links.air_kernel import Pairs, Whole
 
 NONE = -1
 
@@ -89,6 +90,7 @@ def cells(
         step_first=step_first,
         step_time=step_time,
         step_rate=step_rate,
+        groups=len(group_first) - 1,
         group_first=group_first,
         group=group,
         hear_first=hear_first,
@@ -97,10 +99,10 @@ def cells(
         hear_pair=told[order],
         pair_ends=pair_ends,
         own_first=own_first,
-        own=has[own] % len(plan) if len(plan) else has,
+        own=has[own] - np.where(has[own] >= len(plan), len(plan), 0),
         near_first=near_first,
         near_end=pair_ends[:, ::-1].T.reshape(-1)[near],
-        near_pair=near % max(len(keys), 1),
+        near_pair=near - np.where(near >= len(keys), len(keys), 0),
         most=most or 0,
         shared=link.shared,
         setup=link.setup,
@@ -114,24 +116,68 @@ def _groups(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """The groups of radios (-1 for none) and of transfers, both int64, in the order of their first transfers; and how
     many there are."""
-    of = np.maximum(ends[:, 0], ends[:, 1])  # a radio of each
-    alone = np.flatnonzero(of == NONE)
-    of[alone] = radios + np.arange(len(alone))
-    pairs = np.flatnonzero(np.minimum(ends[:, 0], ends[:, 1]) != NONE)
-    waits = np.flatnonzero(after != FIRST)
-    one = np.concatenate([ends[pairs, 0], of[waits], hearing.i])
-    other = np.concatenate([ends[pairs, 1], of[after[waits]], hearing.j])
-    nodes = radios + len(alone)
-    order = stable_order(one, nodes)
-    first = np.append(0, np.cumsum(np.bincount(one, minlength=nodes)))
-    edges = sparse.csr_array((np.ones(len(one)), other[order], first), shape=(nodes, nodes))
-    found, label = csgraph.connected_components(edges, directed=False)
-    first_of = np.full(found, len(of))
-    first_of[label[of[::-1]]] = np.arange(len(of))[::-1]
-    groups = int((first_of < len(of)).sum())
-    place = np.full(found, NONE)
-    place[np.argsort(first_of)[:groups]] = np.arange(groups)
-    return place[label[:radios]], place[label[of]], groups
+    transfers = len(ends)
+    parent, name = np.empty(radios + transfers, dtype=np.int64), np.full(radios + transfers, NONE)
+    find = _compiled() or grouped
+    groups = find(ends, after, hearing.i, hearing.j, transfers, len(hearing), radios, parent, name)
+    return name[:radios], name[radios:], groups
+
+
+@cache
+def _compiled() -> Callable[..., int] | None:
+    """`grouped`, compiled where that can be."""
+    return kernels.compiled(grouped)
+
+
+def grouped(
+    ends: Pairs,
+    after: Whole,
+    one: Whole,
+    other: Whole,
+    transfers: int,
+    hearings: int,
+    radios: int,
+    parent: Whole,
+    name: Whole,
+) -> int:
+    """How many groups there are; fills `name`, -1 [radios + transfers], with the group of each radio and transfer.
+
+    one, other: [hearings], radios that hear each other. parent: [radios + transfers], of each another of its group, or
+    itself, the root. Compiled where that can be.
+    """
+    for node in range(radios + transfers):
+        parent[node] = node
+    for k in range(transfers):
+        for s in range(2):
+            if ends[k, s] != NONE:
+                _tie(parent, radios + k, ends[k, s])
+        if after[k] != FIRST:
+            _tie(parent, radios + k, radios + after[k])
+    for k in range(hearings):
+        _tie(parent, one[k], other[k])
+    groups = 0
+    for k in range(transfers):  # in the order of their first transfers
+        root = _root(parent, radios + k)
+        if name[root] == NONE:
+            name[root] = groups
+            groups += 1
+        name[radios + k] = name[root]
+    for node in range(radios):
+        name[node] = name[_root(parent, node)]
+    return groups
+
+
+def _tie(parent: Whole, one: int, other: int) -> None:
+    """Make one group of two."""
+    parent[_root(parent, one)] = _root(parent, other)
+
+
+def _root(parent: Whole, node: int) -> int:
+    """The root of a node's group; on the way to it, others come nearer."""
+    while parent[node] != node:
+        parent[node] = parent[parent[node]]
+        node = parent[node]
+    return node
 
 
 def _rows(row: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -13,12 +14,19 @@ from fedroam.clock.cells import cells
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
-from fedroam.links import Link, compiled
+from fedroam.learning.cpu import kernels
+from fedroam.links import Events, Link, play, transfers_made
 from fedroam.links.air import Air, Transfer
 
-MANY = 50_000  # transfers of a run, from which on the seconds of compiling pay
+MANY = 5_000  # transfers of a run, from which on compiling pays
 FEW = 1000  # transfers of a round: up to so many are not worth being cut into groups
 AGAIN = 10  # so often, or more, a round is planned in which devices can run empty
+
+
+@cache
+def compiled() -> Events | None:
+    """The events on shared air as this machine's code; None where nothing is compiled."""
+    return kernels.compiled(transfers_made)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ def send(
     most = link.simultaneous if simultaneous is None else simultaneous
     if link.shared or most is not None:
         asked = len(plan) * rounds * (AGAIN if tell_tries else 1)
-        if asked >= MANY and (play := compiled()) is not None:
+        if asked >= MANY and (events := compiled()) is not None:
             in_groups = tell_tries or len(plan) > FEW
             found = np.zeros((len(plan), 6))
             found[:, :3] = math.nan, math.inf, math.nan
@@ -85,6 +93,7 @@ def send(
                 cells(link, plan, windows, until, length, hearing, wired, most, in_groups=in_groups),
                 found,
                 each,
+                events,
             )
             begun, end, stopped, arrived, air_time, tries = found.T.copy()
             return Sent(begun, end, stopped, arrived, air_time, tries, [each[:told]] if tell_tries else [])

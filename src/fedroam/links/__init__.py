@@ -2,7 +2,7 @@
 
 from fedroam.links import link, lte_wifi, path_loss
 from fedroam.links.air import Air, Ended, Transfer
-from fedroam.links.air_kernel import Cells, compiled
+from fedroam.links.air_kernel import Cells, Events, play, transfers_made
 from fedroam.links.link import ConstantRate, Link
 from fedroam.links.lte_wifi import between
 from fedroam.links.steps import Steps, rate_steps
@@ -12,13 +12,15 @@ __all__ = [
     "Cells",
     "ConstantRate",
     "Ended",
+    "Events",
     "Link",
     "Steps",
     "Transfer",
     "between",
-    "compiled",
     "link",
     "lte_wifi",
     "path_loss",
+    "play",
     "rate_steps",
+    "transfers_made",
 ]

@@ -1,24 +1,28 @@
-"""The air of `Air` for rounds of many transfers: the same events with the same arithmetic, compiled.
+"""The air of `Air` for rounds of many transfers: the same events with the same arithmetic, over arrays.
 
-Numba compiles what stands here, so there are arrays, whole numbers and one heap instead of objects. Without Numba it is
-Python, and gives the same. A transfer has one entry in the heap, that of what happens to it next, which is changed in
-place; so nothing in there is out of date.
+What stands here is compiled where that can be (see `learning.cpu.kernels.of_python`, which says what may stand in it),
+so there are arrays, numbers and one heap instead of objects. Elsewhere it is Python, and gives the same. A transfer has
+one entry in the heap, that of what happens to it next, which is changed in place; so nothing in there is out of date.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
-from functools import cache
-from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 STEP, READY, FINISH, BREAK = range(4)  # as in `Air`
 OVER, WAITING, QUEUED, SET_UP, GOING = range(5)  # what the present try of a transfer is; OVER: there is none
 TRY_BITS = 40  # of the number of a try in its group
+# Arrays, as they are compiled: of one axis, or so many in a row.
+Whole = Annotated[np.ndarray, np.int64, 1]
+Pairs = Annotated[np.ndarray, np.int64, 2]
+Real = Annotated[np.ndarray, np.float64, 1]
+Flags = Annotated[np.ndarray, np.bool_, 1]
+Ends = Annotated[np.ndarray, np.float64, 6]
+Told = Annotated[np.ndarray, np.float64, 4]
 
 
 class Cells(NamedTuple):
@@ -28,39 +32,39 @@ class Cells(NamedTuple):
 
     ends: [transfers, 2], radios, each once, -1 for none. size: bytes. since: s, from when on; NaN for those that wait
     for another. after_first, after: CSR by transfer, who waits for it (ascending); waits: s, so long after its end.
-    window_first, opens, closes: CSR by transfer, s; step_first, step_time, step_rate: CSR by window. group_first,
-    group: CSR, transfers of each group; transfers stand in this order, and are told by these numbers. hear_first,
-    hear_time, hear_change, hear_pair: CSR by group, which pair begins (1) and ceases (-1) to hear each other when, in
-    order. pair_ends: [pairs, 2], radios. own_first, own: CSR by radio, its transfers; near_first, near_end, near_pair:
-    CSR by radio, who may hear it. most: transfers of a radio at a time, 0 for any number. shared: whether the air is.
-    setup: s. resumed: whether a broken transfer goes on where it was.
-    until: s.
+    window_first, opens, closes: CSR by transfer, s; step_first, step_time, step_rate: CSR by window. groups: how many;
+    group_first, group: CSR, transfers of each; transfers stand in this order, and are told by these numbers.
+    hear_first, hear_time, hear_change, hear_pair: CSR by group, which pair begins (1) and ceases (-1) to hear each
+    other when, in order. pair_ends: [pairs, 2], radios. own_first, own: CSR by radio, its transfers; near_first,
+    near_end, near_pair: CSR by radio, who may hear it. most: transfers of a radio at a time, 0 for any number. shared:
+    whether the air is. setup: s. resumed: whether a broken transfer goes on where it was. until: s.
     """
 
-    ends: np.ndarray
-    size: np.ndarray
-    since: np.ndarray
-    after_first: np.ndarray
-    after: np.ndarray
-    waits: np.ndarray
-    window_first: np.ndarray
-    opens: np.ndarray
-    closes: np.ndarray
-    step_first: np.ndarray
-    step_time: np.ndarray
-    step_rate: np.ndarray
-    group_first: np.ndarray
-    group: np.ndarray
-    hear_first: np.ndarray
-    hear_time: np.ndarray
-    hear_change: np.ndarray
-    hear_pair: np.ndarray
-    pair_ends: np.ndarray
-    own_first: np.ndarray
-    own: np.ndarray
-    near_first: np.ndarray
-    near_end: np.ndarray
-    near_pair: np.ndarray
+    ends: Pairs
+    size: Real
+    since: Real
+    after_first: Whole
+    after: Whole
+    waits: Real
+    window_first: Whole
+    opens: Real
+    closes: Real
+    step_first: Whole
+    step_time: Real
+    step_rate: Real
+    groups: int
+    group_first: Whole
+    group: Whole
+    hear_first: Whole
+    hear_time: Real
+    hear_change: Whole
+    hear_pair: Whole
+    pair_ends: Pairs
+    own_first: Whole
+    own: Whole
+    near_first: Whole
+    near_end: Whole
+    near_pair: Whole
     most: int
     shared: bool
     setup: float
@@ -77,59 +81,93 @@ WHOLE_NUMBERS = ("state", "number", "window", "step", "near", "place")
 TRY = np.dtype(
     (np.record, [(name, np.float64) for name in NUMBERS] + [(name, np.int64) for name in WHOLE_NUMBERS])
 )
+Tries = Annotated[np.ndarray, TRY, 1]
 
 
-@cache
-def compiled() -> Callable[[Cells, np.ndarray, np.ndarray], int] | None:
-    """`play` as this machine's code; None where there is no Numba, or `FEDROAM_NATIVE=0`. Compiling takes seconds."""
-    if os.environ.get("FEDROAM_NATIVE") == "0":
-        return None
-    try:
-        import numba
-    except ImportError:
-        return None
-    names: dict[str, Any] = dict(globals())
-    for part in (_sift, _next, _drop, _going, _settle, _again, _sharing, play):
-        # Calls count who refers to each array handed over, which takes a third of the time; `_sift` is long enough.
-        compiles = numba.njit(
-            nogil=True,
-            forceinline=part not in (_sift, play),
-            error_model="numpy",  # nothing is divided by zero
+class Kept(NamedTuple):
+    """What is kept of all transfers and radios while they are made.
+
+    missing, since: what is still to be sent, bytes, and from when on, s. going: the present tries. heap, when, rank:
+    how many transfers something happens to, and then they, in a heap; when (s), and its rank among what happens then.
+    heard: how often two radios were told to hear each other. busy: transfers of each radio. on_air, many: those of
+    them that are on the air, first in its row of `own`, and how many they are. stale, is_stale: transfers whose share
+    or rate has changed now: when they will be done is told once, before time goes on. offers: those to be offered.
+    starts: those that may begin, in order. mark, found, touched: for those that are looked for.
+    """
+
+    missing: Real
+    since: Real
+    going: Tries
+    heap: Whole
+    when: Real
+    rank: Whole
+    heard: Whole
+    busy: Whole
+    on_air: Whole
+    many: Whole
+    stale: Whole
+    is_stale: Flags
+    offers: Whole
+    starts: Whole
+    mark: Flags
+    found: Whole
+    touched: Whole
+
+    @classmethod
+    def nothing(cls, c: Cells) -> Kept:
+        """Before anything is sent."""
+        transfers, radios = len(c.size), len(c.own_first) - 1
+
+        def whole(length: int) -> np.ndarray:
+            return np.zeros(length, dtype=np.int64)
+
+        def none(length: int) -> np.ndarray:
+            return np.zeros(length, dtype=np.bool_)
+
+        return cls(
+            missing=c.size.copy(),
+            since=c.since.copy(),
+            going=np.zeros(transfers, dtype=TRY),
+            heap=whole(transfers + 1),
+            when=np.zeros(transfers + 1),
+            rank=whole(transfers + 1),
+            heard=whole(len(c.pair_ends)),
+            busy=whole(radios),
+            on_air=whole(len(c.own)),
+            many=whole(radios),
+            stale=whole(transfers),
+            is_stale=none(transfers),
+            offers=whole(transfers),
+            starts=whole(2 * transfers + 1),
+            mark=none(transfers),
+            found=whole(transfers),
+            touched=whole(transfers),
         )
-        names[part.__name__] = compiles(FunctionType(part.__code__, names, part.__name__))
-    found: Callable[[Cells, np.ndarray, np.ndarray], int] = names["play"]
-    return found
 
 
-def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
+Events = Callable[[Cells, Kept, np.ndarray, np.ndarray, int], int]
+
+
+def play(c: Cells, out: np.ndarray, tries: np.ndarray, events: Events | None = None) -> int:
     """Make the transfers; fills `out`, float64 [transfers, 6]: begun, end, stopped, arrived, air, tries, as `Sent`.
 
     tries: float64 [tries, 4], filled with each of them as far as there is room: transfer, begun, stopped, arrived.
-    Returns how many there were.
+    events: `transfers_made`, compiled. Returns how many tries there were.
     """
+    return (events or transfers_made)(c, Kept.nothing(c), out, tries, len(tries))
+
+
+def transfers_made(c: Cells, kept: Kept, out: Ends, tries: Told, room: int) -> int:
+    """Event by event, in one group after the other. room: for so many tries."""
     ends, opens, closes, window_first = c.ends, c.opens, c.closes, c.window_first
     step_first, step_time, step_rate = c.step_first, c.step_time, c.step_rate
-    own_first, own = c.own_first, c.own
-    near_first, near_end, near_pair = c.near_first, c.near_end, c.near_pair
-    transfers = len(c.size)
-    missing, since = c.size.copy(), c.since.copy()
-    busy = np.zeros(len(own_first) - 1, dtype=np.int64)
-    heard = np.zeros(len(c.pair_ends), dtype=np.int64)  # how often two radios were told to hear each other
-    going = np.zeros(transfers, dtype=TRY)
-    # How many transfers something happens to, and then they, in a heap; when, and its rank among what happens then.
-    heap, rank = np.zeros(transfers + 1, dtype=np.int64), np.zeros(transfers + 1, dtype=np.int64)
-    when = np.zeros(transfers + 1)
-    on_air = np.zeros(len(own), dtype=np.int64)  # each radio's transfers that are, first in its row of `own`
-    count = np.zeros(len(own_first) - 1, dtype=np.int64)  # how many they are
-    mark = np.zeros(transfers, dtype=np.bool_)
-    found, touched = np.zeros(transfers, dtype=np.int64), np.zeros(transfers, dtype=np.int64)
-    # Transfers whose share or rate has changed now: when they will be done is told once, before time goes on.
-    stale, is_stale = np.zeros(transfers, dtype=np.int64), np.zeros(transfers, dtype=np.bool_)
-    offers = np.zeros(transfers, dtype=np.int64)  # transfers to be offered
-    starts = np.zeros(2 * transfers + 1, dtype=np.int64)  # transfers that may begin, in order
+    own_first, own, missing, since, going = c.own_first, c.own, kept.missing, kept.since, kept.going
+    heap, when, rank, busy, heard = kept.heap, kept.when, kept.rank, kept.busy, kept.heard
+    on_air, count, mark, found, touched = kept.on_air, kept.many, kept.mark, kept.found, kept.touched
+    stale, is_stale, offers, starts = kept.stale, kept.is_stale, kept.offers, kept.starts
     told = 0
 
-    for group in range(len(c.group_first) - 1):
+    for group in range(c.groups):
         hearing, hearings = c.hear_first[group], c.hear_first[group + 1]
         now, attempts, offered, changed = 0.0, 0, 0, 0
         heap[0] = 0
@@ -147,7 +185,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                     if time <= closes[w]:
                         going[k].state, going[k].number, going[k].close = WAITING, attempts, closes[w]
                         attempts += 1
-                        _next(going, heap, when, rank, k, time, READY)
+                        _next(kept, k, time, READY)
                         break
                     w += 1
                 going[k].window = w
@@ -160,7 +198,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                 for s in range(changed):
                     is_stale[stale[s]] = False
                     if going[stale[s]].share > 0:
-                        _again(going, heap, when, rank, step_time, step_first, stale[s], now)
+                        _again(c, kept, stale[s], now)
                 changed = 0
                 k = heap[1]
             time, kind = when[1], rank[1] >> TRY_BITS
@@ -181,7 +219,8 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                         b = on_air[t]
                         if a == b:
                             continue
-                        for one in (a, b):
+                        for end in range(2):
+                            one = a if end == 0 else b
                             if not mark[one]:
                                 mark[one] = True
                                 touched[others] = one
@@ -190,19 +229,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                     mark[touched[s]] = False
                 for s in range(others):
                     one = touched[s]
-                    going[one].near = _sharing(
-                        ends,
-                        own_first,
-                        on_air,
-                        count,
-                        near_first,
-                        near_end,
-                        near_pair,
-                        heard,
-                        mark,
-                        found,
-                        one,
-                    )
+                    going[one].near = _sharing(c, kept, one)
                     if not is_stale[one]:
                         is_stale[one], stale[changed] = True, one
                         changed += 1
@@ -216,7 +243,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                 starts[0], waiting = k, 1
             elif state == QUEUED:
                 going[k].state = OVER
-                _drop(going, heap, when, rank, k)
+                _drop(kept, k)
                 going[k].window += 1
                 offers[0], offered = k, 1
             elif kind in (FINISH, BREAK):
@@ -228,7 +255,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                     step += 1
                 going[k].step = step
                 fresh = step_rate[max(step - 1, step_first[w])]
-                _settle(going, k, now)
+                _settle(kept, k, now)
                 going[k].rate = fresh
                 if fresh == math.inf or going[k].left == 0:
                     going[k].left = going[k].rate = 0.0
@@ -240,12 +267,12 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                         is_stale[k], stale[changed] = True, k
                         changed += 1
                 if off and going[k].left > 0:
-                    _going(going, heap, when, rank, step_time, step_first, k, math.inf)  # no end in sight
+                    _going(c, kept, k, math.inf)  # no end in sight
                 else:
                     # At once, or, where it is stale, until it is told anew.
-                    _next(going, heap, when, rank, k, now, FINISH)
+                    _next(kept, k, now, FINISH)
             if ended:
-                _settle(going, k, now)
+                _settle(kept, k, now)
             off = off and going[k].share > 0
             if on or off:
                 going[k].share = 1.0 if on else 0.0
@@ -266,9 +293,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                         while on_air[t] != k:
                             t += 1
                         on_air[t] = on_air[last - 1]
-                    others = _sharing(
-                        ends, own_first, on_air, count, near_first, near_end, near_pair, heard, mark, found, k
-                    )
+                    others = _sharing(c, kept, k)
                     for s in range(others):
                         one = found[s]
                         going[one].near += 1 if on else -1
@@ -279,7 +304,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                         going[k].near = others
             if ended:
                 going[k].state = OVER
-                _drop(going, heap, when, rank, k)
+                _drop(kept, k)
                 for s in range(2):
                     e = ends[k, s]
                     if e < 0 or c.most == 0:
@@ -307,7 +332,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                 out[own_row, 3] += arrived
                 out[own_row, 4] += going[k].air
                 out[own_row, 5] += 1.0
-                if told < len(tries):
+                if told < room:
                     tries[told, 0], tries[told, 1], tries[told, 2] = own_row, going[k].begun, now
                     tries[told, 3] = arrived
                 told += 1
@@ -322,7 +347,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                         full = True
                 if full:
                     if not ended:  # it has just come; those before it are told already
-                        _next(going, heap, when, rank, other, going[other].close, BREAK)
+                        _next(kept, other, going[other].close, BREAK)
                     continue
                 for t in range(2):
                     e = ends[other, t]
@@ -336,10 +361,7 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
                 ready = now + c.setup
                 in_time = ready <= going[other].close
                 _next(
-                    going,
-                    heap,
-                    when,
-                    rank,
+                    kept,
                     other,
                     ready if in_time else going[other].close,
                     READY if in_time else BREAK,
@@ -362,10 +384,9 @@ def play(c: Cells, out: np.ndarray, tries: np.ndarray) -> int:
     return told
 
 
-def _sift(
-    going: Any, heap: np.ndarray, when: np.ndarray, rank: np.ndarray, at: int, k: int, time: float, order: int
-) -> None:
+def _sift(kept: Kept, at: int, k: int, time: float, order: int) -> None:
     """Put a transfer where `at` is free, or as far up or down from there as it belongs."""
+    going, heap, when, rank = kept.going, kept.heap, kept.when, kept.rank
     count = heap[0]
     while at > 1:
         up = at >> 1
@@ -390,94 +411,68 @@ def _sift(
     going[k].place = at
 
 
-def _next(
-    going: Any, heap: np.ndarray, when: np.ndarray, rank: np.ndarray, k: int, time: float, kind: int
-) -> None:
+def _next(kept: Kept, k: int, time: float, kind: int) -> None:
     """Tell what happens next to a transfer. Of what happens at one time, kinds have their order, and then tries."""
+    going, heap = kept.going, kept.heap
     if going[k].place == 0:
         heap[0] += 1
         going[k].place = heap[0]
-    _sift(going, heap, when, rank, going[k].place, k, time, (kind << TRY_BITS) + going[k].number)
+    _sift(kept, going[k].place, k, time, (kind << TRY_BITS) + going[k].number)
 
 
-def _drop(going: Any, heap: np.ndarray, when: np.ndarray, rank: np.ndarray, k: int) -> None:
+def _drop(kept: Kept, k: int) -> None:
     """Nothing more happens to a transfer."""
+    going, heap = kept.going, kept.heap
     at, count = going[k].place, heap[0]
     going[k].place = 0
     heap[0] -= 1
     if at != count:
-        _sift(going, heap, when, rank, at, heap[count], when[count], rank[count])
+        _sift(kept, at, heap[count], kept.when[count], kept.rank[count])
 
 
-def _going(
-    going: Any,
-    heap: np.ndarray,
-    when: np.ndarray,
-    rank: np.ndarray,
-    step_time: np.ndarray,
-    step_first: np.ndarray,
-    k: int,
-    finish: float,
-) -> None:
+def _going(c: Cells, kept: Kept, k: int, finish: float) -> None:
     """Tell what happens next to a transfer that will be done then."""
+    going = kept.going
     time, kind = going[k].close, BREAK
     if finish <= time:
         time, kind = finish, FINISH
     step = going[k].step
-    if step < step_first[going[k].window + 1] and step_time[step] <= time:
-        time, kind = step_time[step], STEP
-    _next(going, heap, when, rank, k, time, kind)
+    if step < c.step_first[going[k].window + 1] and c.step_time[step] <= time:
+        time, kind = c.step_time[step], STEP
+    _next(kept, k, time, kind)
 
 
-def _settle(going: Any, k: int, now: float) -> None:
+def _settle(kept: Kept, k: int, now: float) -> None:
     """Send until `now` at the present rate and share."""
+    going = kept.going
     passed = (now - going[k].since) * going[k].share
     going[k].left = max(going[k].left - passed * going[k].rate, 0.0)
     going[k].air += passed
     going[k].since = now
 
 
-def _again(
-    going: Any,
-    heap: np.ndarray,
-    when: np.ndarray,
-    rank: np.ndarray,
-    step_time: np.ndarray,
-    step_first: np.ndarray,
-    k: int,
-    now: float,
-) -> None:
+def _again(c: Cells, kept: Kept, k: int, now: float) -> None:
     """Tell anew when a transfer on the air will be done."""
-    _settle(going, k, now)
+    going = kept.going
+    _settle(kept, k, now)
     going[k].share = 1.0 / (1 + going[k].near)
     lasts = going[k].left / (going[k].rate * going[k].share) if going[k].left > 0 else 0.0
-    _going(going, heap, when, rank, step_time, step_first, k, now + lasts)
+    _going(c, kept, k, now + lasts)
 
 
-def _sharing(
-    ends: np.ndarray,
-    own_first: np.ndarray,
-    on_air: np.ndarray,
-    count: np.ndarray,
-    near_first: np.ndarray,
-    near_end: np.ndarray,
-    near_pair: np.ndarray,
-    heard: np.ndarray,
-    mark: np.ndarray,
-    found: np.ndarray,
-    k: int,
-) -> int:
+def _sharing(c: Cells, kept: Kept, k: int) -> int:
     """How many others on the air share it with a transfer; `found` begins with them."""
+    near_first, on_air, count, mark, found = c.near_first, kept.on_air, kept.many, kept.mark, kept.found
     others = 0
     for s in range(2):
-        e = ends[k, s]
+        e = c.ends[k, s]
         if e < 0:
             continue
         for n in range(near_first[e] - 1, near_first[e + 1]):
-            other = e if n < near_first[e] else near_end[n]
-            if count[other] == 0 or (n >= near_first[e] and heard[near_pair[n]] == 0):
+            other = e if n < near_first[e] else c.near_end[n]
+            if count[other] == 0 or (n >= near_first[e] and kept.heard[c.near_pair[n]] == 0):
                 continue
-            for t in range(own_first[other], own_first[other] + count[other]):
+            for t in range(c.own_first[other], c.own_first[other] + count[other]):
                 one = on_air[t]
                 if one != k and not mark[one]:
                     mark[one] = True

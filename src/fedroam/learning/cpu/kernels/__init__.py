@@ -15,6 +15,7 @@ from fedroam.learning.cpu.kernels.dense import DenseLayer as DenseLayer
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
+from fedroam.learning.cpu.kernels.of_python import compiled as compiled
 from fedroam.learning.cpu.kernels.target import Kernel as Kernel
 from fedroam.learning.cpu.kernels.target import Target as Target
 from fedroam.learning.cpu.kernels.target import kernel as kernel
