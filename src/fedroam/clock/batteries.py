@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,17 @@ class Supply:
     paths: Paths
     length: float
     access_points: np.ndarray
+    _told: dict[tuple[str, float], tuple[np.ndarray, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
+    def told(
+        self, what: str, seconds: float, find: Callable[[Supply, float], tuple[np.ndarray, ...]]
+    ) -> tuple[np.ndarray, ...]:
+        """What `find` tells of a round of so many seconds, found once: it is the same in all plans of it."""
+        if (what, seconds) not in self._told:
+            self._told[what, seconds] = find(self, seconds)
+        return self._told[what, seconds]
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,10 @@ def use_of(
     worker, passes = supply.tariff.passes.of(work[0])
     trained = np.maximum(doings.trained, doings.trains)
     busy = np.flatnonzero(trained > doings.trains)
-    order = np.lexsort((tries.begun, tries.traffic.receiver, tries.traffic.sender))
+    order = rising(tries.begun)
+    for node in (tries.traffic.receiver, tries.traffic.sender):
+        lowest = int(node.min(initial=0))  # other nodes than clients stand below 0
+        order = order[stable_order(node[order] - lowest, int(node.max(initial=0)) - lowest + 1)]
     sent, got = (
         (ends[order], tries.begun[order], tries.stopped[order], joules[order])
         for ends, joules in (
@@ -97,7 +111,7 @@ def use_of(
     own = (who >= 0) & (joules > 0)
     tried = np.arange(len(who))[own] < 2 * len(order)
     who, begin, end, joules = who[own].astype(np.int64), begin[own], end[own], joules[own]
-    *ways, motion = _motion(supply, seconds)
+    *ways, motion = supply.told("motion", seconds, _motion)
     edges = supply.battery.edges(supply.begin, seconds)
     told = np.flatnonzero(np.isfinite(dies))
     marks = (
@@ -110,7 +124,7 @@ def use_of(
             tuple(ways),
             (who, begin, end),
             (busy, doings.trains[busy], trained[busy]),
-            _near_chargers(supply, seconds),
+            supply.told("chargers", seconds, _near_chargers),
         ],
         marks,
         seconds,
@@ -139,7 +153,7 @@ def soonest_deaths(supply: Supply, doings: Doings, seconds: float) -> np.ndarray
     which gets less, is not empty later.
     """
     use = use_of(supply, doings, seconds, np.full(supply.paths.clients, np.inf), at_begin=True)
-    at_once = use.at_once.copy()
+    at_once = use.at_once.copy(order="K")
     at_once[:, 0] += SPARE * supply.state["charge"]
     return supply.battery.empty(supply.state, replace(use, near=np.zeros_like(use.near), at_once=at_once))
 
@@ -206,7 +220,7 @@ class _Steps:
     """A round cut where anything of a client begins or ends: a row of steps for each client.
 
     ends: float64 [clients, steps], s, when each ends; the round's end behind a client's own. sides: for each group of
-    intervals, after which step of its client each begins and ends, int64, as places in [clients, 1 + steps], flat.
+    intervals, after which step of its client each begins and ends, int64, as places in [1 + steps, clients], flat.
     """
 
     ends: np.ndarray
@@ -226,43 +240,54 @@ class _Steps:
             who += [client, client]
             when += [begin, end]
         client, time = np.concatenate(who), np.clip(np.concatenate(when), 0.0, seconds)
-        order = rising(time)
+        # Most of it begins or ends with the round: what lies between is put in order.
+        between = np.flatnonzero((time > 0) & (time < seconds))
+        order = between[rising(time[between])]
         order = order[stable_order(client[order], clients)]
-        client, time = client[order], time[order]
-        fresh = np.ones(len(client), dtype=bool)
-        fresh[1:] = (client[1:] != client[:-1]) | (time[1:] != time[:-1])
-        count = np.bincount(client[fresh], minlength=clients)
-        width = int(count.max(initial=0))
-        step = np.cumsum(fresh) - 1 - (np.cumsum(count) - count)[client]
-        ends = np.full((clients, width), seconds)
-        ends[client[fresh], step[fresh]] = time[fresh]
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = client * (width + 1) + step + 1
+        own, moment = client[order], time[order]
+        fresh = np.ones(len(own), dtype=bool)
+        fresh[1:] = (own[1:] != own[:-1]) | (moment[1:] != moment[:-1])
+        count = np.bincount(own[fresh], minlength=clients)
+        width = int(count.max(initial=0)) + 2
+        step = np.cumsum(fresh) - (np.cumsum(count) - count)[own]
+        # In memory step by step, as sums run over steps.
+        ends = np.full((width, clients), seconds)
+        ends[0] = 0.0
+        ends[step[fresh], own[fresh]] = moment[fresh]
+        place = np.where(time > 0, (count + 2)[client], 1) * clients + client
+        place[order] = (step + 1) * clients + own
         sides = np.split(place, np.cumsum([len(side) for side in who]))[1:-1]
-        return cls(ends, list(zip(sides[::2], sides[1::2], strict=True)))
+        return cls(ends.T, list(zip(sides[::2], sides[1::2], strict=True)))
 
     def sums(self, group: int, power: np.ndarray) -> np.ndarray:
         """What the intervals that each step lies in come to together, float64 [clients, steps]. power: of each."""
         low, high = self.sides[group]
-        rises, falls = (self._at(side, power) for side in (low, high))
         some = power > 0  # elsewhere it is nothing, without rounding
-        return np.where(self._count(low[some], high[some]) > 0, np.cumsum(rises - falls, axis=1)[:, :-1], 0.0)
+        if not some.any():
+            return np.zeros(self.ends.shape[::-1]).T
+        inside = self._inside(low[some], high[some])
+        change = self._at(low, power) - self._at(high, power)
+        return np.where(inside, np.cumsum(change, axis=0)[:-1], 0.0).T
 
     def inside(self, group: int) -> np.ndarray:
         """Whether each step lies in any of the intervals, bool [clients, steps]."""
-        return self._count(*self.sides[group]) > 0
+        return self._inside(*self.sides[group]).T
 
     def at_begin(self, group: int, amount: np.ndarray) -> np.ndarray:
         """The amounts of intervals, in the step at whose end each interval begins, float64 [clients, steps]."""
-        return self._at(self.sides[group][0], amount)[:, 1:]
+        return self._at(self.sides[group][0], amount)[1:].T
 
-    def _count(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """How many intervals with these sides each step lies in, float64 [clients, steps]."""
-        rises, falls = (self._at(side, np.ones(len(side))) for side in (low, high))
-        return np.asarray(np.cumsum(rises - falls, axis=1)[:, :-1])
+    def _inside(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Whether each step lies in any interval with these sides, bool [steps, clients]."""
+        clients, steps = self.ends.shape
+        if not len(low):
+            return np.zeros((steps, clients), dtype=bool)
+        change = np.bincount(low, minlength=clients * (1 + steps))
+        change -= np.bincount(high, minlength=clients * (1 + steps))
+        return np.asarray(np.cumsum(change.reshape(1 + steps, clients), axis=0)[:-1] > 0)
 
     def _at(self, side: np.ndarray, amount: np.ndarray) -> np.ndarray:
-        """Amounts summed up at these places, in their order, float64 [clients, 1 + steps]."""
+        """Amounts summed up at these places, in their order, float64 [1 + steps, clients]."""
         clients, steps = self.ends.shape
         found = np.bincount(side, amount, minlength=clients * (1 + steps)).astype(np.float64, copy=False)
-        return found.reshape(clients, 1 + steps)
+        return found.reshape(1 + steps, clients)

@@ -47,11 +47,13 @@ class Use:
 
     def radio_joules(self) -> np.ndarray:
         """What the radio of each client asks for in all, J, float64 [clients]."""
-        return np.asarray((self.radio * np.diff(self.ends, axis=1, prepend=0.0) + self.at_once).sum(axis=1))
+        joules = self.radio * np.diff(self.ends, axis=1, prepend=0.0) + self.at_once
+        # In the order of memory, whatever that of the arrays is: sums are rounded as it goes.
+        return np.asarray(np.ascontiguousarray(joules).sum(axis=1))
 
     def and_then(self, radio: np.ndarray) -> Use:
         """With so many further joules of each client's radio (float64 [clients]) as the round ends."""
-        at_once = self.at_once.copy()
+        at_once = self.at_once.copy(order="K")
         at_once[:, -1] += radio
         return replace(self, at_once=at_once)
 
@@ -228,39 +230,46 @@ class Limited(Part):
         """Charge after the round, what was drawn and what of it for moving, J, and when the charge was 0, s since the
         round began; float64 [clients] each."""
         full, charge = self.capacity * WATT_HOUR, state["charge"].copy()
-        alive, known = use.there & ~state["gone"], np.isfinite(use.dies)
+        lives_on, known = use.there & ~state["gone"], np.isfinite(use.dies)
         died, start = np.full(len(charge), np.inf), np.zeros(len(charge))
         drawn, moving = np.zeros(len(charge)), np.zeros(len(charge))
         opens = self._opens(use, state.get("class"))
         for k in range(use.ends.shape[1]):
-            end, motion = use.ends[:, k], np.where(alive, use.motion[:, k], 0.0)
-            lasts = end - start
+            # Of most devices nothing begins or ends in most steps; a step of no duration changes nothing but the first.
+            some = np.flatnonzero((use.ends[:, k] > start) | (use.at_once[:, k] != 0)) if k else None
+            own: slice | np.ndarray = slice(None) if some is None or 2 * len(some) > len(charge) else some
+            begin, end, alive, ends_known = start[own], use.ends[own, k], lives_on[own], known[own]
+            before, there, dies = charge[own], use.there[own], use.dies[own]
+            motion = np.where(alive, use.motion[own, k], 0.0)
+            lasts = end - begin
             power = motion + np.where(
-                alive, self.idle + self.training * use.training[:, k] + use.radio[:, k], 0.0
+                alive, self.idle + self.training * use.training[own, k] + use.radio[own, k], 0.0
             )
-            gets = np.where(use.there, use.near[:, k] * self.charger * opens(start), 0.0)
-            at_once = np.where(alive, use.at_once[:, k], 0.0)
+            gets = np.where(there, use.near[own, k] * self.charger * opens(begin, own), 0.0)
+            at_once = np.where(alive, use.at_once[own, k], 0.0)
             asked = power * lasts + at_once
             net = power - gets
-            left = np.minimum(charge - net * lasts, full) - at_once
+            left = np.minimum(before - net * lasts, full) - at_once
             # Of what is known to end its charge the moment is known; sums of many steps meet 0 up to rounding.
-            natural = alive & ~known & (left <= ROUNDING * full)
+            natural = alive & ~ends_known & (left <= ROUNDING * full)
             # How long it lives in this step: what is asked at once is asked at its end.
-            lives = np.divide(charge, net, out=lasts.copy(), where=natural & (net * lasts > charge))
-            told = alive & known & (end >= use.dies)
+            lives = np.divide(before, net, out=lasts.copy(), where=natural & (net * lasts > before))
+            told = alive & ends_known & (end >= dies)
             empties = natural | told
-            had = power * lives + np.minimum(charge - net * lives, full)
-            drawn += np.where(natural, had, asked) + np.where(told, left, 0.0)
-            moving += motion * np.where(natural, lives, lasts)
-            died = np.where(natural, np.minimum(start + lives, end), np.where(told, use.dies, died))
+            had = power * lives + np.minimum(before - net * lives, full)
+            drawn[own] += np.where(natural, had, asked) + np.where(told, left, 0.0)
+            moving[own] += motion * np.where(natural, lives, lasts)
+            died[own] = np.where(natural, np.minimum(begin + lives, end), np.where(told, dies, died[own]))
             rest = np.where(natural, gets * (lasts - lives), 0.0)
-            charge = np.minimum(np.where(empties, rest, left), full)
-            alive, start = alive & ~empties, end
+            charge[own] = np.minimum(np.where(empties, rest, left), full)
+            lives_on[own], start[own] = alive & ~empties, end
         return np.maximum(charge, 0.0), drawn, moving, died
 
-    def _opens(self, use: Use, classes: np.ndarray | None) -> Callable[[np.ndarray], np.ndarray]:
-        """Tells of steps that begin at these moments (float64 [clients], s since the round began) whether each is in
-        the hours of charging, 1 or 0; float64 [clients]."""
+    def _opens(
+        self, use: Use, classes: np.ndarray | None
+    ) -> Callable[[np.ndarray, slice | np.ndarray], np.ndarray]:
+        """Tells of steps of some clients that begin at these moments (float64 [some], s since the round began) whether
+        each is in the hours of charging, 1 or 0; float64 [some]."""
         seconds = float(use.ends.max(initial=0.0))
         edges = np.concatenate([[0.0], self.edges(use.begin, seconds), [seconds]])
         lasts, each = np.diff(edges), np.arange(len(self._hours()))
@@ -269,8 +278,10 @@ class Limited(Part):
         is_open = (np.stack(part) > lasts / 2).astype(np.float64)
         own = np.zeros(len(use.ends), dtype=np.int64) if classes is None else classes
 
-        def opens(start: np.ndarray) -> np.ndarray:
-            return np.asarray(is_open[own, np.searchsorted(edges[1:-1], start, side="right")])
+        def opens(start: np.ndarray, some: slice | np.ndarray) -> np.ndarray:
+            if len(lasts) == 1:
+                return np.asarray(is_open[own[some], 0])
+            return np.asarray(is_open[own[some], np.searchsorted(edges[1:-1], start, side="right")])
 
         return opens
 
