@@ -17,7 +17,7 @@ from fedroam.clock.spans import Spans
 from fedroam.clock.timed import Timed
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
-from fedroam.contacts.ragged import stable_order
+from fedroam.contacts.ragged import rising, stable_order
 from fedroam.cost import SamplePasses
 from fedroam.devices import Arithmetic, Compute, Use
 from fedroam.federation import Averagings, Beside, Pieces, Traffic
@@ -262,12 +262,13 @@ def told_of(late: np.ndarray, plan: PlannedTransfers, sent: Sent, end: np.ndarra
 
 def union(who: np.ndarray, low: np.ndarray, high: np.ndarray, clients: int) -> np.ndarray:
     """How long any of the intervals low to high of each client lasts, float64 [clients]."""
-    own = who < clients
+    # Other nodes are nobody's time, and what neither begins nor ends after 0 is none.
+    own = (who < clients) & ((low != 0) | (high != 0))
     if not own.all():
         who, low, high = who[own], low[own], high[own]
     if not len(who):
         return np.zeros(clients)
-    order = np.argsort(low, kind="stable")
+    order = rising(low)
     order = order[stable_order(who[order], clients)]
     who, low, high = who[order], low[order], high[order]
     # The latest end so far of the same client: a running maximum that begins anew with each client.

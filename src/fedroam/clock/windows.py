@@ -55,6 +55,12 @@ class Windows:
 
     def some(self, transfers: np.ndarray) -> Windows:
         """Those of all transfers, which stand in another order (int64 [transfers]): the k-th is `transfers[k]`."""
+        each = np.arange(len(transfers))
+        if len(self.transfer) == len(transfers) and (self.transfer == each).all() and self.steps.one_each:
+            steps = Steps(self.steps.first, self.steps.time[transfers], self.steps.rate[transfers])
+            own = (column[transfers] for column in (self.open, self.close, self.stays, self.rate))
+            opens, closes, stays, rate = own
+            return Windows(each, opens, closes, stays, steps, rate)
         first = np.searchsorted(self.transfer, np.arange(len(transfers) + 1))
         which, w = expand(first[transfers], np.diff(first)[transfers])
         _, step = expand(self.steps.first[w], np.diff(self.steps.first)[w])

@@ -25,6 +25,12 @@ class Steps:
     time: np.ndarray
     rate: np.ndarray
 
+    @property
+    def one_each(self) -> bool:
+        """Whether every row has one step."""
+        rows = len(self.first) - 1
+        return len(self.time) == rows and bool((self.first == np.arange(rows + 1)).all())
+
     def of(self, row: int) -> tuple[list[float], list[float]]:
         """Times and rates of a row, as a `Transfer` takes them."""
         own = slice(int(self.first[row]), int(self.first[row + 1]))
