@@ -191,6 +191,27 @@ def test_rounds_of_many_transfers_are_compiled(monkeypatch: pytest.MonkeyPatch) 
         np.testing.assert_array_equal(getattr(found, name), getattr(slow, name), err_msg=name)
 
 
+@needs_llvmlite
+@pytest.mark.parametrize("few", [0, 1000])
+def test_those_who_all_hear_each_other_are_compiled(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Where the radius is infinite, pairs are columns of one array."""
+    case = Case.drawn(7, {"shared": True})
+    paths = case.way.paths
+    whole = contact_intervals(paths, np.inf)
+    hearing = Intervals(whole.i, whole.j, whole.open, np.full(len(whole), np.inf))
+    case = replace(
+        case,
+        hearing=hearing,
+        windows=case.way.windows(np.stack([case.plan.sender, case.plan.receiver], axis=1), np.inf),
+    )
+    slow = case.sent(LENGTH)
+    monkeypatch.setattr(sending, "MANY", 0)
+    monkeypatch.setattr(sending, "FEW", few)
+    fast = case.sent(LENGTH)
+    for name in ("begun", "end", "stopped", "arrived", "air", "tries"):
+        np.testing.assert_array_equal(getattr(fast, name), getattr(slow, name), err_msg=name)
+
+
 def test_groups_have_nothing_in_common() -> None:
     """Two pairs far apart, a third who hears one of the first, and a chain of waiting: two groups, by hand."""
     link: Any = build("link", {"kind": "fixed", "throughput": 8e-6 * SIZE, "shared": True})

@@ -118,8 +118,12 @@ def _groups(
     many there are."""
     transfers = len(ends)
     parent, name = np.empty(radios + transfers, dtype=np.int64), np.full(radios + transfers, NONE)
-    find = _compiled() or grouped
-    groups = find(ends, after, hearing.i, hearing.j, transfers, len(hearing), radios, parent, name)
+    find, one, other = (
+        _compiled() or grouped,
+        np.ascontiguousarray(hearing.i),
+        np.ascontiguousarray(hearing.j),
+    )
+    groups = find(ends, after, one, other, transfers, len(hearing), radios, parent, name)
     return name[:radios], name[radios:], groups
 
 
