@@ -112,6 +112,27 @@ def test_a_push_that_fails_keeps_the_key_here(site: Path, ssh: Callable[..., Pat
         push(site, "client-01", "pi", str(there))
 
 
+def test_a_push_that_breaks_off_leaves_what_was_there(
+    site: Path, ssh: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A node that begins meanwhile finds the files of before, and no half ones."""
+    there = tmp_path / "device"
+    ssh()
+    push(site, "client-00", "pi", str(there))
+    before = {path: path.read_bytes() for path in there.rglob("*") if path.is_file()}
+    text = (site / FILE).read_text().replace("chunk = 262144", "chunk = 2048")
+    (site / FILE).write_text(text)
+    for size in (1000, 5000):
+        ssh(before=f'head -c {size} | sh -c "$2"; exit 255')
+        with pytest.raises(FedroamError, match="exit code 255"):
+            push(site, "client-00", "pi", str(there))
+        assert {path: path.read_bytes() for path in before} == before
+    ssh()
+    push(site, "client-00", "pi", str(there))
+    assert read_site(there / FILE).limits.chunk == 2048
+    assert {path for path in there.rglob("*") if path.is_file()} == before.keys()
+
+
 @pytest.mark.parametrize(
     ("host", "to", "told"),
     [

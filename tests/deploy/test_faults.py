@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -115,6 +116,55 @@ def test_a_node_that_vanishes_in_its_work_is_left_out_from_then_on(tmp_path: Pat
     contacts = network.table("positions")
     assert contacts.query("client == 1")["present"].tolist()[:2] == [True, True]
     assert not contacts.query("client == 1")["present"].iloc[-1]
+
+
+def vanish_in_round_2(node: Node) -> None:
+    assert node.share is not None
+    honest = node.share.work
+
+    def work(order: Order, arrays: Arrays) -> Arrays:
+        if order.round == 2:
+            node.stop()
+            raise SystemExit
+        return honest(order, arrays)
+
+    node.share.work = work  # type: ignore[method-assign]
+
+
+ALL_GONE = f"round 3: no client is there: waits for one, {HANGS:g} s at most"
+
+
+def test_rounds_wait_where_all_have_gone(tmp_path: Path) -> None:
+    """As when the network of a server is down for a while: the rounds are not played with nobody."""
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=4, mobility="static")
+    site, again = LocalSite.new(tmp_path / "site", experiment, away=0.0), threading.Event()
+
+    def still() -> None:
+        if ALL_GONE in site.lines and not again.is_set():
+            again.set()
+            for client in range(2):
+                site.start(client)
+
+    network = site.run(tmp_path / "network", {0: vanish_in_round_2, 1: vanish_in_round_2}, still=still)
+    assert again.is_set()
+    assert network.rounds["active"].tolist()[:3] == [0, 2, 0]
+    assert network.rounds["active"].tolist()[3] > 0
+
+
+def test_ctrl_c_ends_the_waiting_for_those_who_have_gone(tmp_path: Path) -> None:
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=9, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment, away=0.0)
+    pressed: list[str] = []
+
+    def still() -> None:
+        if ALL_GONE in site.lines and not pressed:
+            pressed.append("Ctrl-C")
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(Interrupted):
+        site.run(tmp_path / "network", {0: vanish_in_round_2, 1: vanish_in_round_2}, still=still)
+    assert pressed
+    assert open_run(tmp_path / "network").status["round"] == 3
 
 
 def test_a_server_that_was_stopped_goes_on_with_the_same_nodes(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
@@ -111,8 +112,8 @@ class Hub:
 
     Nodes go by the number of the holder that each is (`Node.number`). hellos: how each must introduce itself. tell: is
     told, a line each, what went wrong on the way. journal: of what arrives; without one a process that is killed loses
-    what no checkpoint holds. round_began: when the round began (s, monotonic); spent: seconds that nodes have been
-    waited for in it, by kind of work.
+    what no checkpoint holds. hurry: set from outside, it ends the waiting for clients that have gone. round_began: when
+    the round began (s, monotonic); spent: seconds that nodes have been waited for in it, by kind of work.
     """
 
     def __init__(
@@ -137,6 +138,9 @@ class Hub:
         self._arrivals = asyncio.Event()
         self._pace = Pace()
         self._round = 0
+        self._patience: float = 0.0
+        self._still: Callable[[], None] = lambda: None
+        self.hurry = threading.Event()
         self.round_began = time.monotonic()
         self.spent: dict[str, float] = defaultdict(float)
 
@@ -153,7 +157,8 @@ class Hub:
 
     def wait(self, patience: float, still: Callable[[], None] = lambda: None) -> bool:
         """Wait until all nodes attend, for so many seconds at most; whether they do. `still()` is called now and
-        then, and may raise what makes waiting vain."""
+        then, and may raise what makes waiting vain. Whenever all clients have gone it is waited for one likewise."""
+        self._patience, self._still = patience, still
         end = time.monotonic() + patience
         while self.missing() and (left := end - time.monotonic()) > 0:
             still()
@@ -165,10 +170,26 @@ class Hub:
         return [i for i, place in sorted(self._places.items()) if place.pushes is None]
 
     def begin_round(self, round: int) -> None:
-        """What checkpoints hold need not be kept any more; from then on the round is timed."""
+        """What checkpoints hold need not be kept any more; from then on the round is timed.
+
+        Where all clients that have ever come are gone, it waits for one: without a network, as when a switch is off,
+        rounds would be over in no time, and nothing learnt in them.
+        """
         if self._journal is not None:
             self._journal.begin_round(round)
+        if self._deserted():
+            self.tell(f"round {round}: no client is there: waits for one, {self._patience:g} s at most")
+            end = time.monotonic() + self._patience
+            while self._deserted() and not self.hurry.is_set() and (left := end - time.monotonic()) > 0:
+                self._still()
+                self._serving.now(self._arrival(min(left, LOOK)))
         self._round, self.round_began, self.spent = round, time.monotonic(), defaultdict(float)
+
+    def _deserted(self) -> bool:
+        """Whether clients have come, and all have been gone for longer than they may be away."""
+        left = [place.left for i, place in self._places.items() if i >= 0 and place.pushes is None]
+        clients, since = sum(i >= 0 for i in self._places), self._loop.time() - self._site.limits.away
+        return len(left) == clients and -float("inf") < max(left) <= since
 
     def away(self, round: int) -> np.ndarray:
         """The nodes (int64) that have not attended for longer than they may be away, when the round began."""

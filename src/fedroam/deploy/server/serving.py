@@ -137,7 +137,8 @@ def serve(
 
     address: where to serve, by default what the site says; `serving(hub)` is called before the server does so, and
     `listening(port)` once it does. The first round begins when all nodes attend, or after `patience` seconds with those
-    that do; `still()` is called meanwhile, and may raise what makes waiting vain. `tell` is told, a line each, what
+    that do, and a later one when one of the clients is there, likewise; `still()` is called meanwhile, and may raise
+    what makes waiting vain. `tell` is told, a line each, what
     goes wrong on the way; `use` are files with the user's own parts. paced: transfers take as long as the run's
     `[radio]` says; network: what makes links slow, where it is not whoever sends. Raises what `fedroam.run` does.
     """
@@ -152,13 +153,20 @@ def serve(
         _Stage(folder, address, patience, tell, serving, listening, still, out, paced, network),
         False,
     )
+
+    def interrupted() -> None:
+        if stage.hub is not None:
+            stage.hub.hurry.set()
+        if on_interrupt is not None:
+            on_interrupt()
+
     try:
         found = run(
             experiment,
             out,
             existing=existing,
             observer=observer,
-            on_interrupt=on_interrupt,
+            on_interrupt=interrupted,
             stage=stage,
             where=NETWORK,
         )

@@ -30,6 +30,7 @@ PLACE = r"(/[A-Za-z0-9._-]+)+"
 HOME = "/etc/fedroam"
 PROGRAM = "/opt/fedroam/current/bin/fedroam"
 PATIENCE = 120.0  # seconds
+ARRIVING = ".arriving"  # below a node's folder, where files come before they take their places
 Key = Literal["made there", "brought", "there before"]
 
 
@@ -66,9 +67,12 @@ def push(
     files = _files(folder, name)
     sums = {path: hashlib.sha256(body).hexdigest() for path, body in files.items()}
     own, home = f"{NODES}/{name}/{KEY}", f"{NODES}/{name}"
-    # Nothing of a path comes from anybody but `site.toml`, whose names are letters, digits and '-'.
+    # Nothing of a path comes from anybody but `site.toml`, whose names are letters, digits and '-'. Each file takes its
+    # place at once: a node that reads it meanwhile finds the one before, or this one, and one that broke off is none.
+    new = f"{home}/{ARRIVING}"
+    moves = " && ".join(f"mv -f {new}/{path} {path}" for path in reversed(files))
     script = (
-        f"umask 077 && mkdir -p {to} && cd {to} && tar -xf - && "
+        f"umask 077 && mkdir -p {to}/{new} && cd {to} && tar -xf - -C {new} && {moves} && rm -rf {new} && "
         f"{{ test -f {own} || test -f {home}/{NEXT_KEY}; }} && sha256sum {' '.join(files)}"
     )
     hint = ""
