@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedroam.deploy.site.file import FILE, read_site
+from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
 from fedroam.recording import open_run
 from support.commands import TINY, Commands
 from support.tiny import same_tables
@@ -107,6 +107,21 @@ def test_revoked_and_renewed(site: Path, call: Commands) -> None:
     assert renewed is not None
     assert not renewed.revoked
     assert renewed.serial != before.serial
+
+
+def test_it_is_told_who_else_must_know(site: Path, call: Commands) -> None:
+    """Who calls a node, or is called by it, goes by a site.toml of his own; so does a server that was pushed away."""
+    at_once = "revoked; a server that runs with this site.toml acts on it at once"
+    assert call("site", "revoke", "lab", "client-01").out == f"client-01: {at_once}\n"
+    call.write("layers.toml", MOHAWK)
+    assert call("site", "init", "two", "--experiment", "layers.toml", "--address", "127.0.0.1:1").code == 0
+    brought = "site.toml has to be brought to {}, too: fedroam site push\n"
+    for name, others in (("client-01", "access points"), ("access-point-00", "clients")):
+        assert call("site", "revoke", "two", name).out == f"{name}: {at_once}; {brought.format(others)}"
+    (call.folder / "two" / NODES / "server" / KEY).unlink()
+    renewed = call("site", "renew", "two", "client-01").out
+    assert "has a new certificate in two/nodes/client-01" in renewed
+    assert renewed.endswith(brought.format("the server and access points"))
 
 
 @pytest.mark.parametrize(

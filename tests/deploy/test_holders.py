@@ -563,6 +563,11 @@ def test_a_node_without_an_address_is_found_where_it_calls_from(said: str, host:
         ('address = "127.0.0.1:0"', 'address = "somewhere"', "nodes.1.address = 'somewhere'"),
         ("access_point = 1\n", 'access_point = 1\nbssid = ["B8:27"]\n', "bssid.0 = 'B8:27'"),
         ("client = 0\n", 'client = 0\nbssid = ["b8:27:eb:00:00:01"]\n', "only access points have a bssid"),
+        (
+            "access_point = 0\n",
+            'access_point = 0\nmeter = { kind = "rapl" }\n',
+            "only clients and peers have a meter",
+        ),
     ],
 )
 def test_roles_that_do_not_fit_are_refused(station: Door, old: str, new: str, told: str) -> None:

@@ -20,6 +20,7 @@ from fedroam.deploy.messages import Refused
 from fedroam.deploy.node import looking
 from fedroam.deploy.node.looking import beacons, plain_host, scanned, signals
 from fedroam.deploy.node.neighbours import Listener, Neighbours
+from fedroam.deploy.node.process import node_of
 from fedroam.deploy.server import sight
 from fedroam.deploy.server.sight import Turning, replay
 from fedroam.deploy.site.file import FILE, Movement, checked_movement, read_site
@@ -407,6 +408,34 @@ def test_a_board_listens_to_access_points_that_it_has_not_joined(
     iw.chmod(0o755)
     assert scanned(tmp_path) == beacons(DUMP)
     assert told.read_text().splitlines() == ["dev wlan0 scan dump", "dev wlan0 scan trigger"]
+
+
+def test_iw_is_found_where_a_users_shell_does_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(looking, "SYSTEM", (str(tmp_path / "sbin"),))
+    assert looking.listener() is None
+    (tmp_path / "sbin").mkdir()
+    (tmp_path / "sbin" / "iw").write_text("#!/bin/sh\n")
+    (tmp_path / "sbin" / "iw").chmod(0o755)
+    assert looking.listener() == str(tmp_path / "sbin" / "iw")
+
+
+@pytest.mark.parametrize("radios", [True, False])
+def test_a_device_without_iw_says_that_it_hears_no_radio(
+    radios: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedroam.deploy.node.process.listener", lambda: None)
+    local, lines = site_of(tmp_path / "site", MOHAWK, by="signal"), list[str]()
+    site = read_site(local.folder / FILE)
+    if radios:
+        heard = site.named("access-point-00").model_copy(update={"bssid": ("b8:27:eb:00:00:01",)})
+        site.changed(heard).write(local.folder)
+    node_of(local.folder, "client-00", lines.append).close()
+    node_of(local.folder, "access-point-00", lines.append).close()
+    told = ["there is no iw here (apt install iw), so that no radio of an access point is heard"]
+    assert lines == (told if radios else [])
 
 
 @pytest.mark.parametrize(

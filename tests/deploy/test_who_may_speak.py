@@ -21,6 +21,7 @@ import pytest
 from fedroam.deploy import telling
 from fedroam.deploy.connections import SITE_SERVICE, channel_options
 from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decode, encode, packed, sum_of
+from fedroam.deploy.node.process import node_of
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.site import identity
 from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
@@ -233,6 +234,38 @@ def test_a_certificate_of_the_past_is_not_heard(server: Server, monkeypatch: pyt
     assert any("is not valid now" in line for line in server.lines)
     assert server.hub.ask({0: asked()}) == {0: None}
     assert refused(lambda: next(stream)) == grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    ("days", "later", "told"),
+    [
+        (365.0, 0, []),
+        (365.0, 364, ["its certificate ends at "]),
+        (365.0, 334, []),
+        (365.0, 336, ["its certificate ends at "]),
+        (20.0, 17, []),  # of 21 days, that before it was made among them
+        (20.0, 18, ["its certificate ends at "]),
+        (20.0, 21, ["its certificate ended at "]),
+        (20.0, -3, ["its certificate is valid from "]),
+    ],
+)
+def test_a_node_says_when_its_certificate_ends(
+    days: float, later: int, told: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whom it calls with one that has ended hang up before anything can be said."""
+    folder, lines, today = tmp_path / "lab", list[str](), datetime.datetime.now(datetime.UTC)
+    found_site(folder, tiny(federation="fedavg", clients=2), address="127.0.0.1:1", days=days)
+
+    class Then(datetime.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return today + datetime.timedelta(days=later)
+
+    monkeypatch.setattr("fedroam.deploy.site.identity.datetime.datetime", Then)
+    node_of(folder, "client-00", lines.append).close()
+    assert len(lines) == len(told)
+    assert all(line.startswith(begin) for line, begin in zip(lines, told, strict=True))
+    assert all("renew DIR client-00 makes another" in line for line in lines if "valid from" not in line)
 
 
 def test_who_is_revoked_while_it_attends_gets_nothing_more(server: Server) -> None:

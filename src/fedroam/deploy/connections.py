@@ -51,9 +51,10 @@ def server_credentials(own: Credentials) -> Any:
     )
 
 
-def not_open(address: str, problem: str) -> FedroamError:
+def not_open(address: str, problem: str, otherwise: str = "") -> FedroamError:
     """The error of one who cannot listen at host:port: an InputError, but where this machine does not have the address
-    now. It may be on its way, as where a unit starts before the network is up, so that trying again helps."""
+    now. It may be on its way, as where a unit starts before the network is up, so that trying again helps; otherwise:
+    what helps where it is not."""
     host = address.rpartition(":")[0].strip("[]")
     try:
         for family, kind, protocol, _, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM):
@@ -61,7 +62,7 @@ def not_open(address: str, problem: str) -> FedroamError:
                 probe.bind(place)
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:
-            return FedroamError(f"address {address!r}: this machine does not have it, or not yet")
+            return FedroamError(f"address {address!r}: this machine does not have it, or not yet{otherwise}")
     return InputError(f"address {address!r}: {problem}")
 
 

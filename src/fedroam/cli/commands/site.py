@@ -110,7 +110,8 @@ def site_revoke(folder: SiteFolder, name: NodeName) -> None:
 
     with writing(folder):
         revoke(Path(folder), name)
-    say(f"{name}: revoked")
+    others = _others(Path(folder), name)
+    say(f"{name}: revoked; a server that runs with this site.toml acts on it at once{others}")
 
 
 @app.command("renew")
@@ -122,8 +123,10 @@ def site_renew(folder: SiteFolder, name: NodeName, days: Days = 365.0) -> None:
 
     with writing(folder):
         renew(Path(folder), name, _days(days))
+    home = Path(folder) / "nodes" / name
     say(
-        f"{name}: has a new certificate in {Path(folder) / 'nodes' / name}; bring it and site.toml to the nodes"
+        f"{name}: has a new certificate in {home}; bring it and site.toml there, and begin its process anew"
+        f"{_others(Path(folder), name)}"
     )
 
 
@@ -247,6 +250,21 @@ def single(source: str, assignments: list[str] | None, use: list[str] | None) ->
             "from a file without variants and seeds"
         )
     return runs[0].experiment
+
+
+def _others(folder: Path, name: str) -> str:
+    """Who else has to get `site.toml`, where what becomes of a node is to be known to them, in words."""
+    from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
+
+    site = read_site(folder / FILE)
+    known = site.acquainted(site.named(name))
+    here = (folder / NODES / site.server.name / KEY).exists()  # its key: where it is the server is, too
+    names = {
+        "the server" if each.role == "server" else f"{each.role.replace('_', ' ')}s": None
+        for each in known
+        if each.role != "server" or not here
+    }
+    return f"; site.toml has to be brought to {' and '.join(names)}, too: fedroam site push" if names else ""
 
 
 def _days(days: float) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +30,7 @@ import numpy as np
 Search = Callable[[Sequence[SiteNode]], Mapping[int, Sequence[str]]]
 NETWORK = Path("/proc/net")
 IW = "iw"
+SYSTEM = ("/usr/sbin", "/sbin")
 FRESH = 30_000  # milliseconds since a beacon was heard, for which it tells anything
 WAIT = 5.0  # seconds for an answer of `iw`
 
@@ -137,8 +140,13 @@ def scanned(network: Path = NETWORK) -> dict[str, float]:
     return found
 
 
+def listener() -> str | None:
+    """Where `iw` is on this machine; Debian keeps it where only root's shell looks."""
+    return shutil.which(IW, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *SYSTEM]))
+
+
 def _iw(interface: str, what: str) -> str:
-    words = [IW, "dev", interface, "scan", what]
+    words = [listener() or IW, "dev", interface, "scan", what]
     return subprocess.run(words, capture_output=True, timeout=WAIT, check=False).stdout.decode(
         errors="replace"
     )

@@ -33,14 +33,14 @@ from fedroam.deploy.messages import (
     unpacked,
 )
 from fedroam.deploy.node.holding import Holding
-from fedroam.deploy.node.looking import Search, look
+from fedroam.deploy.node.looking import Search, listener, look
 from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.node.neighbours import EVERYWHERE, Listener, Neighbours
 from fedroam.deploy.node.share import NO_SAMPLES, Share, hello_of
 from fedroam.deploy.site.experiment import experiment_of
 from fedroam.deploy.site.file import FILE, NODES, Site, SiteNode, read_site
-from fedroam.deploy.site.identity import Callers, Credentials, credentials
+from fedroam.deploy.site.identity import Callers, Credentials, credentials, validity
 from fedroam.deploy.transfers import Talk, brought, fetched
 from fedroam.devices.meters import What
 from fedroam.errors import FedroamError, InputError, MissingExtraError, one_line
@@ -365,6 +365,9 @@ def node_in(scene: Scene, folder: Path, name: str, tell: Callable[[str], None]) 
     site, own = _known(folder, name)
     node = site.node(name)
     assert node is not None  # `_known` has seen to it
+    ends = validity(own, name)
+    if ends is not None:
+        tell(ends)
     holding = Holding.of(scene, node.number)
     share = None if node.client is None else Share.of(scene, node.client)
     if node.listens:
@@ -377,6 +380,9 @@ def node_in(scene: Scene, folder: Path, name: str, tell: Callable[[str], None]) 
     found = Node(site, name, own, Callers(folder, node.role, tell), share, holding, hello, tell)
     if site.movement.by == "discovery":
         found.on_the_network()
+    radios = any(each.bssid for each in site.nodes)
+    if site.movement.by == "signal" and radios and share is not None and listener() is None:
+        tell("there is no iw here (apt install iw), so that no radio of an access point is heard")
     return found
 
 

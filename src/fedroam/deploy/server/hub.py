@@ -270,7 +270,8 @@ class Hub:
         try:
             port: int = self._server.add_secure_port(address, server_credentials(own))
         except RuntimeError as error:
-            raise not_open(address, f"cannot be served at ({error})") from None
+            everywhere = f"; --address 0.0.0.0:{address.rpartition(':')[2]} listens at all that it has"
+            raise not_open(address, f"cannot be served at ({error})", everywhere) from None
         await self._server.start()
         return port
 

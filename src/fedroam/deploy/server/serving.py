@@ -21,7 +21,7 @@ from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.deploy.server.sight import RemoteSight
 from fedroam.deploy.site.experiment import check_fits, check_movement, experiment_of
 from fedroam.deploy.site.file import FILE, Site, read_site
-from fedroam.deploy.site.identity import credentials
+from fedroam.deploy.site.identity import credentials, validity
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
@@ -53,6 +53,9 @@ class _Stage:
         check_fits(experiment, paced=self.paced)
         site = read_site(self.folder / FILE)
         shown = credentials(self.folder, site, site.server.name)
+        ends = validity(shown, site.server.name)
+        if ends is not None:
+            self.tell(f"{site.server.name}: {ends}")
         scene = prepare(experiment)
         scene.learner.close()
         _check_places(site, scene)

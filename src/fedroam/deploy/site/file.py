@@ -143,6 +143,8 @@ class Site(_Checked):
                 raise ValueError(f"{node.name}: a {node.role} that is another in the experiment")
             if node.bssid and node.role != "access_point":
                 raise ValueError(f"{node.name}: only access points have a bssid")
+            if node.meter is not None and node.client is None:
+                raise ValueError(f"{node.name}: only clients and peers have a meter")
         if len({node.role for node in self.nodes if node.client is not None}) > 1:
             raise ValueError("allowed are clients or peers, not both")
         if sum(node.role == "server" for node in self.nodes) != 1:
@@ -163,6 +165,15 @@ class Site(_Checked):
     def holders(self) -> dict[int, SiteNode]:
         """All nodes but the server, by their number."""
         return {node.number: node for node in self.nodes if node.role != "server"}
+
+    def acquainted(self, node: SiteNode) -> tuple[SiteNode, ...]:
+        """Who calls a node, or is called by it, and so must know by its own `site.toml` what has become of it."""
+        return tuple(
+            other
+            for other in self.nodes
+            if other.name != node.name
+            and (node.role in CALLERS.get(other.role, ()) or other.role in CALLERS.get(node.role, ()))
+        )
 
     @property
     def direct(self) -> bool:

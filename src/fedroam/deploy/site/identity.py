@@ -40,6 +40,9 @@ except ImportError:
 
 AUTHORITY_DAYS = 3650
 DAYS = 365.0  # of nodes
+SOON = datetime.timedelta(
+    days=30
+)  # before a certificate ends, in which its node says so; a tenth of short ones
 SLACK = datetime.timedelta(days=1)  # a device whose clock is behind takes a new certificate, too
 
 
@@ -256,6 +259,25 @@ def credentials(folder: Path, site: Site, name: str) -> Credentials:
         _read(home / KEY)
         raise InputError(f"{home / KEY}: is not the key of {CERTIFICATE} beside it")
     return Credentials(_read(path), certificate, authority)
+
+
+def validity(own: Credentials, name: str) -> str | None:
+    """A line on a certificate that is not valid now, by the clock of this machine, or ends soon; None for any other.
+
+    Whoever is called with one that is not valid hangs up before anything can be said, so that its own node must say it.
+    """
+    shown, now = identity_of(own.certificate), datetime.datetime.now(datetime.UTC)
+    another = f"where the site is, fedroam site renew DIR {name} makes another"
+    if now < shown.begins:
+        clock = f"the clock here says {now:%Y-%m-%d %H:%M}"
+        return f"its certificate is valid from {shown.begins:%Y-%m-%d %H:%M} UTC on, and {clock}"
+    if now > shown.ends:
+        return (
+            f"its certificate ended at {shown.ends:%Y-%m-%d %H:%M} UTC, and nobody speaks with it: {another}"
+        )
+    if now > shown.ends - min(SOON, (shown.ends - shown.begins) / 10):
+        return f"its certificate ends at {shown.ends:%Y-%m-%d %H:%M} UTC: {another}"
+    return None
 
 
 def key_of(home: Path, certificate: bytes) -> Path | None:

@@ -81,14 +81,21 @@ CONTAINER = """\
 # A node in a container. Beside this file: the wheel of fedroam, device-requirements.txt, and constraints.txt of the
 # clone, without which newer versions come, which may compute other last digits than the server's.
 #   podman build -t fedroam-node .
-#   podman run -d --name client-00 --restart on-failure --network host \\
-#       -v /etc/fedroam:/etc/fedroam fedroam-node client-00
+# The data that the experiment names, into /var/lib/fedroam of the board, once:
+#   podman run --rm --network host -v /var/lib/fedroam:/var/lib/fedroam --entrypoint fedroam fedroam-node \\
+#       data fetch mnist
+# The key, where nodes make their own: the ticket of fedroam site enrol comes to /etc/fedroam/nodes/client-00, and the
+# request that this makes of it goes back, for fedroam site sign and then fedroam site push:
+#   podman run --rm -v /etc/fedroam:/etc/fedroam --entrypoint fedroam fedroam-node site request /etc/fedroam client-00
+# And the node:
+#   podman run -d --name client-00 --restart on-failure --network host -v /etc/fedroam:/etc/fedroam \\
+#       -v /var/lib/fedroam:/var/lib/fedroam fedroam-node client-00
 FROM docker.io/library/python:3.11-slim-bookworm
 WORKDIR /opt/fedroam
 COPY device-requirements.txt constraints.txt fedroam-*.whl ./
 RUN pip install --no-cache-dir -c constraints.txt -r device-requirements.txt \\
  && pip install --no-cache-dir --no-deps fedroam-*.whl && rm fedroam-*.whl
-ENV OMP_NUM_THREADS=4
+ENV OMP_NUM_THREADS=4 XDG_CACHE_HOME=/var/lib/fedroam/.cache
 ENTRYPOINT ["fedroam", "node", "--site", "/etc/fedroam/site.toml", "--quiet", "--name"]
 """
 
