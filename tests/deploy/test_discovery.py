@@ -18,6 +18,7 @@ import zeroconf
 
 from fedroam.cli import main
 from fedroam.deploy import discovery
+from fedroam.deploy.connections import unreachable
 from fedroam.deploy.discovery import KIND, MOST, announced, found, heard, instance
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE, Site, SiteNode, checked_movement, read_site
@@ -68,6 +69,38 @@ def test_what_is_announced_is_found_and_nothing_else(site: Site, tmp_path: Path)
             assert told == ["server: somebody else is announced on the local network by its name"]
             assert found(site, HERE, LONG) == ["127.0.0.1:5123"]
     assert found(site, HERE, 0.5) == []
+
+
+def test_a_name_is_announced_by_its_addresses(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        assert host == "computer"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.7", 0))]
+
+    with monkeypatch.context() as here:
+        here.setattr("fedroam.deploy.connections.socket.getaddrinfo", known)
+        service = discovery._service(site, None, "computer:50061", 50061)
+    assert service.parsed_addresses() == ["192.0.2.7"]
+    assert discovery._service(site, None, "192.0.2.8:1", 1).parsed_addresses() == ["192.0.2.8"]
+
+
+@pytest.mark.parametrize(
+    ("host", "found", "told"),
+    [
+        ("computer", ["127.0.1.1"], "127.0.1.1"),
+        ("computer", ["::1", "127.0.1.1"], "127.0.1.1"),
+        ("computer", ["127.0.1.1", "192.0.2.7"], ""),
+        ("computer", [], ""),
+        ("127.0.0.1", ["127.0.0.1"], ""),
+        ("localhost", ["127.0.0.1"], ""),
+    ],
+)
+def test_a_name_that_no_other_machine_finds_is_known(
+    host: str, found: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Debian has it in /etc/hosts, a machine's own name is 127.0.1.1."""
+    places = [(0, 0, 0, "", (each, 0)) for each in found]
+    monkeypatch.setattr("fedroam.deploy.connections.socket.getaddrinfo", lambda *_, **__: places)
+    assert unreachable(host) == told
 
 
 def test_names_are_short_enough_for_any_site(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from ipaddress import ip_address
 from typing import Any
 
 from fedroam.deploy.messages import HEADER
@@ -64,6 +65,23 @@ def not_open(address: str, problem: str, otherwise: str = "") -> FedroamError:
         if error.errno == errno.EADDRNOTAVAIL:
             return FedroamError(f"address {address!r}: this machine does not have it, or not yet{otherwise}")
     return InputError(f"address {address!r}: {problem}")
+
+
+def addresses(host: str) -> list[str]:
+    """The addresses of a host, or the one that it is; none where its name is not known here."""
+    try:
+        found = {place[0] for *_, place in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return []
+    return sorted(each for each in found if isinstance(each, str))
+
+
+def unreachable(host: str) -> str:
+    """The address of this machine's own that a name stands for here, where others reach none of them: Debian says that
+    a machine's name is 127.0.1.1. Empty for any other, and for `localhost`, which is meant so."""
+    found = [] if host == "localhost" else addresses(host)
+    own = found and host not in found and all(ip_address(each.split("%")[0]).is_loopback for each in found)
+    return found[0] if own else ""
 
 
 def dialled(site: Site, own: Credentials, node: SiteNode, address: str) -> Any:

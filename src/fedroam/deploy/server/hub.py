@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from fedroam.deploy.connections import SITE_SERVICE, channel_options, not_open, server_credentials
+from fedroam.deploy.connections import (
+    SITE_SERVICE,
+    channel_options,
+    not_open,
+    server_credentials,
+    unreachable,
+)
 from fedroam.deploy.loop import Loop
 from fedroam.deploy.messages import (
     Expected,
@@ -273,6 +279,11 @@ class Hub:
             everywhere = f"; --address 0.0.0.0:{address.rpartition(':')[2]} listens at all that it has"
             raise not_open(address, f"cannot be served at ({error})", everywhere) from None
         await self._server.start()
+        host = address.rpartition(":")[0]
+        if here := unreachable(host.strip("[]")):
+            self.tell(
+                f"{host} is {here} on this machine, where no other finds it: --address 0.0.0.0:{port} listens for all"
+            )
         return port
 
     async def _stop(self, done: bool) -> None:
