@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +91,19 @@ def test_every_kind_of_run_is_computed(variant: str, tmp_path: Path) -> None:
     assert (rounds["through"].dropna() <= rounds["transfers"].dropna()).all()
 
 
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """A trace of the study, made once for all its variants."""
+    folder = tmp_path_factory.mktemp("traces")
+
+    @functools.cache
+    def made(file: str) -> Path:
+        STUDY.files[file](folder / Path(file).name)
+        return folder / Path(file).name
+
+    return made
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     "variant",
@@ -100,13 +115,11 @@ def test_every_kind_of_run_is_computed(variant: str, tmp_path: Path) -> None:
         under_access_points("mohawk", 30.0),
     ],
 )
-def test_runs_on_traces(variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_runs_on_traces(variant: str, traces: Callable[[str], Path], tmp_path: Path) -> None:
     experiment = STUDY.experiment(variant, "quick")
-    for file, make in STUDY.files.items():
-        if file == experiment.settings()["mobility"]["file"]:
-            make(Path(file))
-    settings = {"rounds": 3, "evaluate_every": 1, "clients": 60}
+    mobility = experiment.settings()["mobility"]
+    mobility["file"] = str(traces(mobility["file"]))
+    settings = {"rounds": 3, "evaluate_every": 1, "clients": 60, "mobility": mobility}
     rounds = fr.run(experiment.replace(**settings), tmp_path / "run").rounds
     assert rounds["time"].iloc[-1] == 3 * experiment.settings()["clock"]["length"]
 

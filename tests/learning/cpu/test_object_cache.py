@@ -23,6 +23,7 @@ from fedroam.learning.cpu.kernels.object_cache import MOST, ObjectCache
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.matrix import Layout
+from support.warm import python
 
 pytest.importorskip("llvmlite")
 COMPILING = sys.modules["fedroam.learning.cpu.kernels.target"]
@@ -373,9 +374,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     tests = str(Path(__file__).parents[2])
     environment = {**os.environ, "FEDROAM_KERNEL_CACHE": str(tmp_path / "kernels")}
     both = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, tests], env=environment, stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([*python(), "-c", script, tests], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     found = [process.communicate()[0].strip() for process in both]
