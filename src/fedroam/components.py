@@ -201,7 +201,8 @@ def identifies(info: FieldInfo, value: Any) -> bool:
     """Whether a value of a field is part of the identity of a run: it can change results, and is not the default of a
     field that was added later.
     """
-    return changes_results(info) and not (_declared(info).get("later") and value == info.default)
+    extra = _declared(info)
+    return bool(extra.get("identity", True)) and not (extra.get("later") and value == info.default)
 
 
 P = TypeVar("P", bound=type[Part])
@@ -394,6 +395,8 @@ def unused(part: Part) -> bool:
 
 def jsonable(value: Any) -> Any:
     """Plain values that JSON can hold: tuples as lists, infinities as text."""
+    if value is None or isinstance(value, str | int):  # most are, and to ask for a mapping takes long
+        return value
     if isinstance(value, Mapping):
         return {str(k): jsonable(v) for k, v in value.items()}
     if isinstance(value, list | tuple):

@@ -28,7 +28,12 @@ def within_limits(values: Any) -> None:
         if any(isinstance(value, int) and not -INTEGER <= value < INTEGER for value in level):
             raise BeyondLimits("an integer beyond 64 bits")
         # Each of them once: a dictionary that holds itself twice would have 2 to the 32nd values.
-        holders = {id(value): value for value in level if isinstance(value, Mapping | list | tuple)}
+        # To ask plain values for a mapping takes long, and most are plain.
+        holders = {
+            id(value): value
+            for value in level
+            if not isinstance(value, str | int | float) and isinstance(value, Mapping | list | tuple)
+        }
         inner = (value.values() if isinstance(value, Mapping) else value for value in holders.values())
         level = [value for held in inner for value in held]
         if not level:
