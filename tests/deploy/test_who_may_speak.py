@@ -432,7 +432,7 @@ def test_no_handle_is_left_after_thousands_of_messages(
     for _ in range(100):
         server.call(channel, "put", message)
     with Talk(channel.stream_stream(f"/{SITE_SERVICE}/put")) as talk:
-        for k in range(3_000):
+        for k in range(10_000):
             talk.ask(message)
             if k >= 8:  # under way at once
                 assert decode(talk.answer(), Taken)[0].over
