@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
-from fedroam.cli.entry import app
+from fedroam.cli.entry import app, main
 from fedroam.deploy.node.process import node_of
 from fedroam.deploy.node.share import NO_SAMPLES, hello_of
 from fedroam.deploy.site.file import FILE, KEY, NODES, read_site
@@ -95,9 +95,15 @@ def test_a_node_gets_its_files_and_its_key_alone(
     )
 
 
-def test_a_push_that_fails_keeps_the_key_here(site: Path, ssh: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_push_that_fails_keeps_the_key_here(
+    site: Path, ssh: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     there = tmp_path / "device"
     ssh(before="echo 'Permission denied (publickey).' >&2; exit 255")
+    assert main(["site", "push", str(site), "client-00", "pi"]) == 1
+    assert capsys.readouterr().err.startswith(
+        "error: fedroam site push failed: pi: exit code 255, it said: Perm"
+    )
     with pytest.raises(FedroamError, match=r"exit code 255, it said: Permission denied \(publickey\)"):
         push(site, "client-00", "pi", str(there))
     ssh(after=f"echo damaged >> {there}/site.toml; sha256sum {there}/site.toml | sed 's# .*# site.toml#'")

@@ -15,7 +15,7 @@ def reference() -> str:
     lines = [
         "# Commands",
         "",
-        "Exit codes: 0 done, 1 the run failed, 2 what was given is wrong (one line on stderr), 130 stopped by "
+        "Exit codes: 0 done, 1 it failed, 2 what was given is wrong (one line on stderr), 130 stopped by "
         "Ctrl-C.",
         "",
         *_options(root),

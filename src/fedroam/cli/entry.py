@@ -1,6 +1,6 @@
 """The entry point: commands, and what becomes of their errors.
 
-Exit codes: 0 done; 1 the run failed; 2 what the user gave is wrong; 130 stopped by Ctrl-C. An error is one line
+Exit codes: 0 done; 1 it failed; 2 what the user gave is wrong; 130 stopped by Ctrl-C. An error is one line
 on stderr, without traceback unless --debug is given.
 """
 
@@ -39,6 +39,8 @@ from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.cli.document import commands_of
 from fedroam.errors import FedroamError, InputError, one_line, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
+
+RUNNING = tuple(f"fedroam {name}" for name in ("run", "sweep", "reproduce", "emulate", "deploy"))
 
 
 @runtime_checkable
@@ -139,13 +141,21 @@ def _main(given: Sequence[str]) -> int:
     except InputError as error:
         return _complain(str(error), WRONG_INPUT, debugging)
     except FedroamError as error:
-        return _complain(f"the run failed: {error}", FAILED, debugging)
+        return _complain(f"{_what(given)} failed: {error}", FAILED, debugging)
     except Exception as error:
         if isinstance(error, UsageError):
             return _complain(_usage(error, given), WRONG_INPUT, debugging)
         shown = f"{type(error).__name__}: {error} (--debug shows where)"
-        return _complain(f"the run failed: {shown}", FAILED, debugging)
+        return _complain(f"{_what(given)} failed: {shown}", FAILED, debugging)
     return code if isinstance(code, int) else DONE
+
+
+def _what(given: Sequence[str]) -> str:
+    """What fails, where something does: the run of a command that runs something, otherwise the command."""
+    words = [word for word in given if not word.startswith("-")]
+    paths = (path.split() for path, _ in commands_of(whole(), "fedroam"))
+    name = next((" ".join(path) for path in paths if path[1:] == words[: len(path) - 1]), "fedroam")
+    return "the run" if name in RUNNING else name
 
 
 def _complain(message: str, code: int, debugging: bool) -> int:

@@ -121,6 +121,9 @@ class RemoteAggregator(Aggregator):
         self.hub, self.rule, self.context, self.rates = hub, rule, context, rates
         self._here = AtHand()
         self._ahead: Ahead | None = None
+        self._down: dict[
+            tuple[int, int], int
+        ] = {}  # links that are down, and in which round a model was last lost on each
 
     # --- models on their way ----------------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class RemoteAggregator(Aggregator):
                     arrived[k], left[k] = known[way], False
         if left.any():
             arrived[left] = self.hub.beside(self._carrying(models, transfers.some(left), round)).result()
-        self._tell_lost(round, [ways[k] for k in np.flatnonzero(~arrived).tolist()])
+        self._tell_links(round, ways, arrived)
         return arrived
 
     def _carrying(
@@ -250,10 +253,22 @@ class RemoteAggregator(Aggregator):
         asked.about = about
         return asked
 
-    def _tell_lost(self, round: int, ways: Sequence[Way]) -> None:
-        for sender, receiver, _ in ways:
+    def _tell_links(self, round: int, ways: Sequence[Way], arrived: np.ndarray) -> None:
+        """A link that is down is told when it goes down and when it is back, not in every round between."""
+        for k in np.argsort(
+            arrived, kind="stable"
+        ).tolist():  # those that are down first, whatever else arrived there
+            sender, receiver, _ = ways[k]
             a, b = self.hub.name(sender), self.hub.name(receiver)
-            self.hub.tell(f"round {round}: the model of {a} has not reached {b}: their link counts as down")
+            if not arrived[k]:
+                if (sender, receiver) not in self._down:
+                    self.hub.tell(
+                        f"round {round}: the model of {a} has not reached {b}: their link counts as down"
+                    )
+                self._down[sender, receiver] = round
+            elif self._down.get((sender, receiver), round) < round:
+                del self._down[sender, receiver]
+                self.hub.tell(f"round {round}: models of {a} reach {b} again")
 
     # --- what becomes of them ---------------------------------------------------------------------------------
 
