@@ -50,10 +50,10 @@ def draining() -> dict[str, Any]:
     }
 
 
-def measured(clients: int, shared: bool, batteries: bool, rounds: int) -> dict[str, float]:
+def measured(clients: int, shared: bool, batteries: bool, rounds: int, began: float) -> dict[str, float]:
     """Seconds of the processor up to the end of the first round, and in a round after it (mean, median), of the wall
-    clock likewise (first, mean), transfers in a round, devices that run empty in it, and bytes at the peak of the
-    memory."""
+    clock likewise (first, from when the process was begun, mean), transfers in a round, devices that run empty in it,
+    and bytes at the peak of the memory."""
     import fedroam as fr
     from fedroam import simulation
     from fedroam.analysis.planned_time import planned_rounds
@@ -81,9 +81,9 @@ def measured(clients: int, shared: bool, batteries: bool, rounds: int) -> dict[s
         return found
 
     simulation.timetable = watching
-    start, played = time.perf_counter(), islice(planned_rounds(experiment), rounds + 1)
+    played = islice(planned_rounds(experiment), rounds + 1)
     next(played)
-    first, first_wall = time.process_time(), time.perf_counter() - start
+    first, first_wall = time.process_time(), time.time() - began
     seconds, transfers, begun, since = [], [], time.process_time(), time.perf_counter()
     for row in played:
         seconds.append(time.process_time() - begun)
@@ -122,7 +122,8 @@ def main() -> None:
     for clients in options.clients:
         for shared in (False, True):
             case = {"clients": clients, "shared": shared, "batteries": options.batteries}
-            command = [sys.executable, __file__, "--rounds", str(options.rounds), "--case", json.dumps(case)]
+            begun = json.dumps(case | {"began": time.time()})
+            command = [sys.executable, __file__, "--rounds", str(options.rounds), "--case", begun]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
             found = json.loads(done.stdout)
             figures.append(case | found)

@@ -101,6 +101,12 @@ class Scene:
         start = self.parts.mobility.start(self.world) if self.sight is None else self.sight.start()
         return checked(start, self.world)
 
+    def step_mobility(
+        self, state: Mapping[str, np.ndarray], round: int
+    ) -> tuple[dict[str, np.ndarray], Paths]:
+        """The state of movement after a round, and the way that everybody takes in it."""
+        return self.parts.mobility.step(state, self.world, round)
+
     @cached_property
     def names(self) -> dict[str, list[str]]:
         """What the parts that know names call each client, by part: `mobility`, `activity`, and `data`, where the names

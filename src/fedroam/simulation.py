@@ -53,7 +53,9 @@ def _meeting(
     """
     here = paths.present & activity["active"].astype(bool)
     here[scene.learner.unreachable()] = False
-    paths = replace(paths, present=here & ~battery["gone"] if battery else here)
+    here = here & ~battery["gone"] if battery else here
+    if not np.array_equal(here, paths.present):  # what is known of these paths stays known otherwise
+        paths = replace(paths, present=here)
     if graph is not None:
         return Meeting(paths, graph).without(np.flatnonzero(~paths.present))
     return Meeting(paths, in_round(scene.parts.contacts, round).meet(paths))
@@ -77,7 +79,7 @@ def _seen(
 def _moved(scene: Scene, state: State) -> tuple[dict[str, np.ndarray], Paths]:
     """The next state of movement, and the way everybody takes: none where they are only where they find themselves."""
     if scene.sight is None:
-        return scene.parts.mobility.step(state.mobility, scene.world, state.round + 1)
+        return scene.step_mobility(state.mobility, state.round + 1)
     return state.mobility, Paths.still(state.mobility["position"], state.mobility["present"])
 
 
@@ -105,6 +107,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
     _bring(scene, replace(round, models=given.models, state=given.state), after, time, jobs)
+    scene.learner.expect(None if time is None else time.loads)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
     if scene.sight is not None:  # who has learnt looks whom to turn to

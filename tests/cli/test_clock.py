@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from fedroam.analysis.planned_time import planned_rounds, summary
+from fedroam.analysis import planned_time
+from fedroam.analysis.planned_time import Foreseen, planned_rounds, summary
 from fedroam.clock import COLUMNS, TIME, TOTALS
 from fedroam.components import kinds
 from support.commands import Commands
@@ -62,6 +64,36 @@ def test_its_rounds_are_those_of_the_run(kind: str) -> None:
     found = summary(planned)
     assert sum(found[name] for name in TOTALS) == pytest.approx(1.0)
     assert found["seconds"] == run[TIME].iloc[-1]
+
+
+@pytest.mark.parametrize("kind", kinds("mobility"))
+def test_movement_that_is_foreseen_is_that_of_the_run(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread moves everybody, ahead of the plan; with some away, too."""
+    monkeypatch.setattr(planned_time, "cores", lambda: 2)
+    settings: dict[str, Any] = {
+        "mobility": example("mobility", kind),
+        "contacts": {"kind": "closest_approach", "radius": 2.0},
+        "clock": {"kind": "seconds", "length": 9.0},
+        "link": {"kind": "fixed", "throughput": 8e-6 * 2600 / 2, "shared": True},
+        "rounds": 5,
+    }
+    for activity in ("always", {"kind": "rate", "rate": 0.6}):
+        experiment = tiny(**settings, activity=activity, evaluate_every=1)
+        ahead: list[int] = []
+        look = Foreseen._look
+
+        def noted(own: Foreseen, state: Any, round: int, ahead: list[int] = ahead, look: Any = look) -> Any:
+            assert threading.current_thread() is not threading.main_thread()
+            ahead.append(round)
+            return look(own, state, round)
+
+        monkeypatch.setattr(Foreseen, "_look", noted)
+        planned = pd.DataFrame(planned_rounds(experiment))
+        monkeypatch.setattr(Foreseen, "_look", look)
+        run = play(experiment).rounds[1:].reset_index(drop=True)
+        for name in (TIME, *COLUMNS):
+            assert planned[name].tolist() == run[name].tolist(), name
+        assert ahead == [2, 3, 4, 5]
 
 
 def test_every_federation_can_be_planned() -> None:

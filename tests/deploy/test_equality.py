@@ -215,3 +215,43 @@ def test_who_has_trained_brings_it_while_others_train(
     assert site.lines == site.heard == []
     same_states(network, simulated)
     assert arrived == {1: {0, 1, 2, 3}, 2: {0, 1, 2, 3}}
+
+
+def test_peers_exchange_while_others_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last peer does not begin to train here until the others have each other's models."""
+    experiment = tiny(
+        clients=4,
+        rounds=2,
+        test_share=0.0,
+        mobility="static",
+        contacts={"kind": "radius", "radius": float("inf")},
+    )
+    arrived: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}  # from whom, and at whom, by round
+    changed = threading.Condition()
+    others = {(i, j) for i in range(3) for j in range(3) if i != j}
+
+    def noting(node: Node) -> None:
+        work = node._work
+
+        def noted(order: Order, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            last = node.name == "peer-03"
+            with changed:
+                if last and order.work == "train":
+                    assert changed.wait_for(lambda: others <= arrived[order.round], HANGS)
+            found = work(order, arrays)
+            if order.work == "carry":
+                with changed:
+                    there = arrays["end"][found["arrived"]].tolist()
+                    arrived[order.round] |= {(end, int(node.name[-2:])) for end in there}
+                    changed.notify_all()
+            return found
+
+        monkeypatch.setattr(node, "_work", noted)
+
+    simulated = run(experiment, tmp_path / "simulated")
+    site = LocalSite.new(tmp_path / "site", experiment)
+    network = site.run(tmp_path / "network", dict.fromkeys(range(4), noting))
+    assert site.lines == site.heard == []
+    same_states(network, simulated)
+    every = {(i, j) for i in range(4) for j in range(4) if i != j}
+    assert arrived == {1: every, 2: every}

@@ -17,10 +17,11 @@ pytest.importorskip("grpc")
 pytest.importorskip("cryptography")
 
 from fedroam.analysis.agreement import round_times
-from fedroam.deploy.messages import Order
+from fedroam.deploy.messages import Order, array_bytes
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.pacing import SMALLEST, Pace, Rates
-from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.hub import Asked, Hub
+from fedroam.deploy.server.remote import RemoteLearner
 from fedroam.deploy.server.remote_aggregator import RemoteAggregator
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
@@ -269,6 +270,56 @@ def test_what_is_there_already_takes_as_long(tmp_path: Path, monkeypatch: pytest
     assert site.lines == site.heard == []
     size = next(iter(site.nodes.values())).holding.size
     assert waited == pytest.approx({"wait": 3 * size / 100_000, "passing": size / 100_000})
+
+
+@pytest.mark.parametrize(
+    "case", ["a head, then class means", "extractors of others and a head, then much more"]
+)
+def test_all_that_a_method_sends_takes_its_time(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many orders and answers it takes, and whatever else they carry: by hand, at 25,000 bytes a second. An
+    extractor has 64 x 16 + 16 values and a head 16 x 10 + 10, of four bytes."""
+    paced: dict[tuple[int, int], tuple[float, float]] = {}
+    pace = RemoteLearner._pace
+
+    def noted(learner: RemoteLearner, asked: Asked, rates: Rates, client: int) -> None:
+        pace(learner, asked, rates, client)
+        assert asked.rate is not None
+        assert asked.order.rate is not None
+        answer = array_bytes(asked.expected)
+        paced[learner.round, client] = len(asked.body) / asked.rate, answer / asked.order.rate
+
+    monkeypatch.setattr(RemoteLearner, "_pace", noted)
+    monkeypatch.setattr(Pace, "wait", lambda pace, end, size, now: 0.0)
+    monkeypatch.setattr(Pace, "passing", lambda pace, size, rate, now: 0.0)
+    alone = case == "a head, then class means"
+    experiment = tiny(
+        clients=3,
+        rounds=2,
+        validation_share=0.0 if alone else 0.2,
+        test_share=0.0,
+        partition="iid",
+        model={"kind": "mlp", "hidden": [16]},
+        federation="fedgh" if alone else {"kind": "mocfl", "neighbours": 2},
+        clock={"kind": "seconds", "length": 0.05, "wait": "all"},
+        link={"kind": "fixed", "throughput": 0.2},
+    )
+    scene = prepare(experiment)
+    scene.learner.close()
+    held = (scene.context.class_counts > 0).sum(1)
+    site = LocalSite.new(tmp_path / "site", experiment, paced=True)
+    same_runs(site.run(tmp_path / "network", paced=True), run(experiment, tmp_path / "simulated"))
+    assert site.lines == site.heard == []
+    extractor, head, means = 4 * 1040, 4 * 170, held * 4 * 17
+    assert sorted(paced) == [(t, i) for t in (1, 2) for i in range(3)]
+    for (t, i), seconds in paced.items():
+        if alone:
+            assert seconds == pytest.approx((head / 25_000, means[i] / 25_000))
+        else:  # in the first round nobody has uploaded anything that others could be sent
+            got = (2 * extractor if t == 2 else 0) + head
+            sent = extractor + means[i] + (2 * 4 if t == 2 else 0)
+            assert seconds == pytest.approx((got / 25_000, sent / 25_000))
 
 
 def test_time_passes_for_what_is_not_sent() -> None:

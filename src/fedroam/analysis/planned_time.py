@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,12 +17,15 @@ from typing_extensions import override
 
 from fedroam.analysis.fleet import of_transfers
 from fedroam.clock import COLUMNS, TIME, TOTALS
+from fedroam.contacts import contact_intervals, in_round
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.federation.decentralized import Decentralized
 from fedroam.learning import Evaluates, Job, Learner, Models
+from fedroam.learning.cpu.workers import cores
 from fedroam.measurement import COLUMN_OF
 from fedroam.mixing import Average, Facts
+from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 from fedroam.state import State
@@ -44,24 +50,85 @@ class Unmixed:
         return sparse.csr_array(sparse.eye_array(graph.shape[0], format="csr"))
 
 
-class Weightless(Scene):
-    """A scene whose models have no values, only their size on the air: for who neither learns nor looks at them."""
+Moved = tuple[dict[str, np.ndarray], Paths]
+
+
+class Foreseen:
+    """The movement of a round, found in a thread of its own while the one before is planned.
+
+    It follows from the movement before alone, and so does who is within reach of whom, which is kept with the paths.
+    Both threads wait for the interpreter now and then: 10,000 devices take a fifth less time on two cores, and a fifth
+    more of the processors'.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene, timing = scene, scene.timing
+        self._pays = timing is not None and timing.federation.neighbours is not None and cores() > 1
+        # Contacts of fewer than all are found anew.
+        everybody = scene.experiment.activity.kind == "always" and scene.experiment.battery.kind == "none"
+        self._reach = timing.reach if timing is not None and everybody else math.inf
+        self._thread = ThreadPoolExecutor(1, "movement")
+        self._known: tuple[dict[str, np.ndarray], Future[Moved]] | None = None
+
+    def step(self, state: Mapping[str, np.ndarray], round: int) -> Moved:
+        """As `Mobility.step`."""
+        known, self._known = self._known, None
+        if known is not None and all(state[name] is array for name, array in known[0].items()):
+            moved, paths = known[1].result()
+        else:
+            moved, paths = self._scene.parts.mobility.step(state, self._scene.world, round)
+        if self._pays and round < self._scene.experiment.rounds:
+            following = checked(moved, self._scene.world)
+            self._known = following, self._thread.submit(self._look, following, round + 1)
+        return moved, paths
+
+    def _look(self, state: Mapping[str, np.ndarray], round: int) -> Moved:
+        moved, paths = self._scene.parts.mobility.step(state, self._scene.world, round)
+        if math.isfinite(self._reach):
+            in_round(self._scene.parts.contacts, round).meet(paths)
+            contact_intervals(paths, self._reach)
+        return moved, paths
+
+    def close(self) -> None:
+        """Look no further."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Planned(Scene):
+    """A scene whose rounds are planned, one after the other, and not learnt in.
+
+    weightless: its models have no values, only their size on the air: nobody looks at them.
+    """
+
+    weightless: bool = False
+
+    @cached_property
+    def foreseen(self) -> Foreseen:
+        """The movement of the next round."""
+        return Foreseen(self)
+
+    @override
+    def step_mobility(self, state: Mapping[str, np.ndarray], round: int) -> Moved:
+        return self.foreseen.step(state, round)
 
     @override
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
+        if not self.weightless:
+            return super().start_models(clients)
         rows = self.experiment.clients if clients is None else len(clients)
         nothing = torch.zeros((rows, 0))
         return Models(self.task.layout, nothing, nothing.clone(), None)
 
     @classmethod
-    def of(cls, scene: Scene) -> Scene:
-        """The scene without values where nothing can depend on them; else as it is."""
+    def of(cls, scene: Scene) -> Planned:
+        """The scene, without values where nothing can depend on them."""
         parts = scene.parts
         plain = type(parts.federation) is Decentralized and isinstance(parts.aggregation, Average)
-        if not plain or len(scene.attackers):
-            return scene
+        weightless = plain and not len(scene.attackers)
+        context = replace(scene.context, mixing=Unmixed()) if weightless else scene.context
         parts_of = {column.name: getattr(scene, column.name) for column in fields(scene)}
-        return cls(**{**parts_of, "context": replace(scene.context, mixing=Unmixed())})
+        return cls(**{**parts_of, "context": context}, weightless=weightless)
 
 
 def planned_rounds(
@@ -81,7 +148,7 @@ def planned_rounds(
         )
     scene = prepare(experiment if rounds is None else experiment.replace(rounds=rounds))
     learner = Idle(scene.learner)
-    scene = Weightless.of(replace(scene, learner=learner))
+    scene = Planned.of(replace(scene, learner=learner))
     try:
         state = begin(scene)
         for number in range(1, scene.experiment.rounds + 1):
@@ -96,6 +163,7 @@ def planned_rounds(
         if at_end is not None:
             at_end(planned_clients(scene, state))
     finally:
+        scene.foreseen.close()
         learner.close()
 
 

@@ -154,6 +154,7 @@ def with_servers(
             already=already,
             doings=doings,
             lost=np.flatnonzero(late & holds_work & ~keeps),
+            loads=np.stack([down.size, up.size], axis=1),
         )
 
     return planned

@@ -126,7 +126,9 @@ class Timetable:
     transfers of the exchange; all of it where there are pieces. already: int64 [clients], bytes of the exchange's
     transfers that were sent in earlier rounds; None: none. state: what the clock keeps. facts: its columns of the table
     of rounds. spans: tells who is at what when. doings: tells what takes energy. lost: int64, clients that ran empty
-    before work was done that waits for nobody else. use: what all of it asks of the batteries; None without.
+    before work was done that waits for nobody else. loads: float64 [clients, 2], bytes that each client gets before it
+    trains, and then sends; None where clients send to each other. use: what all of it asks of the batteries; None
+    without.
     """
 
     seconds: float
@@ -148,6 +150,7 @@ class Timetable:
     spans: Callable[[], Spans] | None = None
     doings: Callable[[], Doings] | None = None
     lost: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    loads: np.ndarray | None = None
     use: Use | None = None
 
     def after(self) -> dict[str, np.ndarray]:

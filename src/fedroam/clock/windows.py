@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
+from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at, intervals_known
 from fedroam.contacts.ragged import distinct, expand
 from fedroam.links import ConstantRate, Link
 from fedroam.links.steps import Steps, rate_steps
@@ -170,7 +170,7 @@ class Way:
     def _within(self, pairs: np.ndarray, reach: float, heard: bool) -> tuple[np.ndarray, Intervals]:
         """The contacts of transfers, and which transfer each is of, ordered by that and then by opening."""
         nodes = self.paths.clients
-        if heard and self.paths.present[pairs].all():
+        if (heard or intervals_known(self.paths, reach)) and self.paths.present[pairs].all():
             found = contact_intervals(self.paths, reach)
         else:
             found = None

@@ -14,3 +14,4 @@ from fedroam.contacts.graph import pairs_of as pairs_of
 from fedroam.contacts.intervals import Intervals as Intervals
 from fedroam.contacts.intervals import contact_intervals as contact_intervals
 from fedroam.contacts.intervals import distance_at as distance_at
+from fedroam.contacts.intervals import intervals_known as intervals_known

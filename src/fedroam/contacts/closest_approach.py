@@ -26,6 +26,9 @@ class ClosestApproach(Part):
 
     def meet(self, paths: Paths) -> sparse.csr_array:
         """By the closed form. Cost grows with contacts, not with pairs."""
+        return paths.derived(("closest approach", self.radius), lambda: self._met(paths))
+
+    def _met(self, paths: Paths) -> sparse.csr_array:
         if np.isinf(self.radius):
             return graph_of(candidates(paths, self.radius), paths.clients)
         pairs, near = legs_in_contact(paths, self.radius)

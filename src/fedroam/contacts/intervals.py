@@ -11,6 +11,8 @@ from fedroam.contacts.approach import Legs, Near, legs_in_contact, legs_within
 from fedroam.contacts.candidates import candidates
 from fedroam.mobility import Paths
 
+INTERVALS = "intervals"  # of all, kept with the paths
+
 
 @dataclass(frozen=True)
 class Intervals:
@@ -55,8 +57,13 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
     where `closest_approach` says that it meets. Memory and time grow with contacts, not with pairs.
     """
     if pairs is None:
-        return paths.derived(("intervals", radius), lambda: _found(paths, radius))
+        return paths.derived((INTERVALS, radius), lambda: _found(paths, radius))
     return _found(paths, radius, pairs)
+
+
+def intervals_known(paths: Paths, radius: float) -> bool:
+    """Whether the intervals of all present clients were found already."""
+    return paths.knows((INTERVALS, radius))
 
 
 def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Intervals:

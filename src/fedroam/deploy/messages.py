@@ -243,11 +243,16 @@ def packed(arrays: Arrays) -> bytes:
     return save({name: np.ascontiguousarray(array) for name, array in arrays.items()}) if arrays else b""
 
 
-def most(expected: Expected) -> int:
-    """How many bytes a transfer of such arrays has at most."""
-    return MARGIN + sum(
+def array_bytes(expected: Expected) -> int:
+    """How many bytes such arrays have, without what a transfer says of them."""
+    return sum(
         int(np.prod(shape, dtype=np.int64)) * np.dtype(kind).itemsize for kind, shape in expected.values()
     )
+
+
+def most(expected: Expected) -> int:
+    """How many bytes a transfer of such arrays has at most."""
+    return MARGIN + array_bytes(expected)
 
 
 def unpacked(body: bytes, expected: Expected) -> dict[str, np.ndarray]:

@@ -55,23 +55,39 @@ class Rates:
         layout = scene.task.layout
         return cls(scene.tariff, 4 * (layout.size + layout.buffer_size), scene.timing, network)
 
-    def __call__(self, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    def __call__(
+        self,
+        sender: np.ndarray,
+        receiver: np.ndarray,
+        distance: np.ndarray,
+        size: np.ndarray | None = None,
+    ) -> np.ndarray:
         """Bytes in a second, float64 [transfers]; infinite where a transfer takes no time.
 
         sender, receiver: int64 [transfers], as `Traffic` writes them; distance: float64 [transfers], m, NaN where an
-        end has no place. Raises InputError where the price depends on distances that are not known.
+        end has no place. size: float64 [transfers], bytes of each, above 0; None: those of a model. Raises InputError
+        where the price depends on distances that are not known.
         """
         if self.timing is not None:
             link, rate = self.timing.link, self._bare(self.timing, sender, receiver, distance)
+            sizes = np.full(len(sender), float(self.size)) if size is None else size
             with np.errstate(divide="ignore"):
-                return np.asarray(self.size / (link.setup + self.size / (rate * (1 - link.loss))))
+                return np.asarray(sizes / (link.setup + sizes / (rate * (1 - link.loss))))
         traffic = Traffic.of(sender, receiver, self.size, distance)
         cost = self.tariff.radio.cost(traffic, self.tariff.distances)
         with np.errstate(divide="ignore"):
             return np.asarray(self.size / np.maximum(cost.time_up, cost.time_down))
 
-    def shape(self, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> None:
-        """Make links so fast from now on, where it is not the senders that are slow; arguments are those of the call.
+    def shape(
+        self,
+        sender: np.ndarray,
+        receiver: np.ndarray,
+        distance: np.ndarray,
+        size: np.ndarray | None = None,
+        times: np.ndarray | float = 1.0,
+    ) -> None:
+        """Make links so many times as fast from now on, where it is not the senders that are slow; the other arguments
+        are those of the call.
 
         A network whose links have delay and loss gets the rate without them: it is they that make transfers longer.
         """
@@ -80,8 +96,8 @@ class Rates:
         if self.timing is not None and self.network.impaired:
             rate = self._bare(self.timing, sender, receiver, distance)
         else:
-            rate = self(sender, receiver, distance)
-        self.network.shape(sender, receiver, rate)
+            rate = self(sender, receiver, distance, size)
+        self.network.shape(sender, receiver, rate * times)
 
     @staticmethod
     def _bare(timing: Timing, sender: np.ndarray, receiver: np.ndarray, distance: np.ndarray) -> np.ndarray:

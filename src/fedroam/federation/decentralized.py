@@ -69,6 +69,13 @@ class Decentralized(Part):
         before = round.before
         return Meeting(Paths.still(before.paths.end, before.paths.present), before.graph)
 
+    def brought(self, round: Round, after: Meeting) -> Transfers:
+        """The models of all who meet, to each other; nothing where the exchange is another than that of this class."""
+        if type(self).exchange is not Decentralized.exchange or round.pieces is not None:
+            return Transfers.nothing()
+        receiver, sender, apart = self._met(round, after).links
+        return Transfers(sender, receiver, sender, apart)
+
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """x_i(t) = sum_j w_ij x_j(t - 1/2) (Reza et al., consensus update).
 

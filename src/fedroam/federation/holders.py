@@ -40,6 +40,12 @@ class Transfers:
     row: np.ndarray
     distance: np.ndarray
 
+    @classmethod
+    def nothing(cls) -> Transfers:
+        """No models."""
+        nobody = np.zeros(0, np.int64)
+        return cls(nobody, nobody, nobody, np.zeros(0))
+
     def __len__(self) -> int:
         return len(self.row)
 

@@ -278,6 +278,12 @@ class Learner(Protocol):
         """A round begins (1, 2, ...): whoever was lost is asked again."""
         return
 
+    def expect(self, loads: np.ndarray | None) -> None:
+        """What each client will have got before it trains, and will send then, from and to a server or access point in
+        this round: bytes by the run's own account, float64 [clients, 2]; None where nothing takes time, or clients send
+        to each other. For who has it take as long."""
+        return
+
     def unreachable(self) -> np.ndarray:
         """Clients (int64, ascending) that nothing can be asked of now: none where all of them are computed here."""
         return np.zeros(0, dtype=np.int64)

@@ -70,6 +70,10 @@ class Paths:
         self._derived[key] = found
         return found
 
+    def knows(self, key: Hashable) -> bool:
+        """Whether this was found already."""
+        return key in self._derived
+
     @classmethod
     def straight(cls, start: np.ndarray, end: np.ndarray, present: np.ndarray | None = None) -> Paths:
         """Everybody moves from start to end (float64 [clients, 2]) at constant speed."""

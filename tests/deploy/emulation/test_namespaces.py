@@ -8,9 +8,11 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,42 @@ def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> No
     began = float(within(sender, send).communicate(timeout=HANGS)[0])
     ended = float(listening.communicate(timeout=HANGS)[0])
     assert ended - began >= (100 * 1200 - 1600) / rate  # less the burst
+
+
+@here
+@pytest.mark.parametrize("sender", ["this machine", "a node"])
+def test_a_stream_is_as_slow_between_this_machine_and_a_node(two: Namespaces, sender: str) -> None:
+    """60,000 bytes by TCP, which gives the kernel many packets as one: at 1 Mbps 0.45 s at least, whoever sends."""
+    seat, rate, size = two.seats[0], 125_000.0, 60_000
+    ends = (SERVER, 0) if sender == "this machine" else (0, SERVER)
+    code = (
+        "import socket, time\n"
+        f"s = socket.create_server(('{seat.address}', 5006)); print('ready', flush=True)\n"
+        f"c, _ = s.accept(); c.settimeout({HANGS})\n"
+    )
+    if sender == "this machine":
+        code += f"left = {size}\nwhile left: left -= len(c.recv(left))\nprint(time.monotonic())"
+    else:
+        code += f"c.recv(1); print(time.monotonic()); c.sendall(bytes({size}))"
+    two.shape(np.array(ends[:1]), np.array(ends[1:]), np.array([rate]))
+    words = ["ip", "netns", "exec", seat.namespace, sys.executable, "-c", code]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as there:
+        assert there.stdout is not None
+        assert there.stdout.readline() == "ready\n"
+        with socket.create_connection((seat.address, 5006), timeout=HANGS) as own:
+            if sender == "this machine":
+                began = time.monotonic()
+                own.sendall(bytes(size))
+                ended = float(there.stdout.readline())
+            else:
+                own.sendall(b".")
+                left = size
+                while left:
+                    left -= len(own.recv(left))
+                began, ended = float(there.stdout.readline()), time.monotonic()
+    assert (
+        ended - began >= (size - 1600 - 1514) / rate
+    )  # less the burst, and the packet that finds some of it left
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ def _made(
     lines = [
         f"link add {found.bridge} type bridge",
         f"addr add {own}/{PIECE} dev {found.bridge}",
-        f"link set {found.bridge} up",
+        f"link set {found.bridge} up {WHOLE}",  # what this machine sends is cut where it leaves it
     ]
     for seat in seats.values():
         lines += [

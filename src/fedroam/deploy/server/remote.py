@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from fedroam.deploy.messages import (
     Order,
     Refused,
     Work,
+    array_bytes,
     finite,
     named,
     packed,
@@ -56,6 +57,8 @@ class RemoteLearner(Evaluates, Learner):
         self.notes = ("clients: nodes of a network", *here.notes)
         self._round = 0
         self._lost: set[int] = set()
+        self._slow: set[int] = set()  # clients whose links are as slow as the last model on them
+        self._loads: np.ndarray | None = None  # what goes to and fro in this round, where that takes time
         # What clients keep for jobs of this round, by the identity of the tensor that stands for it here.
         self._kept: dict[int, tuple[torch.Tensor, str]] = {}
 
@@ -136,14 +139,36 @@ class RemoteLearner(Evaluates, Learner):
         return asked
 
     def _pace(self, asked: Asked, rates: Rates, client: int) -> None:
-        """The models of an order come and go as fast as between a client and a server, which stands nowhere."""
+        """The arrays of an order come and go in the time that the run's own account says for all that a method sends,
+        between a client and a server, which stands nowhere; what else is asked of the client takes none. Where nothing
+        is known of that, they are as fast as a model."""
         ends, nowhere = np.array([SERVER, client]), np.array([np.nan, np.nan])
+        size, times = None, np.ones(2)
+        if self._loads is not None:
+            size = self._loads[client]
+            if not size.all():  # what is not sent by that account takes no time here
+                size, times = np.maximum(size, 1.0), np.where(size > 0, times, np.inf)
+            really = np.array([len(asked.body), array_bytes(asked.expected)], float)
+            times = times * np.maximum(really, 1.0) / size
         if rates.network is not None:
-            rates.shape(ends, ends[::-1], nowhere)
+            rates.shape(ends, ends[::-1], nowhere, size, times)
+            self._slow.add(client)
             return
-        down, up = rates(ends, ends[::-1], nowhere).tolist()
+        down, up = (rates(ends, ends[::-1], nowhere, size) * times).tolist()
         asked.rate = down if math.isfinite(down) else None
         asked.order = asked.order.model_copy(update={"rate": up if math.isfinite(up) else None})
+
+    def _unslowed(self, clients: Collection[int]) -> None:
+        """What else is asked of clients takes no time on the links of a network that is slow by itself."""
+        own = np.array(sorted(self._slow.intersection(clients)), np.int64)
+        if self.rates is not None and self.rates.network is not None and len(own):
+            there, self._slow = np.full(len(own), SERVER), self._slow.difference(clients)
+            ends = np.concatenate([own, there]), np.concatenate([there, own])
+            self.rates.network.shape(*ends, np.full(2 * len(own), np.inf))
+
+    @override
+    def expect(self, loads: np.ndarray | None) -> None:
+        self._loads = loads
 
     @override
     def judge(self, models: Models, rows: Sequence[int], held: Sequence[Held]) -> Scores:
@@ -248,6 +273,7 @@ class RemoteLearner(Evaluates, Learner):
             )
             # What a node keeps for later it must be asked for again, whatever it has answered before.
             orders[client] = Asked(order, packed(arrays), expected(places), check(places), kept=not keep)
+        self._unslowed(orders)
         return [(own[client], answer) for client, answer in self._ask(orders)]
 
     def _ask(self, orders: Mapping[int, Asked]) -> Iterator[tuple[int, Answer]]:

@@ -71,8 +71,7 @@ def ways_of(transfers: Transfers) -> list[Way]:
 
 
 class Ahead:
-    """Models that are carried while others train: those of clients that learn (int64) as soon as these have, all others
-    at once.
+    """Models that are carried while others train: as soon as both ends have, of which clients learn (int64).
 
     carry: begins to carry some, whose models are there by now; its promise tells whether each has arrived.
     """
@@ -80,19 +79,18 @@ class Ahead:
     def __init__(
         self, transfers: Transfers, learning: np.ndarray, carry: Callable[[Transfers], Future[np.ndarray]]
     ) -> None:
-        waits = np.isin(transfers.sender, learning)
-        who = np.unique(transfers.sender[waits]).tolist()
-        self._waiting = {client: transfers.some(transfers.sender == client) for client in who}
-        self._carry = carry
+        self._left, self._learning, self._carry = transfers, learning, carry
         self._begun: list[tuple[list[Way], Future[np.ndarray]]] = []
-        self._begin(transfers.some(~waits))
+        self._begin()
 
     def trained(self, client: int) -> None:
-        """A client has trained: its models are on their way from now on."""
-        if client in self._waiting:
-            self._begin(self._waiting.pop(client))
+        """A client has trained: what waited for it alone is on its way from now on."""
+        self._learning = self._learning[self._learning != client]
+        self._begin()
 
-    def _begin(self, some: Transfers) -> None:
+    def _begin(self) -> None:
+        waits = np.isin(self._left.sender, self._learning) | np.isin(self._left.receiver, self._learning)
+        some, self._left = self._left.some(~waits), self._left.some(waits)
         if len(some):
             self._begun.append((ways_of(some), self._carry(some)))
 
@@ -121,16 +119,17 @@ class RemoteAggregator(Aggregator):
         self.hub, self.rule, self.context, self.rates = hub, rule, context, rates
         self._here = AtHand()
         self._ahead: Ahead | None = None
-        self._down: dict[
-            tuple[int, int], int
-        ] = {}  # links that are down, and in which round a model was last lost on each
+        # Links that are down, and in which round a model was last lost on each.
+        self._down: dict[tuple[int, int], int] = {}
 
     # --- models on their way ----------------------------------------------------------------------------------
 
     @override
     def begin(self, models: Models, transfers: Transfers, round: int, learning: np.ndarray) -> None:
+        known = functools.cache(partial(named, models))  # who has trained is not changed before all have
+
         def carry(some: Transfers) -> Future[np.ndarray]:
-            return self.hub.beside(self._carrying(models, some, round, aside=True))
+            return self.hub.beside(self._carrying(known, some, round, aside=True))
 
         self._ahead = Ahead(transfers, learning, carry)
 
@@ -152,18 +151,25 @@ class RemoteAggregator(Aggregator):
                 if way in known:
                     arrived[k], left[k] = known[way], False
         if left.any():
-            arrived[left] = self.hub.beside(self._carrying(models, transfers.some(left), round)).result()
+            carrying = self._carrying(partial(named, models), transfers.some(left), round)
+            arrived[left] = self.hub.beside(carrying).result()
         self._tell_links(round, ways, arrived)
         return arrived
 
     def _carrying(
-        self, models: Models, transfers: Transfers, round: int, *, aside: bool = False
+        self,
+        name: Callable[[int], tuple[str, bytes]],
+        transfers: Transfers,
+        round: int,
+        *,
+        aside: bool = False,
     ) -> Coroutine[None, None, np.ndarray]:
-        """Carry models, within the hub's loop; whether each has arrived, bool [transfers]. What it needs of the models
-        is taken now. Each transfer is between one that listens and one that calls it: of two that listen, the one that
-        gets the model calls the one that has it. aside: others are asked for something else meanwhile."""
+        """Carry models, within the hub's loop; whether each has arrived, bool [transfers]. name: the SHA-256 and the
+        body of a row's model, which is asked for now. Each transfer is between one that listens and one that calls it:
+        of two that listen, the one that gets the model calls the one that has it. aside: others are asked for something
+        else meanwhile."""
         listening = self.hub.listening()
-        names = {row: named(models, row) for row in np.unique(transfers.row).tolist()}
+        names = {row: name(row) for row in np.unique(transfers.row).tolist()}
         bodies = dict(names.values())
         ends = list(zip(transfers.sender.tolist(), transfers.receiver.tolist(), strict=True))
         puts = [sender not in listening for sender, _ in ends]
