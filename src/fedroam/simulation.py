@@ -53,9 +53,7 @@ def _meeting(
     """
     here = paths.present & activity["active"].astype(bool)
     here[scene.learner.unreachable()] = False
-    here = here & ~battery["gone"] if battery else here
-    if not np.array_equal(here, paths.present):  # what is known of these paths stays known otherwise
-        paths = replace(paths, present=here)
+    paths = paths.among(here & ~battery["gone"] if battery else here)
     if graph is not None:
         return Meeting(paths, graph).without(np.flatnonzero(~paths.present))
     return Meeting(paths, in_round(scene.parts.contacts, round).meet(paths))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedroam.components import build
 from fedroam.contacts import Intervals, Legs, contact_durations, contact_intervals, distance_at, graph_of
 from fedroam.contacts.approach import come_within
 from fedroam.mobility import Paths
@@ -202,3 +203,40 @@ def test_some_are_chosen_by_mask_or_index() -> None:
     all_of_them = Intervals(np.arange(3), np.arange(1, 4), np.zeros(3), np.ones(3))
     assert all_of_them.some(np.array([2, 0])).i.tolist() == [2, 0]
     assert len(all_of_them.some(np.array([False, True, False]))) == 1
+
+
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([2, 5, 30, 130]),
+    st.integers(1, 3),
+    st.floats(0.1, 4),
+    st.floats(0, 1),
+    st.booleans(),
+    st.booleans(),
+)
+def test_contacts_of_some_are_those_among_all(
+    seed: int, clients: int, legs: int, radius: float, share: float, whole: bool, known: bool
+) -> None:
+    """Exactly: found anew, or taken from what is known of all."""
+    everybody = drawn(seed, clients, legs, whole)
+    some = np.random.default_rng(seed).random(clients) < share
+    few = everybody.among(some)
+    assert (few.present == some).all()
+    if some.all():
+        assert few is everybody
+    else:
+        assert (few.whole is everybody) == (2 * some.sum() >= clients)
+    if known:
+        contact_intervals(everybody, radius)
+    anew = Paths(everybody.first, everybody.time, everybody.point, some)
+    rule = build("contacts", {"kind": "closest_approach", "radius": radius})
+    graph, expected = rule.meet(few), rule.meet(anew)
+    np.testing.assert_array_equal(graph.indptr, expected.indptr)
+    np.testing.assert_array_equal(graph.indices, expected.indices)
+    found, wanted = contact_intervals(few, radius), contact_intervals(anew, radius)
+    for name in ("i", "j", "open", "close"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+    fewer = few.among(some & (np.arange(clients) != 0))  # of a part of a part
+    assert any(fewer.whole is one for one in (None, everybody, few))
+    anew = Paths(everybody.first, everybody.time, everybody.point, fewer.present)
+    np.testing.assert_array_equal(rule.meet(fewer).indices, rule.meet(anew).indices)

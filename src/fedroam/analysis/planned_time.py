@@ -64,8 +64,8 @@ class Foreseen:
     def __init__(self, scene: Scene) -> None:
         self._scene, timing = scene, scene.timing
         self._pays = timing is not None and timing.federation.neighbours is not None and cores() > 1
-        # Contacts of fewer than all are found anew.
-        everybody = scene.experiment.activity.kind == "always" and scene.experiment.battery.kind == "none"
+        # Contacts of few are not those of all.
+        everybody = scene.experiment.activity.kind == "always"
         self._reach = timing.reach if timing is not None and everybody else math.inf
         self._thread = ThreadPoolExecutor(1, "movement")
         self._known: tuple[dict[str, np.ndarray], Future[Moved]] | None = None

@@ -84,6 +84,8 @@ def legs_in_contact(paths: Paths, radius: float) -> tuple[np.ndarray, Near]:
     once."""
 
     def find() -> tuple[np.ndarray, Near]:
+        if paths.whole is not None:
+            return _among(*legs_in_contact(paths.whole, radius), paths.present)
         if few_go_straight(paths):
             present = np.flatnonzero(paths.present)
             pairs = all_pairs(len(present))
@@ -94,6 +96,16 @@ def legs_in_contact(paths: Paths, radius: float) -> tuple[np.ndarray, Near]:
         return pairs, legs_within(paths, pairs[:, 0], pairs[:, 1], radius)
 
     return paths.derived(("legs in contact", radius), find)
+
+
+def _among(pairs: np.ndarray, near: Near, present: np.ndarray) -> tuple[np.ndarray, Near]:
+    """Those pairs both of which are present (bool [clients]), and their legs."""
+    kept = present[pairs[:, 0]] & present[pairs[:, 1]]
+    if kept.all():
+        return pairs, near
+    number = np.cumsum(kept) - 1
+    near = near.some(np.flatnonzero(kept[near.which]))
+    return pairs[kept], near._replace(which=number[near.which])
 
 
 class Legs:

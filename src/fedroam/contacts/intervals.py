@@ -56,14 +56,22 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
     reach at the end of one piece and at the beginning of the next is one contact. A pair has an interval here exactly
     where `closest_approach` says that it meets. Memory and time grow with contacts, not with pairs.
     """
-    if pairs is None:
-        return paths.derived((INTERVALS, radius), lambda: _found(paths, radius))
-    return _found(paths, radius, pairs)
+    if pairs is not None:
+        return _found(paths, radius, pairs)
+    whole = paths.whole
+
+    def find() -> Intervals:
+        if whole is None or not intervals_known(whole, radius):
+            return _found(paths, radius)
+        found = contact_intervals(whole, radius)
+        return found.some(np.flatnonzero(paths.present[found.i] & paths.present[found.j]))
+
+    return paths.derived((INTERVALS, radius), find)
 
 
 def intervals_known(paths: Paths, radius: float) -> bool:
-    """Whether the intervals of all present clients were found already."""
-    return paths.knows((INTERVALS, radius))
+    """Whether the intervals of all present clients, or of more, were found already."""
+    return (paths.whole or paths).knows((INTERVALS, radius)) or paths.knows((INTERVALS, radius))
 
 
 def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Intervals:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -60,6 +60,25 @@ class Paths:
     point: np.ndarray
     present: np.ndarray
     _derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _whole: list[Paths] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def among(self, present: np.ndarray) -> Paths:
+        """The same ways where these are present, bool [clients].
+
+        Where they are most of those who are present here, they know of them (`whole`): what is between two holds
+        whoever else is there.
+        """
+        if np.array_equal(present, self.present):
+            return self
+        found = replace(self, present=present)
+        if not (present & ~self.present).any() and 2 * present.sum() >= self.present.sum():
+            found._whole.append(self.whole or self)
+        return found
+
+    @property
+    def whole(self) -> Paths | None:
+        """The ways of more who are present, of which these are a part; None where that is not known."""
+        return self._whole[0] if self._whole else None
 
     def derived(self, key: Hashable, find: Callable[[], Found]) -> Found:
         """What `find` gives, which must follow from these paths and what `key` says alone; found once.
