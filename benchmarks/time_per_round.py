@@ -42,26 +42,27 @@ NAMES = {
 }
 
 
-def timed(kind: str, rounds: int) -> Experiment:
-    """The experiment of the page with another federation; one by contacts has Metropolis-Hastings weights."""
+def timed(kind: str, rounds: int, times: int = 1) -> Experiment:
+    """The experiment of the page with another federation; one by contacts has Metropolis-Hastings weights. times: as
+    wide is its hidden layer, and as fast are links and devices: everything takes as long."""
     return Experiment(
         name="timed",
         clients=4,
         rounds=rounds,
         evaluate_every=1,
         data={"kind": "digits", "test_share": 0.5},
-        model={"kind": "mlp", "hidden": [32]},
+        model={"kind": "mlp", "hidden": [32 * times]},
         mobility={"kind": "random", "mobile": 4},
         clock={"kind": "seconds", "length": 0.5, "wait": "all"},
-        link={"kind": "fixed", "throughput": 0.2},
-        compute={"kind": "flops", "speeds": [2e-3, 1e-3]},
+        link={"kind": "fixed", "throughput": 0.2 * times},
+        compute={"kind": "flops", "speeds": [2e-3 * times, 1e-3 * times]},
         **KINDS[kind],
     )
 
 
-def measured(kind: str, rounds: int, apart: bool) -> dict[str, Any]:
+def measured(kind: str, rounds: int, times: int, apart: bool) -> dict[str, Any]:
     """Seconds on average, those of each round on the network and simulated, and what else agrees."""
-    experiment = timed(kind, rounds)
+    experiment = timed(kind, rounds, times)
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as home:
         network = emulate(
@@ -111,13 +112,16 @@ def main() -> int:
     )
     reader.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
     reader.add_argument("--rounds", type=int, default=12)
+    reader.add_argument(
+        "--times", type=int, default=1, help="a network so many times as wide, and all as fast"
+    )
     reader.add_argument("--netns", action="store_true", help="nodes in network namespaces: needs root")
     reader.add_argument("--record", type=Path)
     given = reader.parse_args()
-    how = "netns" if given.netns else "paced"
+    how = ("netns" if given.netns else "paced") + (f" x {given.times}" if given.times > 1 else "")
     agree = True
     for kind in given.kinds:
-        found = measured(kind, given.rounds, given.netns)
+        found = measured(kind, given.rounds, given.times, given.netns)
         agree &= all(
             one["difference"] <= 0.1 if what == "time per round" else one["identical"]
             for what, one in found["agreement"].items()

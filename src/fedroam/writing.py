@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import sys
 import time
@@ -39,6 +40,12 @@ def checked_name(path: str | Path, owner: str = "") -> Path:
             told = f"its longest part has {longest} characters, allowed are about 255, and 4096 in all"
             raise InputError(f"{owner} {str(path)!r}: a name that is too long: {told}".strip()) from None
     return Path(path)
+
+
+def half_written(name: str) -> bool:
+    """Whether a file of this name is one that was being written: ours end in `.tmp`, and safetensors writes beside the
+    file that it was named, to `.tmp` and six letters or digits."""
+    return name.endswith(".tmp") or re.fullmatch(r"\.tmp[0-9A-Za-z]{6}", name) is not None
 
 
 @contextlib.contextmanager

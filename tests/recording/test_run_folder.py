@@ -258,6 +258,20 @@ def test_a_kill_while_another_run_is_replaced(whole: Path, tmp_path: Path) -> No
             assert differences(whole, folder) == [], f"killed at change {folder.name}"
 
 
+def test_what_was_being_written_when_a_kill_came_goes(whole: Path, tmp_path: Path) -> None:
+    """Under our own names, and under those by which safetensors writes."""
+    left = kills(lambda k: k >= 14 and k % 8 == 6, small(), tmp_path / "run", tmp_path / "left")
+    folder = next(folder for folder in left if (folder / "checkpoints").is_dir())
+    for name in ("checkpoints/.tmpYv76gV", "checkpoints/0001.safetensors.0123456789ab.tmp", ".tmpAbC123"):
+        (folder / name).write_bytes(b"half")
+    kept = folder / "checkpoints" / ".tmp-notes"
+    kept.write_text("of somebody's own")
+    run(small(), folder)
+    assert kept.exists()
+    kept.unlink()
+    assert differences(whole, folder) == []
+
+
 def test_a_kill_after_divergence_does_not_forget_it(tmp_path: Path) -> None:
     training = {"kind": "sgd", "lr": 3e3, "batch_size": 8, "steps": 3}
     wild = small(training=training)

@@ -25,6 +25,7 @@ from fedroam.recording.files import (
 from fedroam.recording.locking import folder_at, lock_folder
 from fedroam.recording.pieces import TablePieces
 from fedroam.recording.run import TABLES, Run, flat, open_run, table_path, write_status
+from fedroam.writing import half_written
 
 Existing = Literal["refuse", "resume", "replace"]
 RECORDED = "recorded.rows"  # in a checkpoint: rows recorded so far, by table
@@ -104,8 +105,8 @@ class Recorder:
         for rows in self._pending.values():  # gathered since, where a run goes back to it
             rows.clear()
         checkpoint.prune(self.folder / "checkpoints")  # a kill may have come before the last one did
-        for half_written in self.folder.rglob("*.tmp"):
-            half_written.unlink()
+        for path in [path for path in self.folder.rglob("*.tmp*") if half_written(path.name)]:
+            path.unlink()
         if found is None:
             return None
         arrays = dict(found.arrays)
@@ -195,7 +196,7 @@ def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> 
             f"{links[0]}: is a link; a run folder holds files of its own only: delete the link, or choose another --out"
         )
     if not (folder / "run.json").exists():
-        if any(path.suffix != ".tmp" and path.name != ".lock" for path in folder.iterdir()):
+        if any(not half_written(path.name) and path.name != ".lock" for path in folder.iterdir()):
             raise InputError(f"{folder}: not empty and not a run folder; choose another --out")
         return None
     if existing == "replace":

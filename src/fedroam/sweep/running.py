@@ -26,6 +26,7 @@ from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
 from fedroam.sweep.worker import Setup
 from fedroam.tracking import check_trackers
+from fedroam.writing import half_written
 
 SHARED = ".data"  # the data of the runs in hand, below the sweep's folder; gone when the sweep ends
 
@@ -269,7 +270,7 @@ def check_folder(root: Path, plan: SweepPlan, fresh: bool) -> dict[str, dict[str
         strange = [
             path.name for path in root.iterdir() if path.name not in (RUNS, SOURCE, ".lock", ".token", SHARED)
         ]
-        if any(not name.endswith(".tmp") for name in strange) or (root / "run.json").exists():
+        if any(not half_written(name) for name in strange) or (root / "run.json").exists():
             raise InputError(f"{root}: not empty and not the folder of a sweep; choose another --out")
         return {}
     there = open_sweep(root)
