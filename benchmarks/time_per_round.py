@@ -74,13 +74,13 @@ def measured(kind: str, rounds: int, times: int, apart: bool) -> dict[str, Any]:
             status=lambda line: None,
         )
         simulated = run(experiment, Path(home) / "simulated")
-        times = round_times(network, simulated)
+        took = round_times(network, simulated)
         compared = agreement(network, simulated)
-    assert times is not None  # it was paced by a clock
+    assert took is not None  # it was paced by a clock
     return {
-        "seconds": {name: round(float(value), 3) for name, value in times.mean().items()},
-        "network": [round(float(value), 3) for value in times["network"]],
-        "simulated": [round(float(value), 3) for value in times["simulated"]],
+        "seconds": {name: round(float(value), 3) for name, value in took.mean().items()},
+        "network": [round(float(value), 3) for value in took["network"]],
+        "simulated": [round(float(value), 3) for value in took["simulated"]],
         "told": [line for line in lines if "processes" not in line],
         "agreement": {
             each.what: {"values": each.values, "difference": each.difference, "identical": each.identical}

@@ -71,7 +71,7 @@ def contact_intervals(paths: Paths, radius: float, pairs: np.ndarray | None = No
 
 def intervals_known(paths: Paths, radius: float) -> bool:
     """Whether the intervals of all present clients, or of more, were found already."""
-    return (paths.whole or paths).knows((INTERVALS, radius)) or paths.knows((INTERVALS, radius))
+    return any(one is not None and one.knows((INTERVALS, radius)) for one in (paths, paths.whole))
 
 
 def _found(paths: Paths, radius: float, asked: np.ndarray | None = None) -> Intervals:

@@ -61,6 +61,8 @@ def test_an_access_point_bears_its_load() -> None:
 def test_rounds_take_as_long_as_simulated() -> None:
     record, measured = recorded("time-per-round"), benchmark("time_per_round")
     assert measured.table(record) in PAGE
+    wider = record["netns x 8"]["gossip"]["agreement"]["time per round"]["difference"]
+    assert f"one round was off by {100 * wider:.1f} %" in PAGE
     for how in ("paced", "netns"):
         assert record[how].keys() == set(measured.KINDS)
         for kind, found in record[how].items():

@@ -261,9 +261,8 @@ class RemoteAggregator(Aggregator):
 
     def _tell_links(self, round: int, ways: Sequence[Way], arrived: np.ndarray) -> None:
         """A link that is down is told when it goes down and when it is back, not in every round between."""
-        for k in np.argsort(
-            arrived, kind="stable"
-        ).tolist():  # those that are down first, whatever else arrived there
+        # Those that are down first, whatever else arrived there.
+        for k in np.argsort(arrived, kind="stable").tolist():
             sender, receiver, _ = ways[k]
             a, b = self.hub.name(sender), self.hub.name(receiver)
             if not arrived[k]:
