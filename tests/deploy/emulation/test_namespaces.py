@@ -76,26 +76,41 @@ def made(netem: tuple[float, float] | None = None) -> Namespaces:
 
 
 def test_each_link_has_a_class_of_its_own_at_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By hand: from a device to its access point, from this machine to the device, and back; nothing else is slowed."""
+    """By hand: from a device to its access point, from this machine to the device, and back; nothing else is slowed.
+    What is answered and what is asked have half of it each, and all of it alone."""
     told: dict[str, list[str]] = {}
     monkeypatch.setattr(room, "_tc", lambda lines, namespace: told.setdefault(namespace, []).extend(lines))
     own, there = made(), int(access_point(0))
     own.shape(np.array([0, SERVER, 0]), np.array([there, 0, SERVER]), np.array([1e5, 2e6, np.inf]))
+    device, to = "class replace dev eth0 parent", "filter add dev eth0 parent 1: protocol ip prio 2 handle"
+    near, fast = "burst 1600 cburst 1600 quantum 1514", "rate 5000000000bit ceil 10000000000bit burst 6250000"
     assert told["fedroam-0a0b0c-client-00"] == [
-        "class replace dev eth0 parent 1: classid 1:4 htb rate 800000bit burst 1600 quantum 1514",
-        "filter add dev eth0 parent 1: protocol ip prio 2 handle 800::3 u32 match ip dst 198.18.0.3/32 flowid 1:4",
-        "class replace dev eth0 parent 1: classid 1:2 htb rate 10000000000bit burst 12500000 quantum 1514",
-        "filter add dev eth0 parent 1: protocol ip prio 2 handle 800::1 u32 match ip dst 198.18.0.1/32 flowid 1:2",
+        f"{device} 1: classid 1:4 htb rate 800000bit ceil 800000bit {near}",
+        f"{device} 1:4 classid 1:4004 htb rate 400000bit ceil 800000bit {near}",
+        f"{device} 1:4 classid 1:8004 htb rate 400000bit ceil 800000bit {near}",
+        f"{to} 800::6 u32 match ip dst 198.18.0.3/32 match ip sport 50061 0xffff flowid 1:4004",
+        f"{to} 800::7 u32 match ip dst 198.18.0.3/32 flowid 1:8004",
+        f"{device} 1: classid 1:2 htb rate 10000000000bit ceil 10000000000bit burst 12500000 cburst 12500000 "
+        "quantum 1514",
+        f"{device} 1:2 classid 1:4002 htb {fast} cburst 12500000 quantum 1514",
+        f"{device} 1:2 classid 1:8002 htb {fast} cburst 12500000 quantum 1514",
+        f"{to} 800::2 u32 match ip dst 198.18.0.1/32 match ip sport 50061 0xffff flowid 1:4002",
+        f"{to} 800::3 u32 match ip dst 198.18.0.1/32 flowid 1:8002",
     ]
+    device, to = (line.replace("eth0", "fr0a0b0c-2") for line in (device, to))
     assert told[""] == [
-        "class replace dev fr0a0b0c-2 parent 1: classid 1:3 htb rate 16000000bit burst 20000 quantum 1514",
-        "filter add dev fr0a0b0c-2 parent 1: protocol ip prio 2 handle 800::2 u32 match ip src 198.18.0.1/32 "
-        "flowid 1:3",
+        f"{device} 1: classid 1:3 htb rate 16000000bit ceil 16000000bit burst 20000 cburst 20000 quantum 1514",
+        f"{device} 1:3 classid 1:4003 htb rate 8000000bit ceil 16000000bit burst 10000 cburst 20000 quantum 1514",
+        f"{device} 1:3 classid 1:8003 htb rate 8000000bit ceil 16000000bit burst 10000 cburst 20000 quantum 1514",
+        f"{to} 800::4 u32 match ip src 198.18.0.1/32 match ip sport 50061 0xffff flowid 1:4003",
+        f"{to} 800::5 u32 match ip src 198.18.0.1/32 flowid 1:8003",
     ]
     told.clear()
     own.shape(np.array([0]), np.array([there]), np.array([5e4]))  # the device has moved on
     assert [line.split(" burst")[0] for line in told["fedroam-0a0b0c-client-00"]] == [
-        "class replace dev eth0 parent 1: classid 1:4 htb rate 400000bit"
+        "class replace dev eth0 parent 1: classid 1:4 htb rate 400000bit ceil 400000bit",
+        "class replace dev eth0 parent 1:4 classid 1:4004 htb rate 200000bit ceil 400000bit",
+        "class replace dev eth0 parent 1:4 classid 1:8004 htb rate 200000bit ceil 400000bit",
     ]
 
 
@@ -103,7 +118,10 @@ def test_delay_and_loss_where_the_kernel_has_netem(monkeypatch: pytest.MonkeyPat
     told: list[str] = []
     monkeypatch.setattr(room, "_tc", lambda lines, namespace: told.extend(lines))
     made((0.02, 0.01)).shape(np.array([0]), access_point(np.array([0])), np.array([1e5]))
-    assert told[1] == "qdisc replace dev eth0 parent 1:4 netem delay 10000us loss 1%"
+    assert told[3:5] == [
+        "qdisc replace dev eth0 parent 1:4004 netem delay 10000us loss 1%",
+        "qdisc replace dev eth0 parent 1:8004 netem delay 10000us loss 1%",
+    ]
 
 
 def test_the_share_of_slower_devices() -> None:
@@ -136,6 +154,12 @@ def two() -> Iterator[Namespaces]:
         yield found
 
 
+def within(seat: Seat, code: str) -> subprocess.Popen[str]:
+    """A program in a namespace, whose output is read."""
+    words = ["ip", "netns", "exec", seat.namespace, sys.executable, "-c", code]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+
 @here
 @pytest.mark.parametrize("rate", [125_000.0, np.inf])
 def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> None:
@@ -153,11 +177,6 @@ def test_a_link_lets_through_what_it_is_told(two: Namespaces, rate: float) -> No
         "for _ in range(100): s.recv(2000)\n"
         "print(time.monotonic())"
     )
-
-    def within(seat: Seat, code: str) -> subprocess.Popen[str]:
-        words = ["ip", "netns", "exec", seat.namespace, sys.executable, "-c", code]
-        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-
     two.shape(np.array([0]), np.array([1]), np.array([rate]))
     listening = within(receiver, receive)
     assert listening.stdout is not None
@@ -203,6 +222,41 @@ def test_a_stream_is_as_slow_between_this_machine_and_a_node(two: Namespaces, se
     )  # less the burst, and the packet that finds some of it left
 
 
+@here
+def test_what_is_asked_does_not_wait_for_what_is_answered(two: Namespaces) -> None:
+    """A node gives 12,000 bytes to one that has called it, which takes half a second at 25 kB/s and is on its way in
+    nine packets at once. One byte that it then sends there on a call of its own is there before the last of them."""
+    near, far = two.seats[0], two.seats[1]
+    gives = (
+        "import socket\n"
+        f"door = socket.create_server(('{near.address}', {room.PORT})); print('ready', flush=True)\n"
+        "caller, _ = door.accept(); caller.recv(1)\n"
+        f"own = socket.create_connection(('{far.address}', {room.PORT}), {HANGS})\n"
+        f"caller.sendall(bytes(12_000)); own.sendall(b'?'); caller.settimeout({HANGS}); caller.recv(1)"
+    )
+    gets = (
+        "import select, socket\n"
+        f"door = socket.create_server(('{far.address}', {room.PORT}))\n"
+        f"own = socket.create_connection(('{near.address}', {room.PORT}), {HANGS}); own.sendall(b'!')\n"
+        "asked, _ = door.accept()\n"
+        "left, order = 12_000, []\n"
+        "while left or 'asked' not in order:\n"
+        f"    ready = select.select([each for each in (asked, own) if each], [], [], {HANGS})[0]\n"
+        "    if asked in ready and asked.recv(1): order.append('asked'); asked = None\n"
+        "    if own in ready:\n"
+        "        left -= len(own.recv(left))\n"
+        "        if not left: order.append('given'); own.sendall(b'.'); own = None\n"
+        "print(*order)"
+    )
+    two.shape(np.array([0]), np.array([1]), np.array([25_000.0]))
+    with within(near, gives) as giving:
+        assert giving.stdout is not None
+        assert giving.stdout.readline() == "ready\n"
+        with within(far, gets) as getting:
+            assert getting.communicate(timeout=HANGS)[0].split() == ["asked", "given"]
+        assert giving.wait(HANGS) == 0
+
+
 @pytest.fixture
 def far() -> Iterator[Namespaces]:
     """Two nodes whose links have 0.2 s for a message and its answer, and lose a tenth."""
@@ -222,10 +276,11 @@ def impaired(device: str, namespace: str = "") -> list[dict[str, Any]]:
 
 @here
 def test_links_have_delay_and_loss(far: Namespaces) -> None:
-    """In both directions, to nodes and to this machine; a link that is made faster or slower keeps them."""
+    """In both directions, to nodes and to this machine, in both halves of a link; one that is made faster or slower
+    keeps them."""
     far.shape(np.array([0]), np.array([1]), np.array([1e6]))
     nodes = [impaired("eth0", far.seats[i].namespace) for i in (0, 1)]
-    assert [len(links) for links in nodes] == [2, 1]
+    assert [len(links) for links in nodes] == [4, 2]
     for link in (*nodes[0], *nodes[1], *impaired(far.seats[0].interface)):
         assert link["options"]["delay"]["delay"] == pytest.approx(0.1)
         assert link["options"]["loss-random"]["loss"] == pytest.approx(0.1)

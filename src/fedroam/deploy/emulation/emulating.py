@@ -10,7 +10,7 @@ from typing import Any
 
 from fedroam.components import build
 from fedroam.deploy.emulation.cpu_shares import shares_of
-from fedroam.deploy.emulation.namespaces import Namespaces, check_possible, namespaces
+from fedroam.deploy.emulation.namespaces import PORT, Namespaces, check_possible, namespaces
 from fedroam.deploy.emulation.processes import node_processes
 from fedroam.deploy.emulation.watch import GIB, watched
 from fedroam.deploy.metering.readings import FOLDER
@@ -116,7 +116,7 @@ def _namespaces(folder: Path, experiment: Experiment, tell: Callable[[str], None
     with namespaces(names, shares_of(experiment), tell, link.setup, link.loss) as net:
         for i, node in site.holders.items():
             if node.listens:
-                site = site.changed(node.model_copy(update={"address": f"{net.seats[i].address}:0"}))
+                site = site.changed(node.model_copy(update={"address": f"{net.seats[i].address}:{PORT}"}))
         site.write(folder)
         yield net
 

@@ -38,6 +38,9 @@ WAYS = "root with ip and tc (Debian's package iproute2), on Linux"
 # Otherwise many packets that the kernel has not yet cut pass a slow link as one.
 WHOLE = "gso_max_segs 1"
 SLOWEST, FASTEST = 8, 10**10  # bit/s that a class may have
+# Where nodes listen, each at its own address: what a node that is called answers is known by it.
+PORT = 50061
+ANSWERS, CALLS = 0x4000, 0x8000  # added to a link's class for the two that share it
 NO_NETEM = "this kernel has no netem: links have their rates (htb), and neither delay nor loss"
 
 
@@ -99,25 +102,33 @@ class Namespaces:
             _tc(some, "" if a == SERVER else self.seats[a].namespace)
 
     def _link(self, sender: int, receiver: int, rate: float) -> Iterator[str]:
-        """The lines by which traffic to one receiver has a class of its own: whatever else is sent is not slowed."""
+        """The lines by which traffic to one receiver has a class of its own: whatever else is sent is not slowed.
+
+        What the sender answers where it is called, and what it says where it calls, share the class half and half, and
+        each has all of it while the other is silent: else what two send each other at once would come one after the
+        other, as the few bytes by which a model is asked for would wait for the one that goes the same way.
+        """
         index = 1 if receiver == SERVER else self.seats[receiver].index
         outwards = sender == SERVER
         device = self.seats[receiver].interface if outwards else "eth0"
         there = f"src {self.address}" if outwards else f"dst {self._address(receiver)}"
         bits = min(max(8 * rate, SLOWEST), FASTEST) if math.isfinite(rate) else FASTEST
-        # A burst is what a timer's tick lets through, and a packet at least.
-        kind = f"classid 1:{index + 1:x} htb rate {bits:.0f}bit burst {max(1600, int(bits / 8 / 100))} quantum 1514"
-        yield f"class replace dev {device} parent 1: {kind}"
+        link = f"1:{index + 1:x}"
+        yield f"class replace dev {device} parent 1: classid {link} htb {_limits(bits, bits)}"
+        halves = {half: f"1:{half + index + 1:x}" for half in (ANSWERS, CALLS)}
+        for half in halves.values():
+            yield f"class replace dev {device} parent {link} classid {half} htb {_limits(bits / 2, bits)}"
         if (sender, receiver) not in self._classes:
             self._classes[sender, receiver] = index
             if self.netem is not None:
                 delay, loss = self.netem
                 more = f"netem delay {1e6 * delay / 2:.0f}us loss {100 * loss:g}%"
-                yield f"qdisc replace dev {device} parent 1:{index + 1:x} {more}"
-            yield (
-                f"filter add dev {device} parent 1: protocol ip prio 2 handle 800::{index:x} u32 match ip {there}/32 "
-                f"flowid 1:{index + 1:x}"
-            )
+                yield from (f"qdisc replace dev {device} parent {half} {more}" for half in halves.values())
+            for k, (half, which) in enumerate(((ANSWERS, f"match ip sport {PORT} 0xffff "), (CALLS, ""))):
+                yield (
+                    f"filter add dev {device} parent 1: protocol ip prio 2 handle 800::{2 * index + k:x} "
+                    f"u32 match ip {there}/32 {which}flowid {halves[half]}"
+                )
 
     def _address(self, number: int) -> str:
         return self.address if number == SERVER else self.seats[number].address
@@ -195,6 +206,13 @@ def _made(
     else:
         tell(NO_NETEM)
     return found
+
+
+def _limits(rate: float, ceil: float) -> str:
+    """What a class has for sure and has at most, bit/s. A burst is what a timer's tick lets through, and a packet at
+    least."""
+    burst, most = (max(1600, int(each / 8 / 100)) for each in (rate, ceil))
+    return f"rate {max(rate, SLOWEST):.0f}bit ceil {ceil:.0f}bit burst {burst} cburst {most} quantum 1514"
 
 
 def _root(device: str) -> str:
