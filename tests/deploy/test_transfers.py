@@ -29,7 +29,7 @@ from fedroam.deploy.connections import HOLDER_SERVICE, SITE_SERVICE
 from fedroam.deploy.messages import HEADER, Fetch, Gift, Header, Order, Refused, Taken, Wish, decode, encode
 from fedroam.deploy.node import neighbours
 from fedroam.deploy.node.holding import Holding, packed_sums
-from fedroam.deploy.node.neighbours import Neighbours
+from fedroam.deploy.node.neighbours import Errand, Neighbours
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.server import hub
 from fedroam.deploy.site.file import PIECE
@@ -384,6 +384,34 @@ def test_a_transfer_that_is_cut_goes_on_where_it_stopped(way: str, peer: Door, s
         assert caller.lines == caller.door.lines == []
     finally:
         caller.close()
+
+
+def test_with_several_others_at_once_and_with_each_one_after_the_other(
+    peer: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three models: of one peer two, of another one, and neither peer's first is there before both have begun. What
+    fails is that one alone."""
+    caller, both, seen = Caller(peer, "peer-01"), threading.Barrier(2), [(0, "")][:0]
+    names = [f"{k:064x}" for k in range(3)]
+
+    def fetch(self: Neighbours, errand: Errand, round: int, end: float) -> None:
+        if errand.model != names[2]:
+            both.wait(HANGS)
+        seen.append((errand.end, errand.model))
+        if errand.model == names[1]:
+            raise Refused("sent another model")
+
+    monkeypatch.setattr(Neighbours, "_fetch", fetch)
+    order = Order(order=f"{'0' * 16}-1", work="carry", round=1, rows=3, hosts=["127.0.0.1"])
+    zeros = np.zeros(3, np.int64)
+    arrays = {"end": np.array([0, 2, 0]), "model": packed_sums(names), "puts": zeros > 0}
+    try:
+        answer = caller.own.carry(order, {**arrays, "host": zeros, "port": zeros + 1})
+    finally:
+        caller.close()
+    assert answer["arrived"].tolist() == [True, False, True]
+    assert [model for end, model in seen if end == 0] == [names[0], names[2]]
+    assert caller.lines == ["round 1: model of peer-02: sent another model"]
 
 
 def test_what_a_server_sends_goes_on_where_it_was_cut(server: Server) -> None:

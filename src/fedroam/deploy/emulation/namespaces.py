@@ -124,10 +124,11 @@ class Namespaces:
                 delay, loss = self.netem
                 more = f"netem delay {1e6 * delay / 2:.0f}us loss {100 * loss:g}%"
                 yield from (f"qdisc replace dev {device} parent {half} {more}" for half in halves.values())
-            for k, (half, which) in enumerate(((ANSWERS, f"match ip sport {PORT} 0xffff "), (CALLS, ""))):
+            kinds = ((ANSWERS, f"match ip sport {PORT} 0xffff "), (CALLS, ""))
+            for k, (kind, which) in enumerate(kinds):
                 yield (
                     f"filter add dev {device} parent 1: protocol ip prio 2 handle 800::{2 * index + k:x} "
-                    f"u32 match ip {there}/32 {which}flowid {halves[half]}"
+                    f"u32 match ip {there}/32 {which}flowid {halves[kind]}"
                 )
 
     def _address(self, number: int) -> str:

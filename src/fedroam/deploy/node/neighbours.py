@@ -6,7 +6,8 @@ import asyncio
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +31,7 @@ import numpy as np
 EVERYWHERE = "[::]:0"
 PAUSE = 0.1  # seconds between two tries to reach others
 PINGS, REFILL = 200, 100  # that a node may send at once, and in a second
+AT_ONCE = 8  # other nodes with which a node has transfers at a time
 ANEW = 10  # times that a model is brought anew from an earlier byte, after which it is given up
 # A holder that says so says it for good.
 FINAL = (
@@ -149,10 +151,11 @@ class Listener:
         await context.abort(grpc.StatusCode.NOT_FOUND, "no such model for you now")
 
 
-@dataclass
+@dataclass(eq=False)
 class Errand:
     """A model on its way between this node and another: who that is, where it listens, which model, and whether it is
-    brought there or fetched, and how fast it goes, bytes/s. body: what has come of it, or how far it has got."""
+    brought there or fetched, and how fast it goes, bytes/s. body: what has come of it, or how far it has got; done:
+    whether it has got through."""
 
     end: int
     address: str
@@ -164,6 +167,7 @@ class Errand:
     damaged: int = 0
     begun_anew: int = 0
     spent: float = 0.0
+    done: bool = False
 
     @property
     def moved(self) -> int:
@@ -186,8 +190,9 @@ class Neighbours:
     def carry(self, order: Order, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Fetch and bring the models of an order; whether each has got through, bool `arrived` [models].
 
-        A transfer that broke goes on where it stopped. Whoever cannot be reached for as long as a node may be away is
-        left, and so is whoever takes more than its share of the time that the order has.
+        Those with different nodes go on at once, as the links to them are different ones. A transfer that broke goes on
+        where it stopped. Whoever cannot be reached for as long as a node may be away is left, and so is whoever takes
+        more than its share of the time that the order has.
         """
         self.holding.paced(order, arrays)
         columns = (arrays[name].tolist() for name in ("end", "host", "port", "puts"))
@@ -197,36 +202,43 @@ class Neighbours:
             for end, host, port, puts, model, rate in zip(*columns, sums(arrays["model"]), rates, strict=True)
         ]
         limits = self.callers.site_now().limits
-        away, share = limits.away, limits.answer / (len(errands) + 1)
-        done, pending, end = (
-            np.zeros(len(errands), dtype=bool),
-            dict(enumerate(errands)),
-            time.monotonic() + away,
-        )
+        share = limits.answer / (len(errands) + 1)
+        by_end: dict[int, list[Errand]] = {}
+        for errand in errands:
+            by_end.setdefault(errand.end, []).append(errand)
+
+        def with_one(own: list[Errand]) -> None:
+            self._carry(own, order.round, limits.away, share)
+
+        if by_end:
+            with ThreadPoolExecutor(min(len(by_end), AT_ONCE), "carry") as pool:
+                list(pool.map(with_one, by_end.values()))  # raises what any of them does
+        return {"arrived": np.array([errand.done for errand in errands], dtype=bool)}
+
+    def _carry(self, errands: Sequence[Errand], round: int, away: float, share: float) -> None:
+        """Do what is to be done with one other node. away, share: seconds without progress, and for each."""
+        pending, end = list(errands), time.monotonic() + away
         while pending and not self.stopping.is_set():
-            for k, errand in list(pending.items()):
+            for errand in list(pending):
                 before, began = errand.moved, time.monotonic()
                 try:
-                    (self._bring if errand.puts else self._fetch)(
-                        errand, order.round, began + share - errand.spent
-                    )
-                    done[k] = True
+                    (self._bring if errand.puts else self._fetch)(errand, round, began + share - errand.spent)
+                    errand.done = True
                 except grpc.RpcError as error:
                     if error.code() not in FINAL:
                         continue
-                    self._failed(errand, order.round, error.details())
+                    self._failed(errand, round, error.details())
                 except Refused as error:
-                    self._failed(errand, order.round, str(error))
+                    self._failed(errand, round, str(error))
                 finally:
                     errand.spent += time.monotonic() - began
                     if errand.moved != before:
                         end = time.monotonic() + away
-                del pending[k]
+                pending.remove(errand)
             if pending and (time.monotonic() >= end or self.stopping.wait(PAUSE)):
                 break
-        for errand in pending.values():
-            self._failed(errand, order.round, "cannot be reached")
-        return {"arrived": done}
+        for errand in pending:
+            self._failed(errand, round, "cannot be reached")
 
     def _fetch(self, errand: Errand, round: int, end: float) -> None:
         if not self.holding.lacks([errand.model]):  # as when an access point has averaged nobody else's
