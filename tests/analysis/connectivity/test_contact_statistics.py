@@ -58,6 +58,9 @@ def test_meetings_without_training_are_those_of_the_run(tmp_path: Path, order: s
     here, there = simulate(experiment), recorded(run(experiment, tmp_path / "run"))
     assert here.clients == there.clients
     assert [one.toarray().tolist() for one in here.graphs] == [one.toarray().tolist() for one in there.graphs]
+    alone = simulate(experiment, weighed=False)
+    assert alone.weights is None
+    assert [one.toarray().tolist() for one in here.graphs] == [one.toarray().tolist() for one in alone.graphs]
     assert here.weights is not None
     if mixing == "mobility_aware":
         assert there.weights is None
@@ -115,7 +118,7 @@ def patterns(mobile: int, kinds: tuple[str, ...], worlds: int) -> dict[str, list
                 mobility={"kind": kind, "grid": 18, **moving},
                 contacts={"kind": "radius", "radius": 3.0},
             )
-            b = simulate(experiment).smallest_window().length
+            b = simulate(experiment, weighed=False).smallest_window().length
             found.setdefault(kind, []).append(np.inf if b is None else b)
     return found
 

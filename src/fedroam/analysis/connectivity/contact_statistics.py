@@ -66,8 +66,10 @@ class ContactSequence:
         return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)
 
 
-def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequence:
+def simulate(experiment: Experiment, rounds: int | None = None, *, weighed: bool = True) -> ContactSequence:
     """The contacts of an experiment's first rounds (default: all of them), without any training.
+
+    weighed: whether the weights of its exchanges are wanted; who asks for contacts alone has them in half the time.
 
     Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
     dealt out, because steered clients fly by them and weights may depend on them. Clients that are not active are
@@ -85,9 +87,10 @@ def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequen
         paths = before if mix_first else after
         graph = in_round(parts.contacts, t - 1 if mix_first else t).meet(paths)
         graphs.append(graph)
-        around = Surroundings(paths, graph, world.reach, world.class_counts)
-        weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))
-    return ContactSequence(experiment.clients, tuple(graphs), tuple(weights))
+        if weighed:
+            around = Surroundings(paths, graph, world.reach, world.class_counts)
+            weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))
+    return ContactSequence(experiment.clients, tuple(graphs), tuple(weights) if weighed else None)
 
 
 def recorded(run: Run) -> ContactSequence:
