@@ -36,6 +36,8 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
         warm.offer(config)
+    if computes(config):
+        warm.for_multiprocessing()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
