@@ -27,6 +27,8 @@ from fedroam.simulation import begin
 from support.made_runs import made_run
 from support.tiny import tiny
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
+
 
 @pytest.mark.parametrize(
     ("federation", "names", "word"),

@@ -38,7 +38,11 @@ class Slow(Random):
 
 @pytest.fixture
 def fr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quick_disk: None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    quick_disk: None,
+    rough_pictures: None,
 ) -> Commands:
     monkeypatch.chdir(tmp_path)
     return Commands(tmp_path, capsys)

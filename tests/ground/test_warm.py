@@ -50,6 +50,34 @@ def test_it_has_loaded_what_takes_long() -> None:
     assert done.stdout == "True True\n"
 
 
+FORKS = """\
+import multiprocessing
+context = multiprocessing.get_context("forkserver")
+code = "import sys; print('torch' in sys.modules, flush=True)"
+process = context.Process(target=exec, args=(code,))
+process.start()
+process.join()
+print(process.exitcode)
+process = context.Process(target=exec, args=("import os; os._exit(7)",))
+process.start()
+process.join()
+print(process.exitcode)
+"""
+
+
+def test_a_fork_server_of_multiprocessing_is_forked_as_well() -> None:
+    """Its processes have loaded, without being asked, what takes long; they begin and end as they would."""
+    done = subprocess.run(
+        [*python(), "-c", FORKS],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        check=True,
+    )
+    assert done.stdout.split() == ["True", "0", "7"]
+    assert done.stderr == ""
+
+
 WAITS = """\
 import os, time
 try:

@@ -19,6 +19,7 @@ def tell(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     quick_disk: None,
+    rough_pictures: None,
 ) -> Tell:
     """Call a command in the story's own folder; it must end with that code. Gives all its words, with single spaces."""
     monkeypatch.chdir(tmp_path)

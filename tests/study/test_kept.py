@@ -41,6 +41,7 @@ from fedroam.study.presentation.page import write_study
 from fedroam.study.values import Find, Reader
 from support.made_runs import made_run
 
+pytestmark = pytest.mark.usefixtures("rough_pictures")
 ENDS = {"a": (50.0, 60.0, 55.0), "b": (60.5, 70.0, 65.5)}
 VARIANTS = {"a": {"mobility": "static"}, "b": {}}
 GAIN = final.of("b") - final.of("a")

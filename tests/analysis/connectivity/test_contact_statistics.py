@@ -136,7 +136,9 @@ def test_steering_needs_shorter_windows_than_chance() -> None:
 
 
 @pytest.fixture
-def call(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
+def call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rough_pictures: None
+) -> Commands:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return Commands(tmp_path, capsys)

@@ -7,17 +7,18 @@ of its own all the same, with its own arguments, environment, folder, streams an
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import shlex
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
-FOLDER = "FEDROAM_WARM"  # the environment variable that names the folder of this session's server
+from support.warm.client import FOLDER, begin_server
+
 HERE = Path(__file__).parent
 FORKS = hasattr(os, "fork")
 
@@ -31,6 +32,9 @@ def offer(config: pytest.Config) -> None:
     os.mkfifo(folder / "life")
     life = os.open(folder / "life", os.O_RDWR)  # none of those that are started inherits it
     os.environ[FOLDER] = str(folder)
+    words = [sys.executable, "-S", "-E", str(HERE / "fork_server.py")]
+    (folder / "python").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    (folder / "python").chmod(0o700)
 
     def end() -> None:
         os.close(life)
@@ -47,27 +51,15 @@ def python() -> list[str]:
     return [sys.executable, "-S", "-E", str(HERE / "client.py")]
 
 
-def begin_server() -> None:
-    """Start the server, if nobody has."""
-    import fcntl
-
-    folder = Path(os.environ[FOLDER])
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "socket").exists():
-            with socket.socket(socket.AF_UNIX) as listening:
-                listening.bind(str(folder / "socket"))
-                listening.listen(64)
-                life = os.open(folder / "life", os.O_RDONLY | os.O_NONBLOCK)
-                # It may be asked at once, while it is still loading.
-                words = [sys.executable, str(HERE / "server.py"), str(life)]
-                subprocess.Popen(words, stdin=listening, pass_fds=[life])
-                os.close(life)
-
-
 def for_ray() -> dict[str, str]:
     """Settings of a node of Ray whose workers begin so."""
     if not FORKS:
         return {}
     begin_server()
     return {"setup_worker_path": str(HERE / "ray_worker.py")}
+
+
+def for_multiprocessing() -> None:
+    """Let the fork servers that this process starts, one for sweeps and others, begin so."""
+    if FORKS:
+        multiprocessing.set_executable(str(Path(os.environ[FOLDER]) / "python"))

@@ -4,9 +4,11 @@ of a FIFO, whose descriptor is its argument, any more."""
 from __future__ import annotations
 
 import array
+import fcntl
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import select
@@ -18,49 +20,62 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from client import FOLDER
+
 # What `fedroam run`, `sweep`, `node`, `deploy` and `report` load, at first or while they work.
 LOADED = (
     "fedroam.cli.commands", "fedroam.runner", "fedroam.sweep.running", "fedroam.sweep.worker",
     "fedroam.deploy.node.process", "fedroam.deploy.server.serving", "fedroam.deploy.emulation.fork_server",
     "fedroam.analysis.report", "sklearn.datasets",
 )  # fmt: skip
+MOST = 5  # handles that a program is given: three streams and, if it is a fork server, two more
 LOOK = 0.02  # seconds between two looks at who has ended
 
 
 @dataclass(frozen=True)
 class Program:
-    """What somebody wants begun, and streams for it, as this process has them."""
+    """What somebody wants begun; and its streams and further handles, as this process has them. numbers: which those
+    are to be there."""
 
     arguments: list[str]
     environment: dict[str, str]
     folder: str
-    streams: list[int]
+    numbers: list[int]
+    handles: list[int]
 
     @classmethod
     def heard(cls, connection: socket.socket) -> Program | None:
         """As the client tells it; None where it was killed before it could."""
-        length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * array.array("i").itemsize))
+        length, ancillary, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(MOST * array.array("i").itemsize))
         if not length:
             return None
-        streams = array.array("i", ancillary[0][2]).tolist()
+        handles = array.array("i", ancillary[0][2]).tolist()
         with connection.makefile("rb") as rest:
             told = rest.read(int.from_bytes(length, "big"))
         if len(told) < int.from_bytes(length, "big"):
             return None
-        arguments, environment, folder = json.loads(told)
-        return cls(arguments, environment, folder, streams)
+        arguments, environment, folder, further = json.loads(told)
+        return cls(arguments, environment, folder, [0, 1, 2, *further], handles)
 
     def enter(self, path: list[str]) -> None:
         """Become this program's process. path: where Python looks for modules, whatever the environment."""
-        for number, stream in enumerate(self.streams):
-            os.dup2(stream, number)
-            os.close(stream)
+        above = max(self.numbers) + 1
+        aside = [fcntl.fcntl(handle, fcntl.F_DUPFD, above) for handle in self.handles]
+        for handle in self.handles:
+            os.close(handle)
+        for number, handle in zip(
+            self.numbers, aside, strict=True
+        ):  # none stands any more where another is to be
+            os.dup2(handle, number)
+            os.close(handle)
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout = os.fdopen(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.chdir(self.folder)
         os.environ.clear()
         os.environ.update(self.environment)
+        if FOLDER in self.environment:  # a fork server of this program's own is forked as it is
+            multiprocessing.set_executable(self.environment[FOLDER] + "/python")
         more = self.environment.get("PYTHONPATH", "")
         sys.path[:] = [*filter(None, more.split(os.pathsep)), *path]
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -113,8 +128,8 @@ def asked() -> Program:
                 for each in (listening, connection, *living.values()):
                     each.close()
                 return program
-            for stream in program.streams:
-                os.close(stream)
+            for handle in program.handles:
+                os.close(handle)
             with suppress(OSError):
                 connection.sendall(b"%d\n" % process)
             living[process] = connection
