@@ -116,10 +116,13 @@ def digits_are_read_once() -> Iterator[None]:
     digits._rows = read
 
 
-@pytest.fixture
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No waiting for the disk, where a test writes many small files and no power will fail."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """Tests write many small files, and no power will fail: those of a power failure look at what is to be flushed."""
+    flush = os.fsync
+    os.fsync = lambda handle: None
+    yield
+    os.fsync = flush
 
 
 @pytest.fixture

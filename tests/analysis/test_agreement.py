@@ -17,7 +17,6 @@ from fedroam.runner import run
 from support.losing import without
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 MOHAWK: dict[str, Any] = {"evaluate_every": 1, "federation": {"kind": "mohawk", "k2": 2}, "rounds": 3}
 
 

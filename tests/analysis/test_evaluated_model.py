@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("rough_pictures")
     ],
 )
 def test_runs_say_what_clients_are_judged_by(
-    federation: dict[str, object], names: list[str], word: str, tmp_path: Path, quick_disk: None
+    federation: dict[str, object], names: list[str], word: str, tmp_path: Path
 ) -> None:
     found = run(tiny(federation=federation, rounds=2), tmp_path / "run")
     assert found.status["judged"] == names

@@ -142,7 +142,7 @@ def test_a_shared_test_set_that_is_used_is_no_news(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(kinds("federation")))
-def test_every_federation_says_what_it_looks_at(kind: str, tmp_path: Path, quick_disk: None) -> None:
+def test_every_federation_says_what_it_looks_at(kind: str, tmp_path: Path) -> None:
     """Whoever says that it needs no contacts gives the same result with none."""
     federation, module = example("federation", kind), kinds("federation")[kind].__module__
     settings: dict[str, Any] = {
@@ -163,7 +163,7 @@ def test_every_federation_says_what_it_looks_at(kind: str, tmp_path: Path, quick
         assert alone.rounds["accuracy"].equals(found.rounds["accuracy"])
 
 
-def test_a_server_study_has_no_map_and_no_contacts(tmp_path: Path, quick_disk: None) -> None:
+def test_a_server_study_has_no_map_and_no_contacts(tmp_path: Path) -> None:
     for kind, movement, contacts in (
         ("fedavg", False, False),
         ("mohawk", True, False),
@@ -184,7 +184,7 @@ def test_a_server_study_has_no_map_and_no_contacts(tmp_path: Path, quick_disk: N
                 assert (mark in page) == there, (kind, mark)
 
 
-def test_a_report_of_both_shows_both(tmp_path: Path, quick_disk: None) -> None:
+def test_a_report_of_both_shows_both(tmp_path: Path) -> None:
     runs = [
         run(tiny(federation=kind, rounds=2, name=kind), tmp_path / kind)
         for kind in ("fedavg", "decentralized")

@@ -18,10 +18,9 @@ from chaos.faults import DOORS, WAYS, drawn
 from chaos.play import CLIENTS, FEDERATIONS, ROUNDS, faults_of, play
 from fedroam.deploy.server import remote, remote_aggregator
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="counts handles and threads as Linux shows them"),
-    pytest.mark.usefixtures("quick_disk"),
-]
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="counts handles and threads as Linux shows them"
+)
 SEED = 0
 
 

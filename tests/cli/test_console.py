@@ -24,9 +24,7 @@ def _harmless(text: str) -> bool:
 
 
 @pytest.fixture
-def fr(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quick_disk: None
-) -> Commands:
+def fr(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Commands:
     """The command line in a folder of its own, with the tiny experiment."""
     monkeypatch.chdir(tmp_path)
     return Commands(tmp_path, capsys)

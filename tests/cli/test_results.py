@@ -28,9 +28,7 @@ ONLY_RUNS = (
 
 
 @pytest.fixture
-def fr(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quick_disk: None
-) -> Commands:
+def fr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Commands:
     monkeypatch.chdir(tmp_path)
     return Commands(tmp_path, capsys)
 

@@ -41,7 +41,6 @@ def fr(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    quick_disk: None,
     rough_pictures: None,
 ) -> Commands:
     monkeypatch.chdir(tmp_path)

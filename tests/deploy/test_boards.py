@@ -34,7 +34,6 @@ from support.sites import LocalSite
 from support.tiny import _own_files, tiny
 from support.waiting import HANGS
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SSH = """#!/bin/sh
 echo "$1" > {log}

@@ -29,7 +29,6 @@ from support.losing import same_runs
 from support.sites import LocalSite, free_port, states
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 HERE = ("127.0.0.1",)  # the loopback alone: nothing of a test goes on a network
 LONG = 60.0  # seconds for an answer that will come, however busy the machine is
 EXPERIMENT = tiny(federation="fedavg", clients=2, rounds=2, evaluate_every=1)

@@ -40,7 +40,6 @@ from support.losing import same_runs
 from support.sites import LocalSite
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 EXPERIMENT = tiny(federation="fedavg", clients=2)
 NAME = "client-00"
 

@@ -23,7 +23,6 @@ from support.tiny import same_tables, tiny
 from support.waiting import HANGS
 
 pytest.importorskip("grpc")
-pytestmark = pytest.mark.usefixtures("quick_disk")
 pytest.importorskip("cryptography")
 
 OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}

@@ -26,7 +26,6 @@ from support.tiny import tiny
 from support.waiting import HANGS, eventually
 
 pytest.importorskip("grpc")
-pytestmark = pytest.mark.usefixtures("quick_disk")
 Arrays = dict[str, np.ndarray]
 EVERY = {"evaluate_every": 1, "test_share": 0.0}
 

@@ -28,7 +28,6 @@ from fedroam.deploy.transfers import FEWEST
 from support.waiting import HANGS
 
 grpc = pytest.importorskip("grpc")
-pytestmark = pytest.mark.usefixtures("quick_disk")
 NAMES = ("../../etc/passwd", "/etc/passwd", "a\0b", "x" * 60_000, "\u202e\x1b[31m\n", "..\\..\\windows")
 
 

@@ -39,7 +39,6 @@ from support.tiny import tiny
 from support.waiting import HANGS
 
 grpc = pytest.importorskip("grpc")
-pytestmark = pytest.mark.usefixtures("quick_disk")
 ALL_MEET = {"contacts": {"kind": "radius", "radius": float("inf")}}
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 3, "mobility": "static"}
 GOSSIP = tiny(**EVERY, **ALL_MEET)

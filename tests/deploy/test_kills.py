@@ -43,7 +43,6 @@ from support.sites import LocalSite, free_port
 from support.tiny import tiny
 from support.waiting import HANGS
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 4, "rounds": 4, "mobility": "static"}
 ONE_PLACE = {"kind": "grid", "columns": 1, "rows": 1}
 MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 3}, access_points=ONE_PLACE, checkpoint_every=3)

@@ -34,7 +34,6 @@ from support.losing import same_movement, same_runs
 from support.sites import LocalSite
 from support.tiny import same_tables, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 EVERY = {"evaluate_every": 1, "test_share": 0.0, "clients": 3, "rounds": 5, "mobility": "static"}
 TWO = {"kind": "grid", "columns": 2, "rows": 1}
 MOHAWK = tiny(**EVERY, federation={"kind": "mohawk", "k2": 2}, access_points=TWO)

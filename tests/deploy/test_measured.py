@@ -31,7 +31,6 @@ from support.losing import same_runs
 from support.sites import LocalSite
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 EVERY = {"evaluate_every": 1, "test_share": 0.0}
 POWERS = {"kind": "model", "idle": 2.0, "training": 7.0, "communication": 3.0}
 

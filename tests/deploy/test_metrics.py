@@ -23,8 +23,6 @@ from support.sites import LocalSite
 from support.tiny import tiny
 from support.waiting import HANGS
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 def numbers(port: int) -> dict[tuple[str, str], float]:
     """What a page says: by name and what it is about."""

@@ -33,7 +33,6 @@ from support.losing import same_runs
 from support.sites import LocalSite
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 MBPS = 1e6 / 8
 
 

@@ -40,7 +40,6 @@ from support.far import Far
 from support.sites import LocalSite
 from support.waiting import HANGS, eventually
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 MODEL = "e" * 64
 WIDE = {"model": {"kind": "mlp", "hidden": [100]}}  # 7,510 numbers: thirty pieces of 1,024 bytes
 

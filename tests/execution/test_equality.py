@@ -21,8 +21,6 @@ from fedroam.scene import Scene
 from support.spreading import InProcess, crew_of, spread_out
 from support.tiny import same_tables, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 OWN = {"evaluate_on": "own", "test_share": 0.3, "validation_share": 0.2}
 OURS = {"engine": {"kind": "cpu", "workers": 1}, "model": {"kind": "mlp", "hidden": [6]}}
 WITH_FEATURES = ("mocfl", "fedproto", "moon", "fedgh", "gpfl", "fedfomo", "fedavgdbe")

@@ -19,8 +19,6 @@ from fedroam.runner import run
 from support.spreading import InProcess, crew_of, spread_out
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 KINDS: dict[str, dict[str, Any]] = {
     "decentralized": {},
     "mohawk": {"federation": {"kind": "mohawk", "k2": 2}},

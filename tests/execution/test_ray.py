@@ -29,7 +29,7 @@ from support.tiny import tiny
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
+pytestmark = pytest.mark.slow
 SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
 
 

@@ -24,7 +24,6 @@ from fedroam.runner import run
 from support.commands import Commands
 from support.tiny import own_data, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 SHAPE = (2, 5, 7)
 NETWORK = {"kind": "torch_module", "target": "support.convolutions:OwnConvolutions"}
 

@@ -23,7 +23,6 @@ from fedroam.runner import run
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import example, own_data, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
 SHAPE = (2, 5, 7)
 
 

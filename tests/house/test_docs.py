@@ -142,7 +142,6 @@ def test_every_block_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     if "fedroam emulate" in PAGES[page]:
         nodes_at_once(monkeypatch)
     state = Page(tmp_path, capsys)
@@ -285,9 +284,8 @@ def test_the_readme_tells_what_the_quickstart_gave() -> None:
 
 
 @pytest.mark.slow
-def test_the_quickstart_gives_what_it_gave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quickstart_gives_what_it_gave(tmp_path: Path) -> None:
     """Its first seed, within a point and a half: other processors round differently, and training magnifies that."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
     kept = json.loads((ROOT / "docs" / "records" / "quickstart.json").read_text(encoding="utf-8"))
     planned = plan("quickstart", seeds=1)
     runs = fedroam.run_plan(planned, tmp_path / "quickstart")

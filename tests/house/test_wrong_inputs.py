@@ -706,7 +706,6 @@ def fr(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    quick_disk: None,
 ) -> Commands:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FEDROAM_DATA", raising=False)

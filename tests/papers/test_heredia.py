@@ -270,7 +270,7 @@ def test_neighbours_by_group() -> None:
         neighbours_by_group(found, "hgh")
 
 
-def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
+def test_tiny_runs_are_judged(tmp_path: Path) -> None:
     settings = {
         "clients": 6,
         "rounds": 3,

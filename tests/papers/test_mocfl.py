@@ -447,7 +447,7 @@ def test_figures_are_drawn() -> None:
     assert [text.get_text() for text in bars.axes[0].texts] == ["6", "7"]
 
 
-def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
+def test_tiny_runs_are_judged(tmp_path: Path) -> None:
     settings = {
         "rounds": 3,
         "data": {"kind": "digits", "test_share": 0.2},

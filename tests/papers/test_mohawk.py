@@ -335,7 +335,7 @@ def _trace(path: Path) -> str:
     return str(write_trace(trace, path))
 
 
-def test_tiny_runs_are_judged(tmp_path: Path, quick_disk: None) -> None:
+def test_tiny_runs_are_judged(tmp_path: Path) -> None:
     """What a run of MOHAWK says of the baselines is what they do; and the energy of an exchange by hand."""
     small = {
         "clients": 3,

@@ -25,8 +25,6 @@ from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 def samples(path: Path, seed: int = 0, count: int = 60) -> Path:
     """Two classes of random points, as an .npz file; another seed gives a file of the same size."""

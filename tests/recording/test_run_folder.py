@@ -23,8 +23,6 @@ from fedroam.runner import run
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import own_data, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 _spec = importlib.util.spec_from_file_location(
     "kill_and_resume", Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
 )

@@ -21,8 +21,6 @@ from support.commands import Commands
 from support.tiny import tiny
 from support.warm import python
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 MINE = """\
 import numpy as np
 from fedroam import register, Part

@@ -24,8 +24,6 @@ from support.commands import Commands
 from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 def small(**changes: Any) -> Experiment:
     return tiny(**{"clients": 3, "rounds": 6, "evaluate_every": 1, "checkpoint_every": 1, **changes})

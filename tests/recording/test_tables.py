@@ -17,8 +17,6 @@ from fedroam.recording import Recorder, files, pieces
 from fedroam.runner import run
 from support.tiny import own_data, tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 KINDS: Mapping[str, Callable[[int], st.SearchStrategy[np.ndarray]]] = {
     "whole": lambda n: st.lists(st.integers(-(2**40), 2**40), min_size=n, max_size=n).map(
         lambda v: np.array(v, np.int64)

@@ -224,7 +224,6 @@ def test_equal_and_independent_start_models() -> None:
 # --- what is recorded ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_tables_have_the_columns_that_other_tools_rely_on(tmp_path: Path) -> None:
     found = run(tiny(rounds=5, evaluate_every=2), tmp_path / "run")
     assert [c for c in found.rounds.columns if c in ROUNDS] == ROUNDS
@@ -304,7 +303,6 @@ def test_evaluation_on_own_samples() -> None:
     assert set(shared.clients["samples"]) == {len(prepare(tiny()).dataset.y_test)}
 
 
-@pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize(("what", "rounds"), [("all", [0, 1, 2, 3]), ("evaluated", [0, 2, 3]), ("none", [])])
 def test_which_movement_is_kept(what: str, rounds: list[int], tmp_path: Path) -> None:
     found = run(tiny(rounds=3, evaluate_every=2, record_movement=what), tmp_path / "run")
@@ -318,7 +316,6 @@ def test_which_movement_is_kept(what: str, rounds: list[int], tmp_path: Path) ->
     assert found.rounds["round"].tolist() == [0, 2, 3]
 
 
-@pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize(("every", "kept"), [(1, [6, 7]), (3, [6, 7]), (5, [5, 7]), (100, [0, 7])])
 def test_the_two_newest_checkpoints_are_kept(every: int, kept: list[int], tmp_path: Path) -> None:
     run(tiny(rounds=7, checkpoint_every=every), tmp_path / "run")
@@ -326,14 +323,12 @@ def test_the_two_newest_checkpoints_are_kept(every: int, kept: list[int], tmp_pa
     assert names == [f"round-{t:08d}.safetensors" for t in kept]
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_how_often_is_saved_does_not_change_results(tmp_path: Path) -> None:
     runs = [run(tiny(rounds=6, checkpoint_every=every), tmp_path / str(every)) for every in (1, 4)]
     tables = [{name: r.table(name) for name in ("rounds", "clients", "positions", "contacts")} for r in runs]
     same_tables(*tables)
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_the_observer_sees_every_round(tmp_path: Path) -> None:
     seen: list[tuple[int, int, bool]] = []
     run(tiny(), tmp_path / "run", observer=lambda t, of, m: seen.append((t, of, m is not None)))
@@ -343,7 +338,6 @@ def test_the_observer_sees_every_round(tmp_path: Path) -> None:
 # --- divergence -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("quick_disk")
 @pytest.mark.parametrize(
     ("model", "lr", "finite"),
     [("softmax_regression", 3e3, True), ({"kind": "mlp", "hidden": (8, 8, 8)}, 9e5, False)],
@@ -365,7 +359,6 @@ def test_divergence_is_noticed(model: Any, lr: float, finite: bool, tmp_path: Pa
     assert len(found.rounds) == 4
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_a_sound_run_has_not_diverged(tmp_path: Path) -> None:
     assert run(tiny(), tmp_path / "run").status["diverged_at"] is None
 
@@ -400,7 +393,6 @@ def test_everybody_in_contact_under_metropolis_is_one_model() -> None:
     assert last["accuracy"] == pytest.approx(last["accuracy_mean_model"], abs=2e-3)
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_a_run_that_fails_says_so_and_can_be_continued(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

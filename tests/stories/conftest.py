@@ -18,7 +18,6 @@ def tell(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-    quick_disk: None,
     rough_pictures: None,
 ) -> Tell:
     """Call a command in the story's own folder; it must end with that code. Gives all its words, with single spaces."""

@@ -19,7 +19,7 @@ from support.sweeps import OVER, bad_parts, same, settings
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_disk")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,6 @@ from fedroam.sweep.running import run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 from support.waiting import HANGS, eventually
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 @pytest.fixture(scope="module")
 def plan() -> SweepPlan:

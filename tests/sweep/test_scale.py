@@ -18,7 +18,7 @@ from fedroam.sweep.running import run_sweep
 from fedroam.sweep.scale import one_scale
 from support.tiny import tiny
 
-pytestmark = pytest.mark.usefixtures("quick_disk", "rough_pictures")
+pytestmark = pytest.mark.usefixtures("rough_pictures")
 WORLD: dict[str, Any] = {
     "clients": 12,
     "rounds": 4,

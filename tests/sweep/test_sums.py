@@ -18,8 +18,6 @@ from support.commands import Commands
 from support.run_folders import of_before_sweeps_had_sums
 from support.sweeps import same, settings
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> SweepPlan:

@@ -421,7 +421,6 @@ def fr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     return Commands(tmp_path, capsys)
 
 
-@pytest.mark.usefixtures("quick_disk")
 def test_on_the_command_line(fr: Commands, day: str) -> None:
     log = ("--set", "activity.kind=trace", "--set", "activity.interval=10.0", "--set", "clients=3")
     answer = fr.run(*log)

@@ -18,8 +18,6 @@ from support.sites import LocalSite
 from support.tiny import tiny
 from support.waiting import eventually, lives
 
-pytestmark = pytest.mark.usefixtures("quick_disk")
-
 
 def resident(process: int) -> int:
     """Bytes of memory of a process, shared or not."""

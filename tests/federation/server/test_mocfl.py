@@ -261,7 +261,7 @@ def test_what_it_needs_is_said() -> None:
         server(network="softmax_regression")
 
 
-def test_the_run_folder_keeps_the_affinities_and_resumes_them(tmp_path: Path, quick_disk: None) -> None:
+def test_the_run_folder_keeps_the_affinities_and_resumes_them(tmp_path: Path) -> None:
     own = {"model": {"kind": "mlp", "hidden": (6,)}, "validation_share": 0.2, "start_models": "independent"}
     experiment = tiny(federation="mocfl", **own)
     whole = run(experiment, tmp_path / "whole").matrices
