@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import shutil
@@ -95,25 +94,6 @@ def instruction_sets() -> str:
     kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"
     held_back = [f"{name}={os.environ[name]}" for name in HELD_BACK if name in os.environ]
     return ", ".join([f"torch {torch.backends.cpu.get_cpu_capability()}", *held_back, f"kernels: {kernels}"])
-
-
-@pytest.fixture(scope="session", autouse=True)
-def digits_are_read_once() -> Iterator[None]:
-    """Their file takes twice as long to read as a node takes for all else before it begins, and nodes that share a
-    process let go of each other's samples."""
-    from fedroam.data.sources import digits
-
-    read = digits._rows
-
-    @functools.cache
-    def once() -> Any:
-        rows = read()
-        rows.setflags(write=False)  # all tests of the session have them
-        return rows
-
-    digits._rows = once
-    yield
-    digits._rows = read
 
 
 @pytest.fixture(scope="session", autouse=True)
