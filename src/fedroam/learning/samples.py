@@ -32,6 +32,21 @@ class Samples:
         """The samples begin .. end - 1: a copy, since a network may overwrite what it is given."""
         return self._seen(self.base[begin:end].clone()), self.y[begin:end]
 
+    @property
+    def shape(self) -> torch.Size:
+        """Of a sample, as `Task.x` has them."""
+        channels_first = self.base.permute(0, 3, 1, 2) if self.images else self.base
+        return channels_first.shape[1:]
+
+    def rows(self, index: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Samples [some, values] in the order in which `nn.Flatten` has them, their classes, and the places (int64 [n])
+        of those with these indices among them: all samples as they lie, but where images have several channels a copy
+        of those that are asked for."""
+        if not self.images or self.base.shape[3] == 1:
+            return self.base.flatten(1), self.y, index
+        x, y = self.pick(index)
+        return x.flatten(1), y, torch.arange(len(index))
+
     def _seen(self, x: torch.Tensor) -> torch.Tensor:
         if not self.images:
             return x

@@ -15,6 +15,7 @@ from fedroam.learning.cpu.kernels import (
     Conv1dSizes,
     DenseGradient,
     DenseLayer,
+    DenseScores,
     DenseTraining,
     leading,
     stages_of,
@@ -22,6 +23,7 @@ from fedroam.learning.cpu.kernels import (
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
+from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.matrix import Layout
@@ -64,6 +66,7 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
     stages = stages_of(leading(named), IMAGES[model], entries)
     assert stages is not None
     yield "after", Picked(stages[0].x, 4)
+    yield "after", Standing(stages[-1].y.pixels, 4)
     for stage in stages:
         yield "sums", ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias)
         yield "sums", WeightGradient(stage.x, stage.draw, stage.weights, stage.above)
@@ -81,6 +84,7 @@ OTHERS = (
     Conv1dMaxPoolGradient(SIZES),
     DenseTraining(PERCEPTRON, True, True),
     DenseGradient(PERCEPTRON, 4),
+    DenseScores(PERCEPTRON),
 )
 
 

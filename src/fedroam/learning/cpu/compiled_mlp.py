@@ -35,10 +35,8 @@ class CompiledPerceptron:
         self.task, self.samples, self.smoothing = task, samples, smoothing
         self.target, self.check = target, check
         self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
-        flat = task.x.flatten(1)  # a copy where images have several channels, which lie side by side
         self.most = MEMORY // DenseTraining(self.layers, False, False).scratch(1)
         self._made: dict[tuple[bool, bool], tuple[DenseTraining, Kernel]] = {}
-        self.flat = flat if flat.data_ptr() == task.x.data_ptr() and flat.is_contiguous() else None
 
     def train(
         self,
@@ -61,10 +59,7 @@ class CompiledPerceptron:
             for begin in range(0, len(some), most):
                 self.check()
                 index = torch.from_numpy(np.concatenate(some[begin : begin + most]))
-                x, y = self.flat, self.task.y
-                if x is None:
-                    x, y = self.samples.pick(index)
-                    x, index = x.flatten(1), torch.arange(len(index))
+                x, y, index = self.samples.rows(index)
                 losses = torch.empty(2, len(index))
                 values = (x, y, index, row, momentum, steady, scratch, given, losses)
                 made(*[0 if v is None else v.data_ptr() for v in values], n, len(index) // n)

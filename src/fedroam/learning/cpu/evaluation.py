@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional
 
+from fedroam.learning.cpu.compiled_scores import CompiledScores
 from fedroam.learning.cpu.fused_conv2d import fuse
-from fedroam.learning.cpu.sequential import sequential_model
+from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, target
+from fedroam.learning.cpu.mlp import recognise
+from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
 from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
 from fedroam.learning.matrix import Models
@@ -36,6 +40,12 @@ class EvaluationBlock:
     part: np.ndarray | None
     begin: int
     end: int
+
+    def index(self, begin: int, end: int) -> torch.Tensor:
+        """The indices (int64) of the row's own test samples begin .. end - 1."""
+        if self.part is None:
+            return torch.arange(begin, end)
+        return torch.from_numpy(self.part[begin:end])
 
 
 def blocks(
@@ -83,15 +93,18 @@ class Evaluator:
     def __init__(self, task: Task, nature: Nature) -> None:
         self.layout, self.module = task.layout, worker_model(task, nature).eval()
         # Kernels of ours give the outputs too; else the network itself does.
-        found = None
+        found, self.compiled = None, None
         if nature.native and not nature.plain:
             usual = replace(task, objective=CrossEntropy())  # the outputs are the same for any other
             found = sequential_model(self.module, usual, torch.empty(task.layout.size))
+            self.compiled = _compiled(self.module, usual, found)
             self.module = fuse(self.module)  # for features, and where the sequence is not known
         self.sequential = found if found is not None and found.native else None
 
     def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> Counted:
         """What `tally` counts in a block, and the sum of the losses of each of its batches."""
+        if self.compiled is not None and self.compiled.suit(samples):
+            return self._counted(self.compiled, models, samples, block)
         row = aligned(models.parameters[block.row])
         attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
@@ -104,10 +117,20 @@ class Evaluator:
                 if block.part is None:
                     x, y = samples.cut(begin, end)
                 else:
-                    x, y = samples.pick(torch.from_numpy(block.part[begin:end]))
+                    x, y = samples.pick(block.index(begin, end))
                 outputs = self.module(x) if self.sequential is None else self.sequential.outputs(x)
                 counts = counts + tally(outputs, y)
                 losses.append(float(functional.cross_entropy(outputs, y, reduction="sum")))
+        return counts, losses
+
+    @staticmethod
+    def _counted(
+        compiled: CompiledScores, models: Models, samples: Samples, block: EvaluationBlock
+    ) -> Counted:
+        compiled.attach(models.parameters[block.row])
+        counts, losses = np.zeros((3, compiled.classes), np.int64), []
+        for begin in range(block.begin, block.end, BATCH):
+            losses.append(compiled.count(samples, block.index(begin, min(begin + BATCH, block.end)), counts))
         return counts, losses
 
     def features(self, models: Models, row: int, samples: Samples, part: np.ndarray) -> torch.Tensor:
@@ -118,6 +141,17 @@ class Evaluator:
         with torch.no_grad():
             pieces = torch.from_numpy(part).split(BATCH)
             return torch.cat([extractor(samples.pick(piece)[0]).flatten(1) for piece in pieces])
+
+
+def _compiled(module: nn.Module, task: Task, found: SequentialModel | None) -> CompiledScores | None:
+    """Kernels for all of a network, as it is or as a known sequence; None where there are none."""
+    here, layers, shape = target(), recognise(module, task), task.x.shape[1:]
+    if found is not None and found.head is not None and isinstance(found.layers[0], ConvStack):
+        return CompiledScores(shape, found.head.layers, found.layers[0], found.head.target)
+    if here is None or layers is None:
+        return None
+    dense = tuple(DenseLayer.of(layer.weight, layer.bias) for layer in layers)
+    return CompiledScores(shape, dense, None, here)
 
 
 def scores(found: Sequence[EvaluationBlock], results: Sequence[Counted], case_of: np.ndarray) -> Scores:

@@ -14,6 +14,7 @@ from fedroam.learning.cpu.kernels.blocks import Stage
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
+from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.matrix import Entry
@@ -44,6 +45,7 @@ class _StageMemory:
         self.y, self.dy = zeros(stage.y), zeros(stage.dy)
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
+        self.at_x, self.at_raw, self.at_y = _at(self.x), _at(self.raw), _at(self.y)
         self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
         self.measure = made(stage.epilogue(Moments, samples)) if stage.groups else None
         self.epilogue = made(stage.epilogue(Forward, samples))
@@ -53,18 +55,18 @@ class _StageMemory:
 
     def forward(self, weight: int, bias: int, gamma: int, beta: int) -> None:
         """From x to y. Addresses of the parameters."""
-        raw, samples = _at(self.raw), self.samples
-        self.convolve(_at(self.x), weight, bias, raw, samples)
+        raw, samples = self.at_raw, self.samples
+        self.convolve(self.at_x, weight, bias, raw, samples)
         if self.measure is not None:
             self.measure(raw, self.means, self.scales, samples)
-        self.epilogue(raw, gamma, beta, self.means, self.scales, _at(self.y), samples)
+        self.epilogue(raw, gamma, beta, self.means, self.scales, self.at_y, samples)
 
     def backward(self, values: Sequence[int], gradients: Sequence[int]) -> None:
         """From dy to dx, where there is a block before; the parameters' gradients are added to."""
         weight, bias, gamma, beta = gradients
-        images = [_at(image) for image in (self.raw, self.y, self.dy, self.draw)]
+        images = [self.at_raw, self.at_y, _at(self.dy), _at(self.draw)]
         self.back(*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples)
-        self.slope(_at(self.x), images[3], weight, self.samples)
+        self.slope(self.at_x, images[3], weight, self.samples)
         if self.turned is not None and self.dx is not None:
             self.turned(images[3], values[0], 0, _at(self.dx), self.samples)
 
@@ -89,7 +91,7 @@ class ConvStack(Layer):
         self.values = self.gradients
         self.samples = 0
         self.at_work: list[_StageMemory] = []  # of the last call
-        self.picks: dict[int, Kernel] = {}  # by lanes
+        self.turns: dict[int, tuple[Kernel, Kernel]] = {}  # in and out, by lanes
 
     def attach(self, row: View) -> None:
         """Compute with a row's parameters from now on."""
@@ -120,18 +122,39 @@ class ConvStack(Layer):
         first[:, :, border : border + x.shape[3], :n].copy_(x.permute(1, 2, 3, 0))
         if n < memories[0].samples:
             first[..., n:].zero_()
-        return self._through(memories)
+        self._through(memories)
+        return self._seen()
 
     def forward_of(self, samples: Samples, index: torch.Tensor) -> torch.Tensor:
         """The features of the samples with these indices (int64 [n])."""
-        self.samples = n = len(index)
+        self._forward_at(_at(samples.base), _at(index), len(index))
+        return self._seen()
+
+    def rows_of(self, samples: Samples, index: torch.Tensor, rows: torch.Tensor) -> None:
+        """Write the features of samples, any number of them, as rows float32 [n + `unit` at least, features]."""
+        base, places, into, width = _at(samples.base), _at(index), _at(rows), rows.shape[1]
+        for begin in range(0, len(index), self.many):
+            count = min(self.many, len(index) - begin)
+            _, out = self._forward_at(base, places + index.itemsize * begin, count)
+            out(self.at_work[-1].at_y, into + rows.itemsize * width * begin, self.padded)
+
+    def _forward_at(self, base: int, index: int, n: int) -> tuple[Kernel, Kernel]:
+        """Compute the features of n samples. Addresses of all samples and of the indices."""
+        self.samples = n
         memories = self._memory(n)
         first = memories[0]
-        lanes = math.gcd(first.samples, self.target.lanes)
-        if lanes not in self.picks:  # only where training asks: evaluation has its samples at hand
-            self.picks[lanes] = kernel(Picked(self.stages[0].x, lanes), self.target)
-        self.picks[lanes](_at(samples.base), _at(index), _at(first.x), n, first.samples)
-        return self._through(memories)
+        turns = self._turns(math.gcd(first.samples, self.target.lanes))
+        turns[0](base, index, first.at_x, n, first.samples)
+        self._through(memories)
+        return turns
+
+    def _turns(self, lanes: int) -> tuple[Kernel, Kernel]:
+        """What lays samples side by side, so many at a time, and what has their features stand in rows."""
+        if lanes not in self.turns:
+            pick, y = Picked(self.stages[0].x, lanes), self.stages[-1].y
+            out = Standing(y.pixels, lanes)
+            self.turns[lanes] = kernel(pick, self.target), kernel(out, self.target)
+        return self.turns[lanes]
 
     @property
     def padded(self) -> int:
@@ -148,11 +171,13 @@ class ConvStack(Layer):
         """Memory for its gradient, shaped alike, from which `add_gradient` goes on."""
         return self.at_work[-1].dy
 
-    def _through(self, memories: list[_StageMemory]) -> torch.Tensor:
+    def _through(self, memories: list[_StageMemory]) -> None:
         self.at_work = memories
         for memory, values in zip(memories, self.values, strict=True):
             memory.forward(*values)
-        return memories[-1].y.view(-1, memories[0].samples).t()[: self.samples]
+
+    def _seen(self) -> torch.Tensor:
+        return self.features.view(-1, self.padded).t()[: self.samples]
 
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
         """Add to the parameters' gradients; that of the images is never wanted."""

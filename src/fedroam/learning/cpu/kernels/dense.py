@@ -14,27 +14,10 @@ from typing import Any
 
 from typing_extensions import override
 
+from fedroam.learning.cpu.kernels.dense_forward import DenseForward, DenseLayer
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.standing import stand, turned
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
-from fedroam.learning.matrix import Entry
-
-NEAR = 48  # samples that stay in a core's cache while the weights pass by
-
-
-@dataclass(frozen=True)
-class DenseLayer:
-    """Sizes of a linear layer, and where its weight [outputs, inputs] and bias lie in a row; bias -1 is none."""
-
-    inputs: int
-    outputs: int
-    weight: int
-    bias: int
-
-    @classmethod
-    def of(cls, weight: Entry, bias: Entry | None) -> DenseLayer:
-        """That of a row in which weight and bias, if there is one, lie so."""
-        outputs, inputs = weight.shape
-        return cls(inputs, outputs, weight.offset, -1 if bias is None else bias.offset)
 
 
 @dataclass(frozen=True)
@@ -92,8 +75,8 @@ class _Writer(ABC):
     """Writes the loops of linear layers with ReLU between, forward and back, and of the loss.
 
     at_x, at_y: addresses of inputs and classes. losses, later: of the samples' losses, and how far behind them the sums
-    of exponentials lie. outputs, slopes: addresses of what each layer gives, and of its gradient. share: by what a
-    sample's loss counts. A variant says which samples they are, and what becomes of gradients.
+    of exponentials lie. ahead: the way to the logits. slopes: addresses of the gradients of what each layer gives.
+    share: by what a sample's loss counts. A variant says which samples they are, and what becomes of gradients.
     """
 
     at_x: Value
@@ -108,12 +91,13 @@ class _Writer(ABC):
         self, layers: tuple[DenseLayer, ...], k: KernelBuilder, target: Target, n: Value, scratch: Value
     ) -> None:
         self.k, self.layers, self.target, self.n = k, layers, target, n
-        self.outputs: list[Value] = []
+        outputs: list[Value] = []
         self.slopes: list[Value] = []
         for layer in self.layers:
-            for found in (self.outputs, self.slopes):
+            for found in (outputs, self.slopes):
                 found.append(scratch)
                 scratch = k.at(scratch, k.times(self.n, layer.outputs))
+        self.ahead = DenseForward(layers, k, target, n, self.row, self._inputs, outputs)
 
     @abstractmethod
     def _index(self, sample: Value) -> Value:
@@ -129,21 +113,11 @@ class _Writer(ABC):
 
     def _ahead(self) -> None:
         """Outputs, and losses with their gradients."""
-        for number in range(len(self.layers)):
-            self._forward(number)
+        self.ahead.write()
         self.k.loop(0, self.n, 1, [], self._loss)
 
-    def _input(self, number: int, sample: Value) -> Value:
-        if number:
-            return self.k.at(self.outputs[number - 1], self.k.times(sample, self.layers[number].inputs))
+    def _inputs(self, sample: Value) -> Value:
         return self.k.at(self.at_x, self.k.times(self._index(sample), self.layers[0].inputs))
-
-    def _blocks(self, begin: Value, end: Value, most: int, body: Callable[[Value, int], None]) -> None:
-        """Samples begin .. end - 1 in blocks of `most`, and the rest one by one: body(first, size)."""
-        k = self.k
-        whole = k.b.sub(end, k.b.srem(k.b.sub(end, begin), k.number(most)))
-        k.loop(begin, whole, most, [], lambda at, _: body(at, most))
-        k.loop(whole, end, 1, [], lambda at, _: body(at, 1))
 
     def _vectors(self, width: int, body: Callable[[Value, list[int]], None]) -> None:
         """0 .. width - 1 in blocks of vectors: body(first, values in each vector)."""
@@ -154,84 +128,13 @@ class _Writer(ABC):
             tail = [lanes] * (left // lanes) + [left % lanes] * (left % lanes > 0)
             body(k.number(blocks * lanes * most), tail)
 
-    def _forward(self, number: int) -> None:
-        """Outputs of a layer: products of two rows, of some samples and some outputs at a time."""
-        k, layer, relu = self.k, self.layers[number], number < len(self.layers) - 1
-        full = layer.inputs // k.lanes * k.lanes
-
-        def channels(first: int, size: int, begin: Value, end: Value) -> Any:
-            def of_group(group: Value, _: list[Value]) -> None:
-                out = k.sum(first, k.times(group, size))
-                weights = [
-                    k.at(self.row, layer.weight, k.times(k.sum(out, j), layer.inputs)) for j in range(size)
-                ]
-
-                def of_samples(sample: Value, count: int) -> None:
-                    inputs = [self._input(number, k.sum(sample, q)) for q in range(count)]
-
-                    def add(at: int | Value, sums: list[Value], some: int) -> list[Value]:
-                        seen = [k.load_some(k.at(x, at), some) for x in inputs]
-                        for j in range(size):
-                            weight = k.load_some(k.at(weights[j], at), some)
-                            for q in range(count):
-                                sums[j * count + q] = k.fma(weight, seen[q], sums[j * count + q])
-                        return sums
-
-                    sums = [k.constant(0.0)] * (size * count)
-                    sums = k.loop(0, full, k.lanes, sums, lambda at, sums: add(at, sums, k.lanes))
-                    if full < layer.inputs:
-                        sums = add(full, sums, layer.inputs - full)
-                    totals, nothing = k.sums(sums), ir.Constant(k.float, 0.0)
-                    for j in range(size):
-                        if layer.bias >= 0:
-                            bias = k.b.load(k.at(self.row, layer.bias, out, j), typ=k.float)
-                        for q in range(count):
-                            value = totals[j * count + q]
-                            value = k.b.fadd(value, bias) if layer.bias >= 0 else value
-                            if relu:
-                                value = k.b.select(k.b.fcmp_unordered(">", value, nothing), value, nothing)
-                            place = k.sum(k.times(k.sum(sample, q), layer.outputs), out, j)
-                            k.b.store(value, k.at(self.outputs[number], place))
-
-                self._blocks(begin, end, self.target.vectors, of_samples)
-
-            return of_group
-
-        def of_block(begin: Value, _: list[Value]) -> None:
-            end = k.smaller(self.n, k.sum(begin, NEAR))
-            for first, size, groups in parts(layer.outputs, self.target.channels):
-                k.loop(0, groups, 1, [], channels(first, size, begin, end))
-
-        k.loop(0, self.n, NEAR, [], of_block)
-
     def _loss(self, sample: Value, _: list[Value]) -> None:
         """A sample's loss, and the gradient of the mean loss: (softmax - target) / n."""
-        k, classes = self.k, self.layers[-1].outputs
-        place = k.times(sample, classes)
-        logits, slopes = k.at(self.outputs[-1], place), k.at(self.slopes[-1], place)
-        full = classes // k.lanes * k.lanes
-
-        def over(start: list[Value], body: Callable[[Value, list[Value], int], list[Value]]) -> list[Value]:
-            found = k.loop(0, full, k.lanes, start, lambda at, carried: body(at, carried, k.lanes))
-            return body(k.number(full), found, classes - full) if full < classes else found
-
-        least = float("-inf")
-        (most,) = over(
-            [k.constant(least)],
-            lambda at, best, some: [k.maximum(best[0], k.load_some(k.at(logits, at), some, least))],
+        k, ahead, classes = self.k, self.ahead, self.layers[-1].outputs
+        logits, slopes = ahead.logits(sample), k.at(self.slopes[-1], k.times(sample, classes))
+        largest, total, below = ahead.softmax(
+            sample, lambda at, powers, some: k.store_some(powers, k.at(slopes, at), some)
         )
-        largest = k.fold(most, k.maximum)
-        top = k.spread(largest)
-
-        def powers(at: Value, sums: list[Value], some: int) -> list[Value]:
-            below = k.b.fsub(k.load_some(k.at(logits, at), some), top)
-            power = k.exp(below)
-            k.store_some(power, k.at(slopes, at), some)
-            if some < k.lanes:
-                power, below = k.first(power, some), k.first(below, some)
-            return [k.b.fadd(sums[0], power), k.b.fadd(sums[1], below)]
-
-        total, below = (k.fold(value, k.b.fadd) for value in over([k.constant(0.0)] * 2, powers))
         even = k.b.fdiv(self.smoothing, ir.Constant(k.float, float(classes)))
         factor, level = k.spread(k.b.fdiv(self.share, total)), k.spread(k.b.fneg(k.b.fmul(even, self.share)))
 
@@ -240,8 +143,8 @@ class _Writer(ABC):
             k.store_some(k.fma(power, factor, level), k.at(slopes, at), some)
             return []
 
-        over([], slope)
-        own = k.b.load(k.b.gep(self.at_y, [self._index(sample)], source_etype=k.whole), typ=k.whole)
+        ahead.over_classes([], slope)
+        own = k.whole_at(self.at_y, self._index(sample))
         certain = k.b.fsub(ir.Constant(k.float, 1.0), self.smoothing)
         right = k.at(slopes, own)
         k.b.store(k.b.fsub(k.b.load(right, typ=k.float), k.b.fmul(certain, self.share)), right)
@@ -278,12 +181,12 @@ class _Writer(ABC):
                     for v, some in enumerate(sizes):
                         value = sums[q * len(sizes) + v]
                         if number:
-                            seen = k.load_some(k.at(self.outputs[number - 1], place, v * k.lanes), some)
+                            seen = k.load_some(k.at(self.ahead.outputs[number - 1], place, v * k.lanes), some)
                             passed = k.b.fcmp_unordered(">", seen, nothing)
                             value = k.b.select(passed, value, nothing)
                         k.store_some(value, k.at(given, place, v * k.lanes), some)
 
-            self._blocks(k.number(0), self.n, self.target.channels, of_samples)
+            k.blocks(k.number(0), self.n, self.target.channels, of_samples)
 
         self._vectors(layer.inputs, of_vectors)
 
@@ -297,7 +200,7 @@ class _Writer(ABC):
                     out = k.sum(first, k.times(group, size))
 
                     def of_sample(sample: Value, sums: list[Value]) -> list[Value]:
-                        x = k.at(self._input(number, sample), at)
+                        x = k.at(self.ahead.input(number, sample), at)
                         seen = [k.load_some(k.at(x, v * k.lanes), some) for v, some in enumerate(sizes)]
                         slopes = k.at(self.slopes[number], k.times(sample, layer.outputs), out)
                         for j in range(size):
@@ -370,9 +273,7 @@ class _Training(_Writer):
 
     @override
     def _index(self, sample: Value) -> Value:
-        k = self.k
-        at = k.b.gep(self.at_index, [self._into(sample)], source_etype=k.whole)
-        return k.b.load(at, typ=k.whole)
+        return self.k.whole_at(self.at_index, self._into(sample))
 
     @override
     def _into(self, sample: Value) -> Value:
@@ -413,43 +314,18 @@ class _Gradient(_Writer):
     def write(self) -> None:
         k = self.k
 
-        def stand(inputs: list[Value], samples: list[Value], some: int) -> None:
-            """Inputs, which lie side by side sample by sample, one below the other."""
-            rows = [k.load_some(k.at(self.lying, place), self.abreast) for place in inputs]
-            for place, row in zip(samples, k.transposed(self._square(rows)), strict=False):
-                k.store_some(row, k.at(self.at_x, place), some)
-
         def lie(inputs: list[Value], samples: list[Value], some: int) -> None:
             """Their gradients, back again."""
             rows = [k.load_some(k.at(self.slope_x, place), some) for place in samples]
-            for place, row in zip(inputs, k.transposed(self._square(rows)), strict=False):
+            for place, row in zip(inputs, k.transposed(rows), strict=False):
                 k.store_some(row, k.at(self.given, place), self.abreast)
 
-        self._turned(stand)
+        stand(k, self.width, self.samples, self.abreast, self.lying, self.at_x)
         self._ahead()
         for number in range(len(self.layers) - 1, -1, -1):
             self._back(number, self.slopes[number - 1] if number else self.slope_x)
             self._parameters(number)
-        self._turned(lie)
-
-    def _square(self, rows: list[Value]) -> list[Value]:
-        return rows + [self.k.constant(0.0)] * (self.k.lanes - len(rows))
-
-    def _turned(self, body: Callable[[list[Value], list[Value], int], None]) -> None:
-        """Blocks of some inputs of some samples: body(where each input lies, where each sample stands, inputs)."""
-        k, full = self.k, self.width // self.k.lanes * self.k.lanes
-
-        def of_samples(sample: Value, _: list[Value]) -> None:
-            def of_inputs(at: Value, some: int) -> None:
-                inputs = [k.sum(k.times(k.sum(at, j), self.samples), sample) for j in range(some)]
-                below = [k.sum(k.times(k.sum(sample, q), self.width), at) for q in range(self.abreast)]
-                body(inputs, below, some)
-
-            k.loop(0, full, k.lanes, [], lambda at, _: of_inputs(at, k.lanes))
-            if full < self.width:
-                of_inputs(k.number(full), self.width - full)
-
-        k.loop(0, self.samples, self.abreast, [], of_samples)
+        turned(k, self.width, self.samples, self.abreast, lie)
 
     @override
     def _index(self, sample: Value) -> Value:

@@ -53,6 +53,10 @@ class KernelBuilder:
         """The address so many float32 values on."""
         return self.b.gep(address, [self.sum(*steps)], source_etype=self.float)
 
+    def whole_at(self, address: Value, place: Value) -> Value:
+        """The whole number so many of them (int64) after an address."""
+        return self.b.load(self.b.gep(address, [place], source_etype=self.whole), typ=self.whole)
+
     def load(self, address: Value) -> Value:
         """The vector at an address."""
         loaded = self.b.load(address, typ=self.vector)
@@ -141,8 +145,11 @@ class KernelBuilder:
         return found[: len(vectors)]
 
     def transposed(self, rows: Sequence[Value]) -> list[Value]:
-        """As many vectors as they have lanes, rows and columns exchanged: lane r of the k-th is lane k of row r."""
-        found, apart = list(rows), 1
+        """As many vectors as they have lanes, rows and columns exchanged: lane r of the k-th is lane k of row r.
+
+        Rows that are not there are zeros.
+        """
+        found, apart = [*rows, *[self.constant(0.0)] * (self.lanes - len(rows))], 1
         while apart < self.lanes:
             low = [k if not k & apart else self.lanes + k - apart for k in range(self.lanes)]
             high = [k + apart if not k & apart else self.lanes + k for k in range(self.lanes)]
@@ -232,6 +239,12 @@ class KernelBuilder:
         b.branch(head)
         b.position_at_end(after)
         return values
+
+    def blocks(self, begin: Value, end: Value, most: int, body: Callable[[Value, int], None]) -> None:
+        """For begin .. end - 1 in blocks of `most`, and the rest one by one: body(first, size)."""
+        whole = self.b.sub(end, self.b.srem(self.b.sub(end, begin), self.number(most)))
+        self.loop(begin, whole, most, [], lambda at, _: body(at, most))
+        self.loop(whole, end, 1, [], lambda at, _: body(at, 1))
 
     def end(self) -> int:
         """Close the function; the number of its arguments."""

@@ -34,8 +34,7 @@ class Picked(KernelSpec):
             begins = []
             for j in range(k.lanes):
                 there = k.smaller(k.sum(first, j), k.b.sub(n, k.number(1)))
-                index = k.b.load(k.b.gep(at_index, [there], source_etype=k.whole), typ=k.whole)
-                begins.append(k.at(at_all, k.times(index, size)))
+                begins.append(k.at(at_all, k.times(k.whole_at(at_index, there), size)))
 
             def of_values(at: Value, some: int) -> None:
                 rows = k.transposed([k.load_some(k.at(begin, at), some) for begin in begins])
