@@ -11,11 +11,13 @@ other keys of the section are its fields. A new part is one class in one file:
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib
 import importlib.util
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import SourceFileLoader
@@ -241,8 +243,25 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
 @cache
 def load_rooms() -> None:
     """Import the rooms that register fedroam's own parts (once; later calls cost nothing)."""
-    for room in ROOMS:
-        importlib.import_module(room)
+    with _collecting_nothing():
+        for room in ROOMS:
+            importlib.import_module(room)
+
+
+@contextlib.contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """While modules are loaded: the garbage collector would look through all that they make a dozen times, and again
+    when they are there. What is made meanwhile counts as old afterwards, as if it had been looked through."""
+    if not gc.isenabled() or gc.get_freeze_count():  # somebody has taken it in hand
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()  # into the oldest generation: what is garbage will be found in its time
+        gc.enable()
 
 
 class _AsItStands(SourceFileLoader):

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,8 @@ from fedroam.experiment import Experiment
 
 @pytest.fixture(autouse=True)
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Parts registered in a test are forgotten after it."""
+    """Parts registered in a test are forgotten after it, and only those."""
+    components.load_rooms()
     monkeypatch.setattr(
         components, "_registry", {f: dict(known) for f, known in components._registry.items()}
     )
@@ -275,3 +278,24 @@ def test_a_subclass_without_a_registration_of_its_own_is_refused() -> None:
         assert Experiment(mobility=named()).digest != Experiment(mobility=Random()).digest
     finally:
         del components._registry["mobility"]["test_mine"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "told"),
+    [("", "False True 0"), ("gc.disable()", "False False 0"), ("gc.freeze()", "True True 1")],
+)
+def test_while_the_rooms_are_loaded_nothing_is_collected(begin: str, told: str) -> None:
+    """Afterwards the collector works as before; where somebody has taken it in hand, it is left alone."""
+    code = f"""\
+import gc
+from fedroam.components import load_rooms
+{begin}
+seen = []
+gc.callbacks.append(lambda phase, facts: seen.append(phase))
+load_rooms()
+print(bool(seen), gc.isenabled(), min(gc.get_freeze_count(), 1))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        done.stdout.strip() == told
+    )  # whether anything was collected; whether the collector works; what is frozen

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import nn
 
-from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix
+from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix, weighted_sum
+from fedroam.learning.matrix import BLOCK, column_sums
 from fedroam.randomness import stream
 from support.learners import problem
 
@@ -90,6 +91,22 @@ def test_the_mean_is_that_of_exact_sums() -> None:
     """A hundred million and one small number: a float32 sum would lose the latter."""
     rows = torch.tensor([[1e8], [1.0], [-1e8], [1.0]])
     assert models_of(rows).mean().parameters.tolist() == [[0.5]]
+
+
+def test_sums_over_wide_rows_are_those_of_whole_rows_to_the_last_bit() -> None:
+    """Rows are summed in blocks of columns that one thread works on; the last one is not whole."""
+    draws = stream(0, "wide rows")
+    rows = torch.from_numpy(draws.standard_normal((5, 70_001)).astype(np.float32))
+    chosen, weights = np.array([4, 0, 3]), draws.random(3)
+    summed, weighted = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
+    for row in rows:
+        summed += row
+    for k, weight in zip(chosen, weights, strict=True):
+        weighted.add_(rows[k], alpha=weight)
+    assert torch.equal(column_sums(rows), summed)
+    assert torch.equal(weighted_sum(rows, chosen, weights), weighted)
+    away = [part.sum().item() for row in rows for part in ((row - summed / len(rows)) ** 2).split(BLOCK)]
+    assert consensus_distance(rows) == np.add.accumulate(away)[-1]
 
 
 @pytest.fixture

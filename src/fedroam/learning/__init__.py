@@ -28,3 +28,4 @@ from fedroam.learning.matrix import Entry as Entry
 from fedroam.learning.matrix import Layout as Layout
 from fedroam.learning.matrix import Models as Models
 from fedroam.learning.matrix import consensus_distance as consensus_distance
+from fedroam.learning.matrix import weighted_sum as weighted_sum

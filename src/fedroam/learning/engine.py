@@ -374,13 +374,12 @@ def start_models(
     """The start models of these clients (or of as many), one row each: all equal, or each drawn from its own stream."""
     clients = range(clients) if isinstance(clients, int) else clients
     models = Models.empty(layout, len(clients), momentum=momentum, device=device)
-    for row, client in enumerate(clients):
-        if equal and row:
-            models.parameters[row] = models.parameters[0]
-            models.buffers[row] = models.buffers[0]
-        else:
-            own = 0 if equal else client
-            layout.write(make_network(build, seed, own), models.parameters[row], models.buffers[row])
+    for row, client in enumerate(clients[:1] if equal else clients):
+        own = 0 if equal else client
+        layout.write(make_network(build, seed, own), models.parameters[row], models.buffers[row])
+    if equal and len(models) > 1:
+        models.parameters[1:] = models.parameters[0]
+        models.buffers[1:] = models.buffers[0]
     return models
 
 

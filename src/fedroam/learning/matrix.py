@@ -223,13 +223,36 @@ class Models:
 
 
 BLOCK = 4096  # columns: a block of every row fits the cache
+# Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
+# that have nothing to do until the next row wait at full speed.
+_ALONE = 32_768
+
+
+def _column_blocks(matrix: torch.Tensor) -> Iterator[slice]:
+    """All columns in order, in blocks that are worked on by one thread; on a GPU in one."""
+    width = _ALONE if matrix.device.type == "cpu" else max(matrix.shape[1], 1)
+    for begin in range(0, matrix.shape[1], width):
+        yield slice(begin, begin + width)
 
 
 def column_sums(matrix: torch.Tensor) -> torch.Tensor:
     """Sum of the rows in float64, in row order: the same for any number of threads."""
     total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
-    for row in matrix:
-        total += row
+    for some in _column_blocks(matrix):
+        part = total[some]
+        for row in matrix[:, some]:
+            part += row
+    return total
+
+
+def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> torch.Tensor:
+    """sum_k weights[k] * matrix[rows[k]] in float64, in the order given: the same for any number of threads."""
+    total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
+    terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
+    for some in _column_blocks(matrix):
+        part, block = total[some], matrix[:, some]
+        for row, weight in terms:
+            part.add_(block[row], alpha=weight)
     return total
 
 
@@ -244,7 +267,11 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     """||x_i - xbar||^2 of rows x_i (float32 [rows, columns]) and a mean (float64 [columns]) in parts that are to be
     added up: float64 [rows, parts]."""
     # In blocks too small to be divided among threads: the same for any number of them.
-    parts = [[float(block.sum()) for block in ((row - mean) ** 2).split(BLOCK)] for row in rows]
+    several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
+    parts = [
+        [float(part.sum()) for block, middle in several for part in ((block[k] - middle) ** 2).split(BLOCK)]
+        for k in range(len(rows))
+    ]
     return np.array(parts, dtype=np.float64).reshape(len(rows), -1)
 
 

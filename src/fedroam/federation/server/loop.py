@@ -30,7 +30,7 @@ from fedroam.federation.protocol import (
     one_model,
     own_models,
 )
-from fedroam.learning import Held, Job, Layout, Learner, Models
+from fedroam.learning import Held, Job, Layout, Learner, Models, weighted_sum
 
 GLOBAL, GLOBAL_BUFFERS = "global", "global_buffers"
 
@@ -252,10 +252,7 @@ def _server_values(models: Models, state: Arrays) -> tuple[torch.Tensor, torch.T
 
 def weighted_mean(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """sum_k weights[k] * matrix[rows[k]], accumulated in float64 in the order given; float32 [columns]."""
-    total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
-    for row, weight in zip(rows, weights, strict=True):
-        total.add_(matrix[int(row)], alpha=float(weight))
-    return _array(total.to(torch.float32))
+    return _array(weighted_sum(matrix, rows, weights).to(torch.float32))
 
 
 def _array(values: torch.Tensor) -> np.ndarray:
