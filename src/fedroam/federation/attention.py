@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import torch
 
-from fedroam.learning import Layout, Models
+from fedroam.learning import Layout, Models, weighted_sum
 
 Cosine = Literal["flat", "per_tensor", "per_slice", "squared_norms"]
 
@@ -119,15 +119,13 @@ def average(
 
     Added up in float64, in the order of `rows`: averages of equal models are those models.
     """
-    device = models.parameters.device
-    total = torch.zeros(models.layout.size, dtype=torch.float64, device=device)
-    buffers = torch.zeros(models.layout.buffer_size, dtype=torch.float64, device=device)
-    uneven = weights.parameters.shape[1] > 1
-    column = torch.from_numpy(np.array(groups(models.layout, form))).to(device) if uneven else None
-    for row, shares, share in zip(rows.tolist(), weights.parameters, weights.buffers, strict=True):
-        if column is None:
-            total.add_(models.parameters[row], alpha=float(shares[0]))
-        else:
+    buffers = weighted_sum(models.buffers, rows, weights.buffers)
+    if weights.parameters.shape[1] == 1:
+        total = weighted_sum(models.parameters, rows, weights.parameters[:, 0])
+    else:
+        device = models.parameters.device
+        total = torch.zeros(models.layout.size, dtype=torch.float64, device=device)
+        column = torch.from_numpy(np.array(groups(models.layout, form))).to(device)
+        for row, shares in zip(rows.tolist(), weights.parameters, strict=True):
             total.addcmul_(models.parameters[row].double(), torch.from_numpy(shares).to(device)[column])
-        buffers.add_(models.buffers[row], alpha=float(share))
     return total.to(torch.float32), buffers.to(torch.float32)

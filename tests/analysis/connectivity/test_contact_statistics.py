@@ -26,7 +26,7 @@ from fedroam.experiment import Experiment
 from fedroam.runner import run
 from support.commands import Commands, contents
 from support.contact_graphs import graph, weights_of
-from support.tiny import tiny
+from support.tiny import example, tiny
 
 TEN = 10
 
@@ -34,7 +34,7 @@ TEN = 10
 def test_first_contacts_and_tables_of_a_sequence_worked_by_hand() -> None:
     graphs = (graph(3, (1, 2)), graph(3), graph(3, (0, 2), (1, 2)))
     weights = tuple(weights_of("metropolis", one) for one in graphs)
-    meetings = ContactSequence(3, graphs, weights)
+    meetings = ContactSequence(3, graphs, lambda: weights)
     assert first_contacts(graphs).tolist() == [[0, 2, 3], [1, 2, 1]]
     assert contact_table(meetings)["round"].tolist() == [3, 1]
     table = round_table(meetings)
@@ -58,9 +58,6 @@ def test_meetings_without_training_are_those_of_the_run(tmp_path: Path, order: s
     here, there = simulate(experiment), recorded(run(experiment, tmp_path / "run"))
     assert here.clients == there.clients
     assert [one.toarray().tolist() for one in here.graphs] == [one.toarray().tolist() for one in there.graphs]
-    alone = simulate(experiment, weighed=False)
-    assert alone.weights is None
-    assert [one.toarray().tolist() for one in here.graphs] == [one.toarray().tolist() for one in alone.graphs]
     assert here.weights is not None
     if mixing == "mobility_aware":
         assert there.weights is None
@@ -85,6 +82,23 @@ def test_who_is_not_active_meets_nobody_without_training_either(
     assert [one.toarray().tolist() for one in here.graphs] == [one.toarray().tolist() for one in there.graphs]
     everybody = simulate(tiny(rounds=6, federation=federation, contacts=radius))
     assert sum(one.nnz for one in here.graphs) < sum(one.nnz for one in everybody.graphs)
+
+
+def test_who_asks_for_contacts_alone_waits_for_no_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = tiny(rounds=3, mixing="metropolis")
+    recording = run(experiment, tmp_path / "run")
+
+    def weigh(*given: object) -> None:
+        raise AssertionError("nobody has asked")
+
+    monkeypatch.setattr(type(example("mixing", "metropolis")), "weights", weigh)
+    here, there = simulate(experiment), recorded(recording)
+    assert here.smallest_window() == there.smallest_window()
+    for each in (here, here.first(2), there):
+        with pytest.raises(AssertionError, match="nobody has asked"):
+            _ = each.weights
 
 
 def test_runs_that_cannot_tell_are_refused(tmp_path: Path) -> None:
@@ -118,7 +132,7 @@ def patterns(mobile: int, kinds: tuple[str, ...], worlds: int) -> dict[str, list
                 mobility={"kind": kind, "grid": 18, **moving},
                 contacts={"kind": "radius", "radius": 3.0},
             )
-            b = simulate(experiment, weighed=False).smallest_window().length
+            b = simulate(experiment).smallest_window().length
             found.setdefault(kind, []).append(np.inf if b is None else b)
     return found
 

@@ -13,25 +13,18 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.kernels import kernel, target
+from fedroam.learning.cpu.kernels import kernel
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.picked import Picked
-from fedroam.learning.cpu.kernels.target import Target, narrowed
 from fedroam.learning.cpu.sequential import sequential_model
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
+from support.lanes import lanes_here, of_lanes
 from support.learners import CLASSES, Problem, problem
 from support.rounding import by_layer, off, tolerance, undecided, values
 
 pytest.importorskip("llvmlite")
-HERE = target()
-assert HERE is not None
-LANES = [lanes for lanes in (4, 8, 16) if lanes <= HERE.lanes]
-
-
-def of_lanes(lanes: int) -> Target:
-    assert HERE is not None
-    return HERE if lanes == HERE.lanes else narrowed(HERE, lanes)
+LANES = lanes_here()
 
 
 @settings(max_examples=40, deadline=None)

@@ -17,23 +17,16 @@ from torch.nn import functional
 
 from fedroam.errors import FedroamError
 from fedroam.learning.cpu.evaluation import Evaluator
-from fedroam.learning.cpu.kernels import DenseLayer, DenseScores, conv_stack, kernel, target
+from fedroam.learning.cpu.kernels import DenseLayer, DenseScores, conv_stack, kernel
 from fedroam.learning.cpu.kernels.standing import Standing
-from fedroam.learning.cpu.kernels.target import Target, narrowed
 from fedroam.learning.cpu.worker_model import Nature, probe
 from fedroam.learning.samples import Samples
 from fedroam.models import Network
+from support.lanes import lanes_here, of_lanes
 from support.learners import CLASSES, Problem, clear, learner_of, problem
 
 pytest.importorskip("llvmlite")
-HERE = target()
-assert HERE is not None
-LANES = [lanes for lanes in (4, 8, 16) if lanes <= HERE.lanes]
-
-
-def of_lanes(lanes: int) -> Target:
-    assert HERE is not None
-    return HERE if lanes == HERE.lanes else narrowed(HERE, lanes)
+LANES = lanes_here()
 
 
 def answers_of(logits: torch.Tensor, y: torch.Tensor, lanes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,13 +34,18 @@ from fedroam.scene import deal, movement, world_of
 class ContactSequence:
     """The contact graphs in which models are exchanged, and the weights of the exchanges, one a round (1, 2, ...).
 
-    graphs: bool CSR [clients, clients], symmetric; weights: float64 CSR, rows summing to 1, or None where they
-    cannot be told. Clients that are away are nodes without contacts.
+    graphs: bool CSR [clients, clients], symmetric. weigh: gives the weights, once somebody asks for them; None where
+    they cannot be told. Clients that are away are nodes without contacts.
     """
 
     clients: int
     graphs: tuple[sparse.csr_array, ...]
-    weights: tuple[sparse.csr_array, ...] | None
+    weigh: Callable[[], tuple[sparse.csr_array, ...]] | None
+
+    @cached_property
+    def weights(self) -> tuple[sparse.csr_array, ...] | None:
+        """Those of each exchange, float64 CSR [clients, clients], rows summing to 1; None where they cannot be told."""
+        return None if self.weigh is None else self.weigh()
 
     @cached_property
     def latest(self) -> np.ndarray:
@@ -57,8 +62,9 @@ class ContactSequence:
 
     def first(self, rounds: int) -> ContactSequence:
         """The same, cut after `rounds` rounds."""
+        weigh = self.weigh
         return ContactSequence(
-            self.clients, self.graphs[:rounds], None if self.weights is None else self.weights[:rounds]
+            self.clients, self.graphs[:rounds], None if weigh is None else lambda: weigh()[:rounds]
         )
 
     def smallest_window(self, *, sliding: bool = False, keep_last: bool = False) -> SmallestWindow:
@@ -66,10 +72,8 @@ class ContactSequence:
         return smallest_window(self.latest, sliding=sliding, keep_last=keep_last)
 
 
-def simulate(experiment: Experiment, rounds: int | None = None, *, weighed: bool = True) -> ContactSequence:
+def simulate(experiment: Experiment, rounds: int | None = None) -> ContactSequence:
     """The contacts of an experiment's first rounds (default: all of them), without any training.
-
-    weighed: whether the weights of its exchanges are wanted; who asks for contacts alone has them in half the time.
 
     Movement, churn, contacts and weights are those of a run: the same draws from the same streams. The data are
     dealt out, because steered clients fly by them and weights may depend on them. Clients that are not active are
@@ -81,16 +85,20 @@ def simulate(experiment: Experiment, rounds: int | None = None, *, weighed: bool
     parts = Parts.of(experiment)
     total = experiment.rounds if rounds is None else rounds
     world = world_of(experiment, dataset, split, total)
-    graphs, weights = [], []
+    surroundings = []
     mix_first = isinstance(federation, Decentralized) and federation.order == "mix_then_move"
     for t, (before, after) in enumerate(itertools.pairwise(movement(experiment, world)), start=1):
         paths = before if mix_first else after
         graph = in_round(parts.contacts, t - 1 if mix_first else t).meet(paths)
-        graphs.append(graph)
-        if weighed:
-            around = Surroundings(paths, graph, world.reach, world.class_counts)
-            weights.append(parts.mixing.weights(graph, Facts.of(parts.mixing, split.sizes, around)))
-    return ContactSequence(experiment.clients, tuple(graphs), tuple(weights) if weighed else None)
+        surroundings.append(Surroundings(paths, graph, world.reach, world.class_counts))
+
+    def weigh() -> tuple[sparse.csr_array, ...]:
+        return tuple(
+            parts.mixing.weights(around.graph, Facts.of(parts.mixing, split.sizes, around))
+            for around in surroundings
+        )
+
+    return ContactSequence(experiment.clients, tuple(around.graph for around in surroundings), weigh)
 
 
 def recorded(run: Run) -> ContactSequence:
@@ -120,7 +128,7 @@ def recorded(run: Run) -> ContactSequence:
     train = run.partition[run.partition["part"] == "train"]
     samples = np.bincount(train["client"], weights=train["samples"], minlength=clients).astype(np.int64)
     facts = Facts(samples=samples, speed=np.zeros(clients))
-    return ContactSequence(clients, graphs, tuple(mixing.weights(graph, facts) for graph in graphs))
+    return ContactSequence(clients, graphs, lambda: tuple(mixing.weights(graph, facts) for graph in graphs))
 
 
 def _require_decentralized(kind: str) -> None:

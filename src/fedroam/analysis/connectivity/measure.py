@@ -124,7 +124,7 @@ def _measure(scene: Scene, training: SGD, rounds: int) -> Trajectory:
     return Trajectory(
         eta=training.lr,
         problem=problem,
-        contacts=ContactSequence(clients, tuple(graphs), tuple(weights)),
+        contacts=ContactSequence(clients, tuple(graphs), lambda: tuple(weights)),
         consensus=consensus,
         values=values,
         gradients=np.array(gradients),

@@ -40,7 +40,8 @@ WHOLE = "gso_max_segs 1"
 SLOWEST, FASTEST = 8, 10**10  # bit/s that a class may have
 # Where nodes listen, each at its own address: what a node that is called answers is known by it.
 PORT = 50061
-ANSWERS, CALLS = 0x4000, 0x8000  # added to a link's class for the two that share it
+# The two classes that share a link's: what is added to its number, and which packets are theirs, in this order.
+HALVES = {0x4000: f"match ip sport {PORT} 0xffff ", 0x8000: ""}
 NO_NETEM = "this kernel has no netem: links have their rates (htb), and neither delay nor loss"
 
 
@@ -115,20 +116,19 @@ class Namespaces:
         bits = min(max(8 * rate, SLOWEST), FASTEST) if math.isfinite(rate) else FASTEST
         link = f"1:{index + 1:x}"
         yield f"class replace dev {device} parent 1: classid {link} htb {_limits(bits, bits)}"
-        halves = {half: f"1:{half + index + 1:x}" for half in (ANSWERS, CALLS)}
-        for half in halves.values():
+        halves = {f"1:{half + index + 1:x}": which for half, which in HALVES.items()}
+        for half in halves:
             yield f"class replace dev {device} parent {link} classid {half} htb {_limits(bits / 2, bits)}"
         if (sender, receiver) not in self._classes:
             self._classes[sender, receiver] = index
             if self.netem is not None:
                 delay, loss = self.netem
                 more = f"netem delay {1e6 * delay / 2:.0f}us loss {100 * loss:g}%"
-                yield from (f"qdisc replace dev {device} parent {half} {more}" for half in halves.values())
-            kinds = ((ANSWERS, f"match ip sport {PORT} 0xffff "), (CALLS, ""))
-            for k, (kind, which) in enumerate(kinds):
+                yield from (f"qdisc replace dev {device} parent {half} {more}" for half in halves)
+            for k, (half, which) in enumerate(halves.items()):
                 yield (
                     f"filter add dev {device} parent 1: protocol ip prio 2 handle 800::{2 * index + k:x} "
-                    f"u32 match ip {there}/32 {which}flowid {halves[kind]}"
+                    f"u32 match ip {there}/32 {which}flowid {half}"
                 )
 
     def _address(self, number: int) -> str:

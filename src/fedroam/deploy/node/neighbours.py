@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from fedroam.deploy.connections import HOLDER_SERVICE, channel_options, dialled, not_open, server_credentials
@@ -206,11 +207,8 @@ class Neighbours:
         by_end: dict[int, list[Errand]] = {}
         for errand in errands:
             by_end.setdefault(errand.end, []).append(errand)
-
-        def with_one(own: list[Errand]) -> None:
-            self._carry(own, order.round, limits.away, share)
-
         if by_end:
+            with_one = partial(self._carry, round=order.round, away=limits.away, share=share)
             with ThreadPoolExecutor(min(len(by_end), AT_ONCE), "carry") as pool:
                 list(pool.map(with_one, by_end.values()))  # raises what any of them does
         return {"arrived": np.array([errand.done for errand in errands], dtype=bool)}
