@@ -143,9 +143,11 @@ def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
     command = ["--use", "broken.py", "--set", "mobility.kind=broken", "--out", "out"]
     answer = fr.run(*command)
     assert answer.code == 1
-    assert answer.err.splitlines()[-1] == "error: the run failed: out/seed-0: OSError: no fuel"
+    line = next(k for k, text in enumerate(Path("broken.py").read_text().splitlines(), 1) if "no fuel" in text)
+    told = f"OSError: no fuel (broken.py, line {line})"
+    assert answer.err.splitlines()[-1] == f"error: the run failed: out/seed-0: {told}"
     assert "Traceback" not in answer.err
-    assert open_run("out/seed-0").status["reason"] == "OSError: no fuel"
+    assert open_run("out/seed-0").status["reason"] == told
     told = fr.run(*command, "--resume", "--debug")
     assert told.code == 1
     assert "Traceback" in told.err
