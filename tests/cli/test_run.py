@@ -243,3 +243,11 @@ def test_on_a_terminal_there_is_a_live_bar(fr: Commands) -> None:
     text = shown.decode()
     for wanted in ("seed-1, run 2/2", "round 3/3", "accuracy 0.", "rounds/s", "left", "━━━", "\x1b["):
         assert wanted in text, text
+
+
+def test_a_pattern_that_puts_clients_nowhere_is_told_with_its_round(fr: Commands) -> None:
+    nowhere = "return super().step({**state, 'position': state['position'] / 0 if round > 1 else state['position']},"
+    fr.write("nowhere.py", SLOW.replace('"slow"', '"nowhere"').replace("return super().step(state,", nowhere))
+    answer = fr.run("--use", "nowhere.py", "--set", "mobility.kind=nowhere", "--out", "out")
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1].startswith("error: mobility kind 'nowhere', round 2: client 0 is at (nan, ")
