@@ -88,7 +88,9 @@ def told(error: BaseException) -> str:
     """An error in a sentence: what fedroam raises on purpose as it stands, any other with its type and, where a file of
     the user's own raised it, that file and its line.
     """
-    return str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}{own_line(error)}"
+    return (
+        str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}{own_line(error)}"
+    )
 
 
 def own_line(error: BaseException) -> str:

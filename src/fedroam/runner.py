@@ -135,7 +135,9 @@ def run(
                 raise
             except Exception as error:
                 with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
-                    recorder.note(state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500])
+                    recorder.note(
+                        state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500]
+                    )
                 raise
     return open_run(folder)
 

@@ -143,7 +143,9 @@ def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
     command = ["--use", "broken.py", "--set", "mobility.kind=broken", "--out", "out"]
     answer = fr.run(*command)
     assert answer.code == 1
-    line = next(k for k, text in enumerate(Path("broken.py").read_text().splitlines(), 1) if "no fuel" in text)
+    line = next(
+        k for k, text in enumerate(Path("broken.py").read_text().splitlines(), 1) if "no fuel" in text
+    )
     told = f"OSError: no fuel (broken.py, line {line})"
     assert answer.err.splitlines()[-1] == f"error: the run failed: out/seed-0: {told}"
     assert "Traceback" not in answer.err
@@ -246,8 +248,15 @@ def test_on_a_terminal_there_is_a_live_bar(fr: Commands) -> None:
 
 
 def test_a_pattern_that_puts_clients_nowhere_is_told_with_its_round(fr: Commands) -> None:
-    nowhere = "return super().step({**state, 'position': state['position'] / 0 if round > 1 else state['position']},"
-    fr.write("nowhere.py", SLOW.replace('"slow"', '"nowhere"').replace("return super().step(state,", nowhere))
+    begin, _ = SLOW.replace('"slow"', '"nowhere"').split("        if round == self.at:")
+    step = (
+        "        after, paths = super().step(state, world, round)\n"
+        "        after['position'][0] += 0 if round < 2 else float('nan')\n"
+        "        return after, paths\n"
+    )
+    fr.write("nowhere.py", begin + step)
     answer = fr.run("--use", "nowhere.py", "--set", "mobility.kind=nowhere", "--out", "out")
     assert answer.code == 2
-    assert answer.err.splitlines()[-1].startswith("error: mobility kind 'nowhere', round 2: client 0 is at (nan, ")
+    assert answer.err.splitlines()[-1] == (
+        "error: mobility kind 'nowhere', round 2: client 0 is at (nan, nan), allowed are finite numbers, m"
+    )

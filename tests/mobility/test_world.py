@@ -43,7 +43,9 @@ def test_a_place_that_is_no_number_is_told_unless_its_client_is_away():
     place = np.array([[0.0, 1.0], [np.nan, 2.0], [3.0, 4.0]])
     with pytest.raises(InputError, match=r"^client 1 is at \(nan, 2.0\), allowed are finite numbers, m$"):
         checked({"position": place}, world())
-    assert checked({"position": place, "present": np.array([True, False, True])}, world())["position"] is place
+    assert (
+        checked({"position": place, "present": np.array([True, False, True])}, world())["position"] is place
+    )
     with pytest.raises(InputError, match=r"position \[3, 2\], found \(2, 2\)"):
         checked({"position": place[:2]}, world())
 

@@ -217,7 +217,9 @@ def checked_paths(paths: Paths, world: World) -> Paths:
     over a place that is no number.
     """
     if paths.clients != world.clients or len(paths.present) != world.clients:
-        raise InputError(f"a mobility pattern gives the paths of {world.clients} clients, found {paths.clients}")
+        raise InputError(
+            f"a mobility pattern gives the paths of {world.clients} clients, found {paths.clients}"
+        )
     if not np.isfinite(paths.point).all():
         owner = np.repeat(np.arange(paths.clients), np.diff(paths.first))
         _refuse_no_numbers(paths.point, owner, paths.present)
