@@ -128,13 +128,8 @@ class Scene:
             if isinstance(part, NamesDevices):
                 names = self.matching.devices or part.device_names(experiment.seed)
                 found[name] = list(names[: experiment.clients])
-        partition, split = self.parts.partition, self.split
-        if isinstance(partition, NamesHolders):
-            found["data"] = [
-                ", ".join(partition.names_of(self.dataset, np.concatenate(held)))
-                for held in zip(split.train, split.validation, split.test, strict=True)
-            ]
-        return found
+        sites = sites_of(self.parts.partition, self.dataset, self.split)
+        return {**found, "data": sites} if sites else found
 
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
@@ -507,6 +502,16 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
     shares = parts.partition.split(dataset, clients, stream(seed, "partition"))
     draws = [stream(seed, "cut", client=i) for i in range(clients)]
     return dataset, cut(shares, experiment.validation_share, experiment.test_share, draws)
+
+
+def sites_of(partition: object, dataset: Dataset, split: Split) -> list[str]:
+    """Whose samples each client holds, in words, where the partition deals them by name; else nothing."""
+    if not isinstance(partition, NamesHolders):
+        return []
+    return [
+        ", ".join(partition.names_of(dataset, np.concatenate(held)))
+        for held in zip(split.train, split.validation, split.test, strict=True)
+    ]
 
 
 def match_devices(experiment: Experiment, dataset: Dataset) -> Matching:
