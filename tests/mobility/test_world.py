@@ -46,7 +46,7 @@ def test_a_place_that_is_no_number_is_told_unless_its_client_is_away():
     assert (
         checked({"position": place, "present": np.array([True, False, True])}, world())["position"] is place
     )
-    with pytest.raises(InputError, match=r"position \[3, 2\], found \(2, 2\)"):
+    with pytest.raises(TypeError, match=r"position \[3, 2\], found \(2, 2\)"):
         checked({"position": place[:2]}, world())
 
 
@@ -56,5 +56,5 @@ def test_paths_lead_over_numbers_and_are_of_all_clients():
         checked_paths(Paths.straight(start, end), world())
     away = Paths.straight(start, end, np.array([True, True, False]))
     assert checked_paths(away, world()) is away
-    with pytest.raises(InputError, match="paths of 3 clients, found 2"):
+    with pytest.raises(TypeError, match="paths of 3 clients, found 2"):
         checked_paths(Paths.still(start[:2]), world())

@@ -200,24 +200,24 @@ class KnowsSeconds(Protocol):
 
 
 def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
-    """`state` as plain arrays. Raises InputError where a pattern forgot `position`, gave it another shape, or puts a
-    client that is present at a place that is no number.
+    """`state` as plain arrays. Raises TypeError where a pattern forgot `position` or gave it another shape, and
+    InputError where it puts a client that is present at a place that is no number.
     """
     arrays = {name: np.asarray(value) for name, value in state.items()}
     found = arrays["position"].shape if "position" in arrays else None
     if found != (world.clients, 2):
-        raise InputError(f"a mobility state needs position [{world.clients}, 2], found {found}")
+        raise TypeError(f"a mobility state needs position [{world.clients}, 2], found {found}")
     present = np.asarray(arrays.get("present", np.ones(world.clients)), dtype=bool)
     _refuse_no_numbers(arrays["position"], np.arange(world.clients), present)
     return arrays
 
 
 def checked_paths(paths: Paths, world: World) -> Paths:
-    """`paths` as they are. Raises InputError where they are of another number of clients, or lead one that is present
-    over a place that is no number.
+    """`paths` as they are. Raises TypeError where they are of another number of clients, and InputError where they lead
+    one that is present over a place that is no number.
     """
     if paths.clients != world.clients or len(paths.present) != world.clients:
-        raise InputError(
+        raise TypeError(
             f"a mobility pattern gives the paths of {world.clients} clients, found {paths.clients}"
         )
     if not np.isfinite(paths.point).all():

@@ -72,7 +72,7 @@ def _calendar(
         shown = ", ".join(zone or "no zone" for zone in found)
         hint = "; if they are right, say --timezone mixed"
         if "" in found:
-            hint = "; --timezone is for files without any: write a zone to the times that lack it"
+            hint = "; write a zone to the times that lack it"
         raise InputError(f"{where(k)}, column {column!r}: mixed time zones ({shown}), allowed is one{hint}")
     if found == [""]:
         if timezone in (None, MIXED):
