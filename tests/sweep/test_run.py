@@ -214,7 +214,7 @@ def test_failures_are_told_in_a_line_each_and_do_not_stop_the_others(
     assert main(words) == 1
     captured = capsys.readouterr()
     reasons = {
-        "raising": "ValueError: lost in round 2",
+        "raising": "ValueError: lost in round 2 (bad_parts.py, line 23)",
         "hungry": "out of memory, a worker may take 2 GiB: fewer --workers or more --memory",
         "deadly": "killed by SIGKILL (by hand, or by the system for want of memory), 3 times",
         "misspelt": "did you mean 'grid'",
