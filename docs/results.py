@@ -350,7 +350,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "✓ holds, ✗ does not hold, ? undecided, – not tested at this scale; runs: kept, of those that the claims "
             "need.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
-            "The primary claims, tested in this order, each only if those before it hold:",
+            "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
+            "not hold is tested of each:",
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
             "again. Core hours are of one processor core; the first four records (DAM and DCM, steered movement, "

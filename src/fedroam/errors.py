@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sysconfig
 from collections.abc import Iterable
+from pathlib import Path
 from unicodedata import category
 
 MESSAGE = 2_000  # characters of one message: more than any sentence of ours, few enough for a screen
@@ -15,6 +18,9 @@ _OBEYED = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _BREAKS = re.compile(r"[^\S\r\n]*[\r\n]\s*|\t")
+
+_OURS = str(Path(__file__).parent) + os.sep
+_INSTALLED = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def visible(text: str) -> str:
@@ -77,3 +83,25 @@ def unknown(what: str, found: str, known: Iterable[str]) -> InputError:
     near = difflib.get_close_matches(found, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown {what} {found!r}: allowed are {', '.join(names) or '(none)'}{hint}")
+
+
+def told(error: BaseException) -> str:
+    """An error in a sentence: what fedroam raises on purpose as it stands, any other with its type and, where a file of
+    the user's own raised it, that file and its line.
+    """
+    return (
+        str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}{own_line(error)}"
+    )
+
+
+def own_line(error: BaseException) -> str:
+    """` (levy.py, line 37)` for the innermost line that fedroam called and that nobody installed; else nothing."""
+    found, called, trace = "", False, error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(_OURS):
+            called = True
+        elif called and not file.startswith(("<", *_INSTALLED)):
+            found = f" ({Path(file).name}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return found

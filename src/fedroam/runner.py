@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.clock import TIME
-from fedroam.errors import FedroamError, InputError
+from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted, interrupts
@@ -135,7 +135,9 @@ def run(
                 raise
             except Exception as error:
                 with contextlib.suppress(OSError):  # a full disk must not hide what went wrong
-                    recorder.note(state="failed", reason=f"{type(error).__name__}: {error}"[:500])
+                    recorder.note(
+                        state="failed", reason=f"{type(error).__name__}: {error}{own_line(error)}"[:500]
+                    )
                 raise
     return open_run(folder)
 

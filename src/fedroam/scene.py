@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,16 @@ from fedroam.federation import (
 )
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
 from fedroam.mixing import Average
-from fedroam.mobility import Advises, KnowsSeconds, Paths, World, check_limits, checked
+from fedroam.mobility import (
+    Advises,
+    KnowsSeconds,
+    Mobility,
+    Paths,
+    World,
+    check_limits,
+    checked,
+    checked_paths,
+)
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
@@ -98,14 +108,16 @@ class Scene:
 
     def start_mobility(self) -> dict[str, np.ndarray]:
         """The state of movement before round 1."""
-        start = self.parts.mobility.start(self.world) if self.sight is None else self.sight.start()
-        return checked(start, self.world)
+        if self.sight is not None:
+            return checked(self.sight.start(), self.world)
+        with _by(self.experiment, 0):
+            return checked(self.parts.mobility.start(self.world), self.world)
 
     def step_mobility(
         self, state: Mapping[str, np.ndarray], round: int
     ) -> tuple[dict[str, np.ndarray], Paths]:
         """The state of movement after a round, and the way that everybody takes in it."""
-        return self.parts.mobility.step(state, self.world, round)
+        return _stepped(self.experiment, self.parts.mobility, state, self.world, round)
 
     @cached_property
     def names(self) -> dict[str, list[str]]:
@@ -116,13 +128,8 @@ class Scene:
             if isinstance(part, NamesDevices):
                 names = self.matching.devices or part.device_names(experiment.seed)
                 found[name] = list(names[: experiment.clients])
-        partition, split = self.parts.partition, self.split
-        if isinstance(partition, NamesHolders):
-            found["data"] = [
-                ", ".join(partition.names_of(self.dataset, np.concatenate(held)))
-                for held in zip(split.train, split.validation, split.test, strict=True)
-            ]
-        return found
+        sites = sites_of(self.parts.partition, self.dataset, self.split)
+        return {**found, "data": sites} if sites else found
 
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
@@ -360,14 +367,34 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     parts = Parts.of(experiment).of_devices(world.devices)
     mobility, activity = parts.mobility, parts.activity
     check_limits(activity, world)
-    state, churn = checked(mobility.start(world), world), activity.start(world.seed, world.clients)
+    with _by(experiment, 0):
+        state = checked(mobility.start(world), world)
+    churn = activity.start(world.seed, world.clients)
     present = state.get("present")
     paths = Paths.still(state["position"], None if present is None else present.astype(bool))
     for t in range(1, world.rounds + 1):
         yield replace(paths, present=paths.present & churn["active"].astype(bool))
-        moved, paths = mobility.step(state, world, t)
-        state, churn = checked(moved, world), activity.step(churn, world.seed, world.clients, t)
+        state, paths = _stepped(experiment, mobility, state, world, t)
+        churn = activity.step(churn, world.seed, world.clients, t)
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
+
+
+def _stepped(
+    experiment: Experiment, mobility: Mobility, state: Mapping[str, np.ndarray], world: World, round: int
+) -> tuple[dict[str, np.ndarray], Paths]:
+    """One step of a pattern, held against what a pattern must answer."""
+    with _by(experiment, round):
+        after, paths = mobility.step(state, world, round)
+        return checked(after, world), checked_paths(paths, world)
+
+
+@contextlib.contextmanager
+def _by(experiment: Experiment, round: int) -> Iterator[None]:
+    """What is found wrong within is the work of the experiment's pattern of movement, in this round."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"mobility kind {experiment.mobility.kind!r}, round {round}: {error}") from error
 
 
 def link_distances(
@@ -475,6 +502,16 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
     shares = parts.partition.split(dataset, clients, stream(seed, "partition"))
     draws = [stream(seed, "cut", client=i) for i in range(clients)]
     return dataset, cut(shares, experiment.validation_share, experiment.test_share, draws)
+
+
+def sites_of(partition: object, dataset: Dataset, split: Split) -> list[str]:
+    """Whose samples each client holds, in words, where the partition deals them by name; else nothing."""
+    if not isinstance(partition, NamesHolders):
+        return []
+    return [
+        ", ".join(partition.names_of(dataset, np.concatenate(held)))
+        for held in zip(split.train, split.validation, split.test, strict=True)
+    ]
 
 
 def match_devices(experiment: Experiment, dataset: Dataset) -> Matching:

@@ -143,9 +143,13 @@ def test_a_failed_run_is_one_line_and_exit_1(fr: Commands) -> None:
     command = ["--use", "broken.py", "--set", "mobility.kind=broken", "--out", "out"]
     answer = fr.run(*command)
     assert answer.code == 1
-    assert answer.err.splitlines()[-1] == "error: the run failed: out/seed-0: OSError: no fuel"
+    line = next(
+        k for k, text in enumerate(Path("broken.py").read_text().splitlines(), 1) if "no fuel" in text
+    )
+    told = f"OSError: no fuel (broken.py, line {line})"
+    assert answer.err.splitlines()[-1] == f"error: the run failed: out/seed-0: {told}"
     assert "Traceback" not in answer.err
-    assert open_run("out/seed-0").status["reason"] == "OSError: no fuel"
+    assert open_run("out/seed-0").status["reason"] == told
     told = fr.run(*command, "--resume", "--debug")
     assert told.code == 1
     assert "Traceback" in told.err
@@ -241,3 +245,18 @@ def test_on_a_terminal_there_is_a_live_bar(fr: Commands) -> None:
     text = shown.decode()
     for wanted in ("seed-1, run 2/2", "round 3/3", "accuracy 0.", "rounds/s", "left", "━━━", "\x1b["):
         assert wanted in text, text
+
+
+def test_a_pattern_that_puts_clients_nowhere_is_told_with_its_round(fr: Commands) -> None:
+    begin, _ = SLOW.replace('"slow"', '"nowhere"').split("        if round == self.at:")
+    step = (
+        "        after, paths = super().step(state, world, round)\n"
+        "        after['position'][0] += 0 if round < 2 else float('nan')\n"
+        "        return after, paths\n"
+    )
+    fr.write("nowhere.py", begin + step)
+    answer = fr.run("--use", "nowhere.py", "--set", "mobility.kind=nowhere", "--out", "out")
+    assert answer.code == 2
+    assert answer.err.splitlines()[-1] == (
+        "error: mobility kind 'nowhere', round 2: client 0 is at (nan, nan), allowed are finite numbers, m"
+    )

@@ -39,6 +39,14 @@ def test_a_table_by_hand() -> None:
     assert "more than once" not in said
 
 
+def test_sites_stand_beside_their_clients() -> None:
+    dataset, split = world([[0, 1], [2, 3, 4, 5], []], [0, 0, 0, 1, 1, 2, 2, 2])
+    table = client_table(dataset, split, ["Bonn", "Ulm, Ulm west", ""])
+    assert list(table.columns[:3]) == ["client", "site", "train"]
+    assert table["site"].tolist() == ["Bonn", "Ulm, Ulm west", ""]
+    assert "site" not in client_table(dataset, split)
+
+
 def test_shared_samples_are_told() -> None:
     dataset, split = world([[0, 1], [1, 2]], [0, 1, 2])
     assert "2 clients hold 3 of the training samples (100.0%), 1 of them more than once" in describe_split(

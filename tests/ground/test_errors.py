@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
-from fedroam.errors import MESSAGE, FedroamError, InputError, one_line, visible
+from fedroam.components import use
+from fedroam.errors import MESSAGE, FedroamError, InputError, one_line, own_line, told, visible
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\r\x9b31m\u202etxt.exe\u2066\ud800\x7f"
 
@@ -41,3 +43,23 @@ def test_what_is_printable_stays_as_it_is() -> None:
 @pytest.mark.parametrize("cls", [FedroamError, InputError])
 def test_an_error_crosses_processes(cls: type[FedroamError]) -> None:
     assert str(pickle.loads(pickle.dumps(cls(HOSTILE)))) == one_line(HOSTILE)
+
+
+def test_an_error_tells_the_line_of_the_users_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"  # the line of ours, not the one of json that raises it
+    file.write_text("import json\n\n\ndef read():\n    json.loads('[')\n\n\nread()\n")
+    with pytest.raises(InputError) as caught:
+        use(file)
+    error = caught.value.__cause__
+    assert error is not None
+    assert own_line(error) == " (mine.py, line 5)"
+    assert told(error) == f"JSONDecodeError: {error} (mine.py, line 5)"
+
+
+def test_an_error_of_fedroam_itself_tells_no_line() -> None:
+    with pytest.raises(FedroamError) as meant:
+        use("missing.py")
+    assert told(meant.value) == str(meant.value)
+    with pytest.raises(TypeError) as caught:
+        one_line(1)  # type: ignore[arg-type]
+    assert own_line(caught.value) == ""

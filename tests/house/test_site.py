@@ -16,6 +16,7 @@ import pytest
 
 import fedroam
 from fedroam.components import kinds, load_rooms
+from support.chromium import browse, needs_chromium
 from support.pages import PAGES, ROOT
 
 DOCS = ROOT / "docs"
@@ -72,6 +73,25 @@ def test_the_reference_has_every_public_name(site: Path) -> None:
         if name != "__version__":
             assert re.search(rf'id="fedroam\.[\w.]*\b{name}"', built), f"docs/python.md lacks {name}"
     assert "Explanation" in (site / "index.html").read_text(encoding="utf-8")
+
+
+MEASURED = """<iframe src="results/index.html" width="1366" height="900" onload="
+  const right = (what) => this.contentDocument.querySelector(what).getBoundingClientRect().right;
+  document.title = `cut: ${right('.counts th:last-child') > right('.counts') + 1}`"></iframe>"""
+
+
+@needs_chromium[0]
+@needs_chromium[1]
+def test_the_table_of_all_results_fits_a_screen(site: Path, tmp_path: Path) -> None:
+    (site / "measured.html").write_text(MEASURED, encoding="utf-8")
+    more = (
+        "--allow-file-access-from-files",
+        "--virtual-time-budget=5000",
+        "--window-size=1400,1000",
+        "--dump-dom",
+    )
+    shown = browse((site / "measured.html").as_uri(), tmp_path, *more).stdout
+    assert "<title>cut: false</title>" in shown, re.findall("<title>.*?</title>", shown)
 
 
 def test_every_rule_has_its_maths() -> None:

@@ -1,8 +1,10 @@
 """What a world keeps: found once, by its key, and never more than it says."""
 
 import numpy as np
+import pytest
 
-from fedroam.mobility import World
+from fedroam.errors import InputError
+from fedroam.mobility import Paths, World, checked, checked_paths
 from fedroam.mobility.world import DERIVED_KEPT
 
 
@@ -35,3 +37,24 @@ def test_the_longest_unused_is_dropped_and_found_anew():
     assert w.derived(0, lambda: "anew") == "first"
     assert w.derived(1, lambda: "anew") == "anew"
     assert len(w._derived) == DERIVED_KEPT
+
+
+def test_a_place_that_is_no_number_is_told_unless_its_client_is_away():
+    place = np.array([[0.0, 1.0], [np.nan, 2.0], [3.0, 4.0]])
+    with pytest.raises(InputError, match=r"^client 1 is at \(nan, 2.0\), allowed are finite numbers, m$"):
+        checked({"position": place}, world())
+    assert (
+        checked({"position": place, "present": np.array([True, False, True])}, world())["position"] is place
+    )
+    with pytest.raises(TypeError, match=r"position \[3, 2\], found \(2, 2\)"):
+        checked({"position": place[:2]}, world())
+
+
+def test_paths_lead_over_numbers_and_are_of_all_clients():
+    start, end = np.zeros((3, 2)), np.array([[0.0, 1.0], [1.0, 2.0], [np.inf, 4.0]])
+    with pytest.raises(InputError, match=r"^client 2 is at \(inf, 4.0\)"):
+        checked_paths(Paths.straight(start, end), world())
+    away = Paths.straight(start, end, np.array([True, True, False]))
+    assert checked_paths(away, world()) is away
+    with pytest.raises(TypeError, match="paths of 3 clients, found 2"):
+        checked_paths(Paths.still(start[:2]), world())

@@ -115,8 +115,14 @@ def test_the_start_depends_on_the_stream_alone():
         ("no.such.package:Class", "cannot import 'no.such.package' .*PYTHONPATH"),
         (f"{HERE}:Missing", f"'{HERE}' has no 'Missing'"),
         (f"{HERE}:number", "is a int, allowed is a class or function"),
-        (f"{HERE}:failing", "calling it failed: RuntimeError: first line$"),
-        (f"{HERE}:Good", "calling it failed: TypeError: .*width"),
+        (
+            f"{HERE}:failing",
+            r"calling it failed: RuntimeError: first line \(test_torch_module.py, line \d+\)$",
+        ),
+        (
+            f"{HERE}:Good",
+            r"calling it failed: TypeError: .*width.*; it was given classes = 3$",
+        ),
         (f"{HERE}:text", "gives a str, allowed is a torch.nn.Module"),
         (f"{HERE}:unsaid", "is not called: allowed is a class of torch.nn.Module"),
         ("os:system", "is not called: allowed is a class of torch.nn.Module"),

@@ -348,3 +348,13 @@ def test_a_variant_has_no_name_that_the_folder_uses_itself(name: str) -> None:
         plan(settings)
     assert len(sweep_plan(settings).runs) == 2  # there runs are named by their digests
     assert len(plan({"variants": {"figure": {"rounds": 3}, "reports": {"rounds": 4}}}).runs) == 2
+
+
+def test_variants_that_set_makes_the_same_are_told(study: Path) -> None:
+    told = "variants fast, slow are the same experiment: their runs will not differ"
+    study.write_text(FILE + "\n[variants.slow]\ntraining.lr = 0.1\n")
+    assert told not in plan(study).notes
+    assert told in plan(study, assignments=["training.lr=0.3"]).notes
+    varied = ["mixing.kind=metropolis,data_size"]
+    assert told not in sweep_plan(study, over=varied).notes
+    assert told in sweep_plan(study, over=varied, assignments=["training.lr=0.3"]).notes

@@ -92,6 +92,7 @@ def test_from_a_table_by_site_to_predictions(tell: Callable[..., str], tmp_path:
     assert "clients are matched by the names of devices in activity and data" in told
     assert "only in activity: Worms" in told
     assert "only in data: Trier" in told
+    assert sorted(pd.read_csv(tmp_path / "who-holds-what.csv")["site"]) == SITES[:4]
 
     told = tell("run", "pumps.toml", "--out", "pumps", "--no-report")
     assert told.count("only in data: Trier") == 1  # true of all variants: told once

@@ -301,6 +301,12 @@ def test_a_wrong_declaration_is_refused_in_a_line(changes: dict[str, Any], words
 def test_wrong_settings_and_names_are_told() -> None:
     with pytest.raises(InputError, match=r"study made, scale quick, variant a: .*clints"):
         study(base={"clints": 3}).experiment("a", "quick")
+    for key, value in {
+        "use": ["mine.py"],
+        "seeds": 5,
+    }.items():  # of a file they are left out, of settings nothing is
+        with pytest.raises(InputError, match=f"variant a: {key}: unknown key"):
+            study(base={"clients": 4, key: value}).experiment("a", "quick")
     with pytest.raises(InputError, match="unknown scale of made 'quik'"):
         study().scale("quik")
     with pytest.raises(InputError, match=r"unknown item of made 'help'.*did you mean 'helps'"):

@@ -67,7 +67,7 @@ def test_a_killed_worker_of_ray_and_failures(two_nodes: Any, tmp_path: Path) -> 
         "hungry": "failed",
         "dies-once": "done",
     }
-    assert table.loc["raising", "reason"] == "ValueError: lost in round 2"
+    assert table.loc["raising", "reason"] == "ValueError: lost in round 2 (bad_parts.py, line 23)"
     assert table.loc["hungry", "reason"].startswith("out of memory, a worker may take 2 GiB")
     # It stands still like `static`, so it must have got the same numbers, death or not.
     assert table.loc["dies-once", "accuracy"] == table.loc["static", "accuracy"]

@@ -214,7 +214,7 @@ def test_failures_are_told_in_a_line_each_and_do_not_stop_the_others(
     assert main(words) == 1
     captured = capsys.readouterr()
     reasons = {
-        "raising": "ValueError: lost in round 2",
+        "raising": "ValueError: lost in round 2 (bad_parts.py, line 23)",
         "hungry": "out of memory, a worker may take 2 GiB: fewer --workers or more --memory",
         "deadly": "killed by SIGKILL (by hand, or by the system for want of memory), 3 times",
         "misspelt": "did you mean 'grid'",
@@ -308,7 +308,7 @@ def test_estimates_of_what_fails_and_what_was_not_measured(tmp_path: Path) -> No
     use(bad_parts(tmp_path))
     plan = sweep_plan(settings(), over=["mobility.kind=static,raising"])
     found = estimate(plan.distinct, 2, use=plan.use, budget=0.1, below=tmp_path)
-    assert list(found.failed.values()) == ["ValueError: lost in round 2"]
+    assert list(found.failed.values()) == ["ValueError: lost in round 2 (bad_parts.py, line 23)"]
     assert found.measured == 1
     assert len(found.by_run) == 2
     assert found.seconds >= max(found.by_run.values()) > 0

@@ -296,6 +296,7 @@ DAMAGED: dict[str, tuple[str, list[str], list[str]]] = {
         ["--box", "48,49,2,3"],
         ["line 2", "latitude 2.3, longitude 48.8", "swapped"],
     ),
+    "semicolons": ("id;time;lat;lon\n1;0;2,3;48,8\n", [], ["line 1", "id;time;lat;lon", "--separator ';'"]),
     "all_off_the_globe": (GEO + "1,0,95,200\n", [], ["no fix is left", "1 off the globe"]),
     "backwards": (METRIC + "7,7,1,1,1\n", [], ["line 6", "device 7", "backwards", "--order any"]),
     "backwards_in_the_file": (METRIC, ["--order", "file"], ["line 4", "backwards"]),
@@ -308,7 +309,7 @@ DAMAGED: dict[str, tuple[str, list[str], list[str]]] = {
     "some_without_zone": (
         GEO + "1,2010-01-01T00:00:00Z,1,2\n1,2010-01-01T01:00:00,1,2\n",
         ["--timezone", "mixed"],
-        ["line 3", "mixed time zones (Z, no zone)"],
+        ["line 3", "mixed time zones (Z, no zone)", "write a zone to the times that lack it"],
     ),
     "zone_given_twice": (GEO + "1,2010-01-01T00:00Z,1,2\n", ["--timezone", "UTC"], ["carry a zone"]),
     "unknown_zone": (GEO + "1,2010-01-01T00:00,1,2\n", ["--timezone", "Rome"], ["'Rome'", "Europe/Rome"]),
@@ -403,3 +404,17 @@ def test_measures_by_hand() -> None:
     assert measured.fixes.tolist() == [4, 2]
     long = Trace(("a",), np.array([0, 2]), np.array([1800.0, 30_000]), point[:2], {"epoch": None})
     assert measure_trace(long).present.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 1]
+
+
+def test_ways_faster_than_sound_are_told_unless_dropped(fr: Commands) -> None:
+    rows = [
+        f"1,{60 * k},{lat},{lon}" for k, (lat, lon) in enumerate([(48.2, 16.3), (16.3, 48.2), (48.2, 16.3)])
+    ]
+    fr.write("swapped.csv", GEO + "\n".join(rows) + "\n")
+    answer = fr("trace", "import", "swapped.csv", "all.parquet")
+    assert answer.code == 0
+    assert "note: 2 of 2 ways from fix to fix are faster than sound, the fastest " in answer.out
+    assert "--max-speed" in answer.out
+    assert "faster than sound" in fr("trace", "info", "all.parquet").out
+    answer = fr("trace", "import", "swapped.csv", "some.parquet", "--max-speed", "60")
+    assert "faster than sound" not in answer.err + answer.out

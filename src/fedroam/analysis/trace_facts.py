@@ -10,6 +10,7 @@ import numpy as np
 from fedroam.traces import FORMATS, Trace
 
 HOUR = 3600.0
+SOUND = 340.0  # m/s: nothing that carries a phone on its way, a vehicle or a UAV is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,17 @@ def span(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def doubts(trace: Trace, measured: TraceStatistics) -> list[str]:
+    """What in a trace cannot be, though each fix for itself can: ways faster than sound."""
+    fast = int((measured.speeds > SOUND).sum())
+    if not fast:
+        return []
+    return [
+        f"{fast:,} of {len(measured.speeds):,} ways from fix to fix are faster than sound, the fastest "
+        f"{measured.speeds.max():,.0f} m/s: faulty fixes? --max-speed drops them, and --box what lies elsewhere"
+    ]
+
+
 def describe_trace(trace: Trace, measured: TraceStatistics) -> list[tuple[str, str]]:
     """A trace in words: what, and its value with unit."""
     x0, y0, x1, y1 = trace.bounds
@@ -78,7 +90,7 @@ def describe_trace(trace: Trace, measured: TraceStatistics) -> list[tuple[str, s
         ("from", clock(trace, float(trace.time.min()))),
         ("to", clock(trace, float(trace.time.max()))),
         ("span", span(float(np.ptp(trace.time)))),
-        ("area", f"{(x1 - x0) / 1e3:.3g} km x {(y1 - y0) / 1e3:.3g} km"),
+        ("area", f"{_kilometres(x1 - x0)} km x {_kilometres(y1 - y0)} km"),
         (f"devices with a fix per {per}, mean (most)", f"{present.mean():.1f} ({present.max():,})"),
         (f"share of times with nobody, per {per}", f"{100 * (present == 0).mean():.1f} %"),
     ]
@@ -86,7 +98,7 @@ def describe_trace(trace: Trace, measured: TraceStatistics) -> list[tuple[str, s
         low, middle, high = np.percentile(measured.gaps, (5, 50, 95))
         told.append(("gap, 5 % / median / 95 %", f"{span(low)} / {span(middle)} / {span(high)}"))
         low, middle, high = np.percentile(measured.speeds, (50, 95, 100))
-        told.append(("speed, median / 95 % / most", f"{low:.3g} / {middle:.3g} / {high:.3g} m/s"))
+        told.append(("speed, median / 95 % / most", f"{low:.3g} / {middle:.3g} / {_short(high)} m/s"))
     if trace.venue is not None:
         told.append(("venues", f"{len(trace.venues):,}"))
     told.append(("projection", str(trace.facts["projection"] or "none, the source is metric")))
@@ -94,3 +106,12 @@ def describe_trace(trace: Trace, measured: TraceStatistics) -> list[tuple[str, s
     read = f"{FORMATS[kind][0]}, " if kind in FORMATS else ""
     told.append(("source", f"{trace.facts['source']} ({read}SHA-256 {trace.facts['sha256'][:12]}...)"))
     return told
+
+
+def _kilometres(metres: float) -> str:
+    return _short(metres / 1e3)
+
+
+def _short(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

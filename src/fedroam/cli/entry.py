@@ -37,7 +37,7 @@ from fedroam.cli.commands import (
 )
 from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.cli.document import commands_of
-from fedroam.errors import FedroamError, InputError, one_line, unknown
+from fedroam.errors import FedroamError, InputError, one_line, told, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
 
 RUNNING = tuple(f"fedroam {name}" for name in ("run", "sweep", "reproduce", "emulate", "deploy"))
@@ -145,7 +145,7 @@ def _main(given: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, UsageError):
             return _complain(_usage(error, given), WRONG_INPUT, debugging)
-        shown = f"{type(error).__name__}: {error} (--debug shows where)"
+        shown = f"{told(error)} (--debug shows where)"
         return _complain(f"{_what(given)} failed: {shown}", FAILED, debugging)
     return code if isinstance(code, int) else DONE
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -31,9 +33,10 @@ def _mixes(class_counts: np.ndarray) -> np.ndarray:
     return np.asarray(class_counts / np.maximum(class_counts.sum(axis=1, keepdims=True), 1))
 
 
-def client_table(dataset: Dataset, split: Split) -> pd.DataFrame:
+def client_table(dataset: Dataset, split: Split, sites: Sequence[str] = ()) -> pd.DataFrame:
     """One row a client: `client, train, validation, test, classes, entropy_bits, distance`.
 
+    sites: whose samples each client holds, a column `site` after `client`; empty where samples have no names.
     train, validation, test: samples; classes: different classes among the training samples; entropy_bits:
     `label_entropy`; distance: `mix_distance` from all training samples of the data set.
     """
@@ -41,6 +44,7 @@ def client_table(dataset: Dataset, split: Split) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "client": np.arange(len(split.train)),
+            **({"site": list(sites)} if sites else {}),
             "train": split.sizes,
             "validation": [len(part) for part in split.validation],
             "test": [len(part) for part in split.test],

@@ -17,3 +17,4 @@ from fedroam.mobility.world import Paths as Paths
 from fedroam.mobility.world import State as State
 from fedroam.mobility.world import World as World
 from fedroam.mobility.world import checked as checked
+from fedroam.mobility.world import checked_paths as checked_paths

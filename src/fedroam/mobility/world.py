@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from fedroam.errors import InputError
+
 State = Mapping[str, np.ndarray]
 Found = TypeVar("Found")
 
@@ -197,10 +199,38 @@ class KnowsSeconds(Protocol):
         """How much time a round covers, s; None: as much as anybody says."""
 
 
-def checked(state: dict[str, Any], world: World) -> dict[str, np.ndarray]:
-    """`state` as plain arrays; says so where a pattern forgot `position` or gave it another shape."""
+def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
+    """`state` as plain arrays. Raises TypeError where a pattern forgot `position` or gave it another shape, and
+    InputError where it puts a client that is present at a place that is no number.
+    """
     arrays = {name: np.asarray(value) for name, value in state.items()}
     found = arrays["position"].shape if "position" in arrays else None
     if found != (world.clients, 2):
         raise TypeError(f"a mobility state needs position [{world.clients}, 2], found {found}")
+    present = np.asarray(arrays.get("present", np.ones(world.clients)), dtype=bool)
+    _refuse_no_numbers(arrays["position"], np.arange(world.clients), present)
     return arrays
+
+
+def checked_paths(paths: Paths, world: World) -> Paths:
+    """`paths` as they are. Raises TypeError where they are of another number of clients, and InputError where they lead
+    one that is present over a place that is no number.
+    """
+    if paths.clients != world.clients or len(paths.present) != world.clients:
+        raise TypeError(
+            f"a mobility pattern gives the paths of {world.clients} clients, found {paths.clients}"
+        )
+    if not np.isfinite(paths.point).all():
+        owner = np.repeat(np.arange(paths.clients), np.diff(paths.first))
+        _refuse_no_numbers(paths.point, owner, paths.present)
+    return paths
+
+
+def _refuse_no_numbers(places: np.ndarray, owner: np.ndarray, present: np.ndarray) -> None:
+    """places: float64 [places, 2], each of a client (owner, int64 [places]); present: bool [clients]."""
+    if np.isfinite(places).all():
+        return
+    wrong = np.flatnonzero(~np.isfinite(places).all(axis=1) & present[owner])
+    if len(wrong):
+        x, y = places[wrong[0]]
+        raise InputError(f"client {owner[wrong[0]]} is at ({x}, {y}), allowed are finite numbers, m")

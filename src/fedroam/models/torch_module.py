@@ -14,7 +14,7 @@ from torch.nn.parameter import is_lazy
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.errors import FedroamError, InputError
+from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.models.dropout import noise, own_dropout
 from fedroam.models.network import check
 
@@ -55,7 +55,9 @@ class TorchModule(Part):
         try:
             module = maker(**{**given, **self.arguments})
         except Exception as error:
-            raise self._wrong(f"calling it failed: {_line(error)}") from error
+            handed = " and ".join(f"{name} = {value}" for name, value in given.items())
+            given_it = handed and f"; it was given {handed}"
+            raise self._wrong(f"calling it failed: {_line(error)}{given_it}") from error
         if not isinstance(module, nn.Module):
             raise self._wrong(f"gives a {type(module).__name__}, allowed is a torch.nn.Module")
         module = own_dropout(module).train()
@@ -131,6 +133,6 @@ class TorchModule(Part):
 
 
 def _line(error: BaseException) -> str:
-    """The first line of an error, with its type."""
+    """The first line of an error, with its type, and where in the user's own file it was raised."""
     text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+    return f"{type(error).__name__}{': ' + text.splitlines()[0] if text else ''}{own_line(error)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,6 +145,7 @@ def _resolve(
         runs, refused = _runs(cells, assigned, count, notes)
         if refused and (over is None or not runs):
             raise InputError(refused[0].reason)
+        notes += _alike(runs)
     whole = {**settings, "seeds": count, "use": files, "variants": variants, "sweep": axes.table()}
     return SweepPlan(
         name=runs[0].experiment.name,
@@ -164,6 +165,25 @@ def _named(source: str) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
+
+
+def _alike(runs: Sequence[SweepRun]) -> list[str]:
+    """A note for variants that are one and the same experiment, as where `--set` has the last word over what they set:
+    told of the first seed and combination.
+    """
+
+    def varied(run: SweepRun) -> tuple[int, dict[str, Any]]:
+        return run.experiment.seed, {name: value for name, value in run.keys.items() if name != "variant"}
+
+    same: dict[str, list[str]] = {}
+    for run in runs if "variant" in runs[0].keys else ():
+        if varied(run) == varied(runs[0]):
+            same.setdefault(run.experiment.digest, []).append(str(run.keys["variant"]))
+    return [
+        f"variants {', '.join(names)} are the same experiment: their runs will not differ"
+        for names in same.values()
+        if len(names) > 1
+    ]
 
 
 def _read(source: Source) -> tuple[Settings, Path, str]:

@@ -210,8 +210,9 @@ class Study:
 
     def _settings(self, variant: str, scale: str, seed: int, notes: list[str]) -> dict[str, Any]:
         settings = dict(read_settings(self.base)[0] if isinstance(self.base, str) else self.base)
-        for key in ("variants", "seeds", "use", "sweep"):
-            settings.pop(key, None)
+        if isinstance(self.base, str):  # of a file, what describes one run
+            for key in ("variants", "seeds", "use", "sweep"):
+                settings.pop(key, None)
         settings = overlay(settings, self.scale(scale).settings, notes)
         changes = self.variants[variant]
         settings = overlay(settings, changes(scale) if callable(changes) else changes, notes)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedroam import runner
 from fedroam.components import use
-from fedroam.errors import FedroamError
+from fedroam.errors import FedroamError, told
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
@@ -179,8 +179,7 @@ def measure(task: messages.MeasureTask) -> UnitCosts | messages.Failed:
 
 def reason_of(error: BaseException) -> str:
     """An error as one line."""
-    text = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())
+    return " ".join(told(error).split())
 
 
 def _wait_for(folder: Path) -> None:

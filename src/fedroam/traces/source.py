@@ -182,10 +182,10 @@ def _named(file: Path, header: list[str], columns: Mapping[str, str], nameless: 
     for want in ("device", "time", *(("x", "y") if metric else ("lat", "lon"))):
         if want not in names and not (nameless and want == "device"):
             places = "lat and lon, or x and y" if want in ("lat", "lon") else f"{want!r}"
-            raise InputError(
-                f"{file}, line 1: no column for {places}, found {', '.join(header)}; say which one is, e.g. "
-                f"--column {want}={header[0]}"
-            )
+            way_out = f"say which one is, e.g. --column {want}={header[0]}"
+            if len(header) == 1 and (others := [mark for mark in ";\t|" if mark in header[0]]):
+                way_out = f"if {others[0]!r} stands between cells, say --separator {others[0]!r}"
+            raise InputError(f"{file}, line 1: no column for {places}, found {', '.join(header)}; {way_out}")
     return names
 
 

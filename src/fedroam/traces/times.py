@@ -70,7 +70,9 @@ def _calendar(
     if len(found) > 1 and (timezone != MIXED or "" in found):
         k = sorted(row(zones == zone) for zone in found)[1]  # where the second zone begins
         shown = ", ".join(zone or "no zone" for zone in found)
-        hint = "" if "" in found else "; if they are right, say --timezone mixed"
+        hint = "; if they are right, say --timezone mixed"
+        if "" in found:
+            hint = "; write a zone to the times that lack it"
         raise InputError(f"{where(k)}, column {column!r}: mixed time zones ({shown}), allowed is one{hint}")
     if found == [""]:
         if timezone in (None, MIXED):

@@ -67,7 +67,9 @@ def test_an_error_stops_the_rest_and_keeps_its_kind() -> None:
     with pytest.raises(InputError, match=r"^part 1: row 7: no good$"):
         workers.run([1, 1, 1], do, "part {}".format)
     assert done == [0, 1]
-    with pytest.raises(FedroamError, match=r"^job 2: ZeroDivisionError: by nothing$") as caught:
+    with pytest.raises(
+        FedroamError, match=r"^job 2: ZeroDivisionError: by nothing \(test_workers.py, line \d+\)$"
+    ) as caught:
         workers.run([1, 0, 2], do)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     workers.run([1], do)

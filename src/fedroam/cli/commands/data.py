@@ -47,7 +47,7 @@ def info(
     from fedroam.analysis.figures.holdings import holdings_figure
     from fedroam.data.label_skew import client_table, describe_split
     from fedroam.recording import write_csv
-    from fedroam.scene import deal, match_devices
+    from fedroam.scene import deal, match_devices, sites_of
 
     for row in plan.refused:
         note(f"refused: {title(row.keys)}: {row.reason}")
@@ -62,7 +62,7 @@ def info(
             say(f"{'variant ' if planned.keys.get('variant') == variant else ''}{variant}:")
         for line in (*describe_split(dataset, split), *match_devices(planned.experiment, dataset).notes):
             say(line)
-        table = client_table(dataset, split)
+        table = client_table(dataset, split, sites_of(planned.experiment.partition, dataset, split))
         _print(table)
         heading = f"{plan.name}{variant and '/' + variant}, seed {planned.experiment.seed}"
         counts = split.class_counts(dataset.y_train, dataset.classes)

@@ -12,7 +12,7 @@ from fedroam.cli import options
 from fedroam.cli.console import note, out, say, writing
 from fedroam.cli.going_on import Given, command, going_on
 from fedroam.cli.progress import progress
-from fedroam.errors import FedroamError, InputError
+from fedroam.errors import FedroamError, InputError, told
 
 if TYPE_CHECKING:
     from fedroam.recording import Run
@@ -94,8 +94,7 @@ def run(
             raise
         except Exception as error:
             where = f"{root / following.current}: " if following.current else ""
-            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
-            raise FedroamError(f"{where}{shown}") from error
+            raise FedroamError(f"{where}{told(error)}") from error
     if following.reused and quiet:
         say(f"reused: {', '.join(following.reused)}")
     _conclude(runs, root, report)

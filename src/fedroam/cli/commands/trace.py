@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fedroam.cli import options
-from fedroam.cli.console import cell, out, say, writing
+from fedroam.cli.console import cell, note, out, say, writing
 from fedroam.errors import InputError
 from fedroam.writing import checked_name
 
@@ -114,6 +114,7 @@ def import_file(
 
     Times are ISO 8601 with a zone, or seconds. Faulty fixes are dropped and counted.
     """
+    from fedroam.analysis.trace_facts import doubts, measure_trace
     from fedroam.traces import FORMATS, import_trace, write_trace
 
     home = checked_name(target)
@@ -149,6 +150,8 @@ def import_file(
     say(f"{trace.fixes:,} fixes of {trace.devices:,} devices from {read}")
     for line in _remarks(trace):
         say(line)
+    for line in doubts(trace, measure_trace(trace)):
+        note(line)
     say(f"trace: {home}")
 
 
@@ -165,7 +168,7 @@ def info(
 
     from fedroam.analysis.figures.drawing import save
     from fedroam.analysis.figures.trace import trace_figures
-    from fedroam.analysis.trace_facts import describe_trace, measure_trace
+    from fedroam.analysis.trace_facts import describe_trace, doubts, measure_trace
     from fedroam.traces import read_trace
 
     trace = read_trace(file)
@@ -178,6 +181,8 @@ def info(
     out().print(table)
     for line in _remarks(trace):
         say(line)
+    for line in doubts(trace, measured):
+        note(line)
     home = Path(folder)
     with writing(home):
         paths = [path for name, figure in trace_figures(trace, measured) for path in save(figure, home, name)]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from fedroam.errors import FedroamError, InputError
+from fedroam.errors import FedroamError, InputError, told
 
 # Blocks below this size are kept by the allocator, larger ones go back to the system when freed. glibc allows no
 # higher threshold.
@@ -166,8 +166,7 @@ class Workers:
             first = min(batch.failures)
             error = batch.failures[first]
             kind = InputError if isinstance(error, InputError) else FedroamError
-            shown = str(error) if isinstance(error, FedroamError) else f"{type(error).__name__}: {error}"
-            raise kind(f"{name(first)}: {shown}") from error
+            raise kind(f"{name(first)}: {told(error)}") from error
 
     def _run(self, sizes: Sequence[float], do: Callable[[int, int], None], most: int) -> _Batch:
         if self._process != os.getpid():  # a forked process has the objects but not the threads
