@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -162,7 +163,11 @@ def test_what_is_wrong_is_told_with_line_and_column(old: str, new: str, said: st
         ({"ignore": ["speed", "kind", "load", "station"]}, "no column is left to learn from"),
         ({"path": "nowhere.csv"}, "data.path = 'nowhere.csv': no such file"),
         ({"path": "."}, "data.path = '.': a folder, wanted is a file"),
-        ({}, "line 2, column 'kind': found 'a', wanted is a finite number"),
+        (
+            {},
+            "line 2, column 'kind': found 'a', wanted is a finite number; name a column of words in data.categorical, "
+            "data.columns or data.ignore",
+        ),
         ({"test_path": "nowhere.csv"}, "data.test_path = 'nowhere.csv': no such file"),
     ],
 )
@@ -172,6 +177,28 @@ def test_wrong_settings_give_one_clear_line(settings: dict[str, Any], said: str)
         load(**{"path": "own.csv", **settings})
     assert said in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {},
+            "own.csv, line 1: one column, 'speed;label', where data.separator = ','; if ';' stands between cells, set "
+            "data.separator = ';'",
+        ),
+        (
+            {"separator": ";"},
+            "own.csv, line 2, column 'speed': found '1,5', wanted is a finite number with a decimal point",
+        ),
+    ],
+)
+def test_a_table_as_office_programs_write_it_is_told_with_the_way_out(
+    settings: dict[str, Any], said: str
+) -> None:
+    write("speed;label\n1,5;up\n2,5;down\n")
+    with pytest.raises(InputError, match=f"^{re.escape(said)}$"):
+        load(path="own.csv", **settings)
 
 
 @pytest.mark.parametrize(

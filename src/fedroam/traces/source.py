@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fedroam.data.sources.tables import read_header, read_table, texts_of
+from fedroam.data.sources.tables import other_separator, read_header, read_table, texts_of
 from fedroam.errors import InputError, unknown
 from fedroam.writing import checked_name
 
@@ -183,8 +183,8 @@ def _named(file: Path, header: list[str], columns: Mapping[str, str], nameless: 
         if want not in names and not (nameless and want == "device"):
             places = "lat and lon, or x and y" if want in ("lat", "lon") else f"{want!r}"
             way_out = f"say which one is, e.g. --column {want}={header[0]}"
-            if len(header) == 1 and (others := [mark for mark in ";\t|" if mark in header[0]]):
-                way_out = f"if {others[0]!r} stands between cells, say --separator {others[0]!r}"
+            if mark := other_separator(header):
+                way_out = f"if {mark!r} stands between cells, say --separator {mark!r}"
             raise InputError(f"{file}, line 1: no column for {places}, found {', '.join(header)}; {way_out}")
     return names
 

@@ -15,7 +15,7 @@ from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import column_statistics, held_out
 from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePreprocessing
 from fedroam.data.sources.places import find_file
-from fedroam.data.sources.tables import as_classes, label_order, read_header, read_table
+from fedroam.data.sources.tables import as_classes, label_order, other_separator, read_header, read_table
 from fedroam.errors import InputError, unknown
 
 MOST_VALUES = 10_000  # distinct ones of a categorical column: more are names of rows, not categories
@@ -78,17 +78,23 @@ class Csv(Part):
         header = read_header(files[0], self.separator)
         for name in (self.label, *self.categorical, *self.columns, *self.ignore):
             if name not in header:
+                if mark := other_separator(header):
+                    raise InputError(
+                        f"{files[0]}, line 1: one column, {header[0]!r}, where data.separator = {self.separator!r}; if "
+                        f"{mark!r} stands between cells, set data.separator = {mark!r}"
+                    )
                 raise unknown(f"column of {files[0]}", name, header)
         apart = {self.label, *self.categorical, *self.columns, *self.ignore}
         numbers = [name for name in header if name not in apart]
         if not numbers and not self.categorical:
             raise InputError(f"{files[0]}: no column is left to learn from")
         words = [self.label, *self.categorical]
-        table = read_table(files[0], numbers, [*words, *self.columns], self.separator)
+        advice = "name a column of words in data.categorical, data.columns or data.ignore"
+        table = read_table(files[0], numbers, [*words, *self.columns], self.separator, advice=advice)
         kept = {name: table[name] for name in self.columns}
         is_test = np.zeros(len(table[self.label]), dtype=bool)
         if len(files) > 1:
-            further = read_table(files[1], numbers, words, self.separator)
+            further = read_table(files[1], numbers, words, self.separator, advice=advice)
             table = {name: np.concatenate([table[name], further[name]]) for name in (*numbers, *words)}
             is_test = np.arange(len(table[self.label])) >= len(is_test)
         classes = label_order(table[self.label])

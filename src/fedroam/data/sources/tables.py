@@ -24,11 +24,17 @@ BLANK_LINES = 1_000_000
 # corners.
 LONGEST_LINE = 1 << 26
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
 def read_header(path: Path, separator: str = ",") -> list[str]:
     """The names of the columns. Raises InputError for an empty file, an unnamed or a repeated column."""
     return _header(path, separator)[1]
+
+
+def other_separator(header: Sequence[str]) -> str:
+    """What stands between cells of a table that was read as one column; empty where there is no sign of it."""
+    return next((mark for mark in ";\t|," if mark in header[0]), "") if len(header) == 1 else ""
 
 
 def _header(path: Path, separator: str) -> tuple[int, list[str]]:
@@ -46,12 +52,19 @@ def _header(path: Path, separator: str) -> tuple[int, list[str]]:
 
 
 def read_table(
-    path: Path, numbers: Sequence[str], words: Sequence[str], separator: str = ",", *, empty: bool = False
+    path: Path,
+    numbers: Sequence[str],
+    words: Sequence[str],
+    separator: str = ",",
+    *,
+    empty: bool = False,
+    advice: str = "",
 ) -> dict[str, np.ndarray]:
     """Columns of a CSV file with a header line, packed with gzip or not, UTF-8 with or without mark.
 
     `numbers` come as float64 [rows], all finite; `words` as arrays of text objects [rows], none empty; columns not
-    named are not looked at, though every row must have as many cells as the header; empty: there may be no row.
+    named are not looked at, though every row must have as many cells as the header; empty: there may be no row;
+    advice: what to do about a column of words among `numbers`, for the message.
     Raises InputError with file, line and column for a hole, for what is not a finite number, and for a ragged row.
     """
     line, header = _header(path, separator)
@@ -73,18 +86,18 @@ def read_table(
                 ),
             )
     except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
-        raise _complaint(path, header, numbers, words, separator, str(error)) from None
+        raise _complaint(path, header, numbers, words, separator, str(error), advice) from None
     if not table.num_rows and not empty:
         raise InputError(f"{path}: a header but no rows")
     columns: dict[str, np.ndarray] = {}
     for name in numbers:
         columns[name] = table.column(name).to_numpy()
         if not np.isfinite(columns[name]).all():
-            raise _complaint(path, header, numbers, words, separator, "a value is not finite")
+            raise _complaint(path, header, numbers, words, separator, "a value is not finite", advice)
     for name in words:
         columns[name] = texts_of(table.column(name))
         if (columns[name] == "").any():
-            raise _complaint(path, header, numbers, words, separator, "a value is empty")
+            raise _complaint(path, header, numbers, words, separator, "a value is empty", advice)
     return columns
 
 
@@ -155,6 +168,7 @@ def _complaint(
     words: Collection[str],
     separator: str,
     otherwise: str,
+    advice: str,
 ) -> InputError:
     """What is wrong with a table that the fast reader refused, found by a slow walk through its rows."""
     numbers, words = frozenset(numbers), frozenset(words)
@@ -170,10 +184,22 @@ def _complaint(
                 if name in numbers and not (_NUMBER.fullmatch(cell) and np.isfinite(float(cell))):
                     return InputError(
                         f"{path}, line {line}, column {name!r}: found {cell!r}, wanted is a finite number"
+                        + _way_out(cell, advice)
                     )
     except InputError as error:
         return error
     return InputError(f"{path}: cannot be read as a table: {' '.join(otherwise.split())}")
+
+
+def _way_out(cell: str, advice: str) -> str:
+    """What to do about a cell that is no finite number: for a decimal comma, and for what is a word."""
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return " with a decimal point"
+    try:
+        float(cell)
+    except ValueError:
+        return advice and f"; {advice}"
+    return ""
 
 
 def line_of(path: Path, column: str, value: str, separator: str = ",") -> int:
