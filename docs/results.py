@@ -114,9 +114,10 @@ class Kept:
     @property
     def extent(self) -> str:
         """How much of the scale is kept: all variants or some, by how many seeds, and which figures and tables are
-        whole where others are not."""
-        variants, runs = self.study.needs(self.scale), self.records.runs
-        seeds = Counter(run.variant for run in runs.values() if run.key in self._runs.keys.values())
+        whole where others are not. Runs of a look that is not whole count, though nothing is judged by them yet."""
+        variants, keys = self.study.needs(self.scale), self._runs.keys
+        runs = self.records.runs.values()
+        seeds = Counter(run.variant for run in runs if keys.get((run.variant, run.seed), run.key) == run.key)
         there = [seeds[variant] for variant in variants if seeds[variant]]
         span = " to ".join(str(n) for n in sorted({min(there), max(there)}))
         told = f"{len(there)} of {len(variants)} variants, {span} seed{'s' * (span != '1')} each, {sum(there)} runs"
