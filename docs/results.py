@@ -43,7 +43,7 @@ from fedroam.study.presentation.sections import (
     summary_html,
     tables_html,
 )
-from fedroam.study.presentation.wording import MARKS
+from fedroam.study.presentation.wording import MARKS, untested
 from fedroam.study.values import Item
 from fedroam.writing import write_text
 
@@ -320,25 +320,12 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
     """The table of all studies, from what is kept of them."""
     rows, primaries = [], []
     for name, label in PAPERS.items():
-        first = studies[name][0]
-        words: list[str] = [verdict.word for verdict in first.result.verdicts.values()]
-        ahead = first.outlook
-        rows.append(
-            [
-                f"[{label}]({name}.md)",
-                f"{first.scale}, {len(first.result.seeds)} seeds" if first.records.runs else "none yet",
-                *(str(words.count(word)) for word in MARKS),
-                str(len(first.study.claims) - len(words)),
-                f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
-                f"{first.records.hours:.1f}",
-                hours_words(ahead.together.hours) if ahead.together.runs else NONE,
-            ]
-        )
-        for primary in first.study.primary:
-            verdict = first.result.verdicts.get(primary)
-            claim = next(claim for claim in first.study.claims if claim.name == primary)
-            said = "not at this scale" if verdict is None else f"{MARKS[verdict.word]} {verdict.word}"
-            primaries.append([f"[{label}]({name}.md)", _text(claim.text), said])
+        rows += [_row(f"[{label}]({name}.md)", each) for each in studies[name]]
+        study = studies[name][0].study
+        for primary in study.primary:
+            claim = next(claim for claim in study.claims if claim.name == primary)
+            found = [_said(each, primary, alone=len(studies[name]) == 1) for each in studies[name]]
+            primaries.append([f"[{label}]({name}.md)", _text(claim.text), "<br>".join(found)])
     heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more"]
     return "\n\n".join(
         [
@@ -348,8 +335,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "short, tested claim by claim on runs of fedroam. "
             "[How claims are judged](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
             "that: the runs that there are reject neither the claim nor its reverse.",
-            "✓ holds, ✗ does not hold, ? undecided, – not tested at this scale; runs: kept, of those that the claims "
-            "need.",
+            "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or nothing that it needs has been "
+            "run; runs: kept, of those that the claims need.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
             "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
             "not hold is tested of each:",
@@ -361,6 +348,33 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "they need a GPU.",
         ]
     ) + "\n"  # fmt: skip
+
+
+def _row(paper: str, kept: Kept) -> list[str]:
+    """A study at a scale, in the table of all."""
+    result, ahead, none = kept.result, kept.outlook, untested(kept.result)
+    words: list[str] = [verdict.word for name, verdict in result.verdicts.items() if name not in none]
+    return [
+        paper,
+        f"{kept.scale}, {len(result.seeds)} seeds" if kept.records.runs else "none yet",
+        *(str(words.count(word)) for word in MARKS),
+        str(len(kept.study.claims) - len(words)),
+        f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
+        f"{kept.records.hours:.1f}",
+        hours_words(ahead.together.hours) if ahead.together.runs else NONE,
+    ]
+
+
+def _said(kept: Kept, claim: str, *, alone: bool) -> str:
+    """The verdict on a claim, with the scale where there are several."""
+    verdict = kept.result.verdicts.get(claim)
+    if verdict is None:
+        said = "not at this scale"
+    elif claim in untested(kept.result):
+        said = "– not tested"
+    else:
+        said = f"{MARKS[verdict.word]} {verdict.word}"
+    return said if alone else f"{said} ({kept.scale})"
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

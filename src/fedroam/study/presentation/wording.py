@@ -236,13 +236,20 @@ def summary(result: StudyResult) -> list[str]:
             ("undecided", "is undecided", "are undecided"),
         )
     ]
-    lines = [f"Of {len(words)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}."]
+    waiting = len(untested(result))
+    why = f", {waiting} of these because nothing that they need has been run" if waiting else ""
+    lines = [f"Of {len(words)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}{why}."]
     texts = {claim.name: claim.text for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
             word = result.verdicts[name].word
             lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
     return lines
+
+
+def untested(result: StudyResult) -> list[str]:
+    """The claims of which no seed has all runs."""
+    return [name for name, verdict in result.verdicts.items() if not verdict.evidence.n]
 
 
 def looks_words(result: StudyResult) -> str:
