@@ -12,7 +12,7 @@ from fedroam.clock import as_kept, first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting
-from fedroam.learning import Models, half_precision
+from fedroam.learning import Models, in_half_precision
 from fedroam.mobility import Paths
 from fedroam.recording.models import FinalModels, Keep
 from fedroam.scene import Scene
@@ -113,7 +113,7 @@ class State:
             scene.placed(
                 Models(
                     layout,
-                    half_precision(tensor(parameters)) if scene.half else tensor(parameters),
+                    in_half_precision(tensor(parameters)) if scene.half else tensor(parameters),
                     tensor(buffers),
                     None if momentum is None else tensor(momentum),
                 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import nn
 
-from fedroam.learning import Layout, Models, half_precision
+from fedroam.learning import Layout, Models, in_half_precision
 from fedroam.learning.capacity import keep, with_capacity
 from fedroam.learning.half_precision import HalfPrecision, held, widened
 
@@ -22,7 +22,7 @@ Operation = Callable[[torch.Tensor], torch.Tensor]
 
 
 def empty(rows: int = 3, columns: int = 5) -> torch.Tensor:
-    return half_precision(torch.zeros((rows, columns), dtype=torch.float16))
+    return in_half_precision(torch.zeros((rows, columns), dtype=torch.float16))
 
 
 def filled(values: np.ndarray) -> torch.Tensor:

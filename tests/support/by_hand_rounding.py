@@ -1,4 +1,4 @@
-"""Models at rest in 16 bits, slow and obvious: float32 models, all of them rounded by numpy whenever any was written."""
+"""Models at rest in 16 bits, slow and obvious: float32 models, all rounded by numpy whenever any was written."""
 
 from __future__ import annotations
 

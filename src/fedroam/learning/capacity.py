@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fedroam.learning.half_precision import HalfPrecision, half_precision, held
+from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision
 
 if TYPE_CHECKING:
     from fedroam.learning.matrix import Models
@@ -57,7 +57,7 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
 def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     """`matrix` with more rows, in place if its storage can hold them."""
     if isinstance(matrix, HalfPrecision):
-        return half_precision(_wider(held(matrix), rows, most))
+        return in_half_precision(_wider(held(matrix), rows, most))
     width = matrix.shape[1]
     if rows <= len(matrix):
         return matrix[:rows]

@@ -17,12 +17,12 @@ import torch
 from typing_extensions import override
 
 # What gives the same values, or facts about the matrix: done with the 16 bits, and values stay in them.
-_SAME = frozenset(
-    "__get__ __getitem__ __len__ as_strided chunk clone contiguous cpu detach dim element_size expand flatten "
-    "get_device index_select is_contiguous narrow ndimension nelement numel permute reshape select size split "
-    "split_with_sizes squeeze storage_offset stride swapaxes t to transpose unbind unflatten unsqueeze "
-    "untyped_storage view view_as __iter__".split()
-)
+_SAME = frozenset((
+    "__get__", "__getitem__", "__iter__", "__len__", "as_strided", "chunk", "clone", "contiguous", "cpu", "detach", "dim",
+    "element_size", "expand", "flatten", "index_select", "is_contiguous", "narrow", "numel", "permute", "reshape",
+    "select", "size", "split", "split_with_sizes", "squeeze", "storage_offset", "stride", "to", "transpose", "unbind",
+    "unsqueeze", "untyped_storage", "view", "view_as",
+))  # fmt: skip
 # What only writes: other values are rounded, and go where they are written.
 _WRITES = frozenset(("__setitem__", "copy_", "index_copy_", "index_put_", "zero_"))
 
@@ -67,9 +67,9 @@ class HalfPrecision(torch.Tensor):
             return found
 
 
-def half_precision(matrix: torch.Tensor) -> torch.Tensor:
+def in_half_precision(matrix: torch.Tensor) -> torch.Tensor:
     """The same memory (float16) as a matrix that is computed with in float32."""
-    return matrix.as_subclass(HalfPrecision)  # type: ignore[arg-type]
+    return matrix.as_subclass(HalfPrecision)
 
 
 def held(matrix: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from torch import nn
 
 from fedroam.errors import InputError
 from fedroam.learning.capacity import keep, with_capacity
-from fedroam.learning.half_precision import HalfPrecision, half_precision, held, widened
+from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 
 
 @dataclass(frozen=True)
@@ -163,10 +163,8 @@ class Models:
         def zeros(width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
             return torch.zeros((rows, width), dtype=dtype, device=device)
 
-        parameters = half_precision(zeros(layout.size, torch.float16)) if half else zeros(layout.size)
-        return Models(
-            layout, parameters, zeros(layout.buffer_size), zeros(layout.size) if momentum else None
-        )
+        parameters = in_half_precision(zeros(layout.size, torch.float16)) if half else zeros(layout.size)
+        return Models(layout, parameters, zeros(layout.buffer_size), zeros(layout.size) if momentum else None)
 
     def __len__(self) -> int:
         return len(self._parameters)
