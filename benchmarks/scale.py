@@ -170,7 +170,8 @@ def table(record: dict[str, Any]) -> str:
         arithmetic = point["training_s"] + point["evaluation_s"]
         lines.append(
             f"| {point['kind']} | {point['clients']:,} | {point['rounds']} | {point['rows']:,} | "
-            f"{at_rest_of(point)} | {point['peak_gib']:.2f} GiB | {point['program_gib']:.2f} GiB | {point['models_gib']:.2f} GiB | "
+            f"{at_rest_of(point)} | {point['peak_gib']:.2f} GiB | {point['program_gib']:.2f} GiB | "
+            f"{point['models_gib']:.2f} GiB | "
             f"{point['cpu_s']:.0f} s | {point['cpu_s'] / arithmetic:.2f} times |"
         )
     return "\n".join(lines)

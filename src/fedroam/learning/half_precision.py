@@ -19,9 +19,9 @@ from typing_extensions import override
 # What gives the same values, or facts about the matrix: done with the 16 bits, and values stay in them.
 _SAME = frozenset((
     "__get__", "__getitem__", "__iter__", "__len__", "as_strided", "chunk", "clone", "contiguous", "cpu", "detach",
-    "dim", "element_size", "expand", "flatten", "index_select", "is_contiguous", "narrow", "numel", "permute", "reshape",
-    "select", "size", "split", "split_with_sizes", "squeeze", "storage_offset", "stride", "to", "transpose", "unbind",
-    "unsqueeze", "untyped_storage", "view", "view_as",
+    "dim", "element_size", "expand", "flatten", "index_select", "is_contiguous", "narrow", "numel", "permute",
+    "reshape", "select", "size", "split", "split_with_sizes", "squeeze", "storage_offset", "stride", "to", "transpose",
+    "unbind", "unsqueeze", "untyped_storage", "view", "view_as",
 ))  # fmt: skip
 # What only writes: other values are rounded, and go where they are written.
 _WRITES = frozenset(("__setitem__", "copy_", "index_copy_", "index_put_", "zero_"))
