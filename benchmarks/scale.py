@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py                                              # 100 and 1,000 clients of each kind
     python benchmarks/scale.py --clients 10000 --kinds decentralized        # one more point; those there are kept
+    python benchmarks/scale.py --at-rest float16                            # with models held in 16 bits
     python benchmarks/scale.py --show                                       # the record as a table
 
 `decentralized`: the CNN of workload A (MNIST's shape), mean degree 7.5, each client takes --steps of 32 images a round.
@@ -41,6 +42,7 @@ from fedroam.runner import run
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "scale.json"
 KINDS = ("decentralized", "hierarchical")
+FLOAT32 = "float32"
 SPENT = {"training": 0.0, "evaluation": 0.0}  # processor seconds
 MOST = {"rows": 0, "bytes": 0}
 
@@ -55,7 +57,8 @@ class Watched:
         """Train, and note how long, and how many rows there are."""
         width = models.layout.size * (1 + (models.momentum is not None)) + models.layout.buffer_size
         MOST["rows"] = max(MOST["rows"], len(models))
-        MOST["bytes"] = max(MOST["bytes"], 4 * width * len(models))
+        halved = 2 * models.layout.size if models.half else 0
+        MOST["bytes"] = max(MOST["bytes"], (4 * width - halved) * len(models))
         begin = time.process_time()
         found = self.learner.train(models, jobs)
         SPENT["training"] += time.process_time() - begin
@@ -82,7 +85,7 @@ class Timed(Part):
         return Watched(engine.build(task))  # type: ignore[return-value]
 
 
-def experiment(kind: str, clients: int, rounds: int, steps: int) -> Experiment:
+def experiment(kind: str, clients: int, rounds: int, steps: int, at_rest: str = FLOAT32) -> Experiment:
     """The run of a point."""
     draws, hierarchical = stream(0, "benchmark images"), kind == "hierarchical"
     shape, batch = ((3, 32, 32), 8) if hierarchical else ((1, 28, 28), 32)
@@ -119,13 +122,14 @@ def experiment(kind: str, clients: int, rounds: int, steps: int) -> Experiment:
         },
         training={"kind": "sgd", "lr": 0.01, "batch_size": batch, "steps": steps},
         engine="timed",
+        models_at_rest=at_rest,
         **own,
     )
 
 
-def play(kind: str, clients: int, rounds: int, steps: int, folder: Path) -> dict[str, Any]:
+def play(kind: str, clients: int, rounds: int, steps: int, at_rest: str, folder: Path) -> dict[str, Any]:
     """A point, in this process."""
-    described, alone = experiment(kind, clients, rounds, steps), resident()
+    described, alone = experiment(kind, clients, rounds, steps, at_rest), resident()
     begin = time.process_time()
     done = run(described, folder)
     whole, task = time.process_time() - begin, described
@@ -135,6 +139,7 @@ def play(kind: str, clients: int, rounds: int, steps: int, folder: Path) -> dict
         "clients": clients,
         "rounds": rounds,
         "steps": steps,
+        "at_rest": at_rest,
         "digest": task.digest,
         "parameters": int(done.world["parameters"]),
         "rows": MOST["rows"],
@@ -155,18 +160,26 @@ def resident() -> float:
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
     lines = [
-        "| kind | clients | rounds | rows of models at most | peak memory | program alone | models | processor time | "
-        "of its arithmetic |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| kind | clients | rounds | rows of models at most | at rest | peak memory | program alone | models | "
+        "processor time | of its arithmetic |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for point in sorted(record["points"].values(), key=lambda p: (p["kind"], p["clients"])):
+    for point in sorted(
+        record["points"].values(), key=lambda p: (p["kind"], p["clients"], at_rest_of(p) != FLOAT32)
+    ):
         arithmetic = point["training_s"] + point["evaluation_s"]
         lines.append(
             f"| {point['kind']} | {point['clients']:,} | {point['rounds']} | {point['rows']:,} | "
-            f"{point['peak_gib']:.2f} GiB | {point['program_gib']:.2f} GiB | {point['models_gib']:.2f} GiB | "
+            f"{at_rest_of(point)} | {point['peak_gib']:.2f} GiB | {point['program_gib']:.2f} GiB | "
+            f"{point['models_gib']:.2f} GiB | "
             f"{point['cpu_s']:.0f} s | {point['cpu_s'] / arithmetic:.2f} times |"
         )
     return "\n".join(lines)
+
+
+def at_rest_of(point: dict[str, Any]) -> str:
+    """How the models of a point were held; the first ones do not say so."""
+    return str(point.get("at_rest", FLOAT32))
 
 
 def main() -> int:
@@ -175,6 +188,7 @@ def main() -> int:
     parser.add_argument("--clients", nargs="*", type=int, default=[100, 1000])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--steps", type=int, default=1, help="optimiser steps of a client and round")
+    parser.add_argument("--at-rest", choices=(FLOAT32, "float16"), default=FLOAT32, help="models_at_rest")
     parser.add_argument("--folder", type=Path, default=Path("runs/scale"))
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--show", action="store_true", help="only print the record")
@@ -182,15 +196,18 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.point:
         kind, clients = chosen.kinds[0], chosen.clients[0]
-        folder = chosen.folder / f"{kind}-{clients}-{chosen.rounds}-{chosen.steps}"
-        print(json.dumps(play(kind, clients, chosen.rounds, chosen.steps, folder)))
+        folder = chosen.folder / f"{kind}-{clients}-{chosen.rounds}-{chosen.steps}-{chosen.at_rest}"
+        print(json.dumps(play(kind, clients, chosen.rounds, chosen.steps, chosen.at_rest, folder)))
         return 0
     commands = {}
     for kind in [] if chosen.show else chosen.kinds:
         for clients in chosen.clients:
             more = ["--kinds", kind, "--clients", str(clients), "--rounds", str(chosen.rounds)]
             more += ["--steps", str(chosen.steps), "--folder", str(chosen.folder), "--point"]
-            commands[f"{kind} {clients} {chosen.rounds} {chosen.steps}"] = [sys.executable, __file__, *more]
+            name = f"{kind} {clients} {chosen.rounds} {chosen.steps}"
+            if chosen.at_rest != FLOAT32:
+                name, more = f"{name} {chosen.at_rest}", [*more, "--at-rest", chosen.at_rest]
+            commands[name] = [sys.executable, __file__, *more]
     record = measured(chosen.record, commands, f"{platform.machine()}, {os.cpu_count()} cores")
     print(table(record))
     return 0

@@ -79,6 +79,12 @@ class Experiment(BaseModel):
     start_models: Literal["equal", "independent"] = field(
         "equal", "whether all clients start from one model (Jahani et al.) or each from its own draw"
     )
+    models_at_rest: Literal["float32", "float16"] = field(
+        "float32",
+        "how models are held between training and exchange: float16 takes half the memory; they are computed with in "
+        "float32 all the same and rounded to the nearest whenever one is written",
+        later=True,
+    )
     device: str = field("cpu", "where models and data live: cpu, cuda or cuda:N")
     checkpoint_every: int = field(
         10,

@@ -182,7 +182,8 @@ class _Recording(RunEvents):
         judged = list(
             self.scene.parts.federation.evaluation_models(state.models, state.federation, self.scene.context)
         )
-        self.recorder.note(state="running", reason="", round=state.round, judged=judged)
+        held = {"models_at_rest": self.scene.experiment.models_at_rest} if self.scene.half else {}
+        self.recorder.note(state="running", reason="", round=state.round, judged=judged, **held)
 
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:

@@ -131,6 +131,11 @@ class Scene:
         sites = sites_of(self.parts.partition, self.dataset, self.split)
         return {**found, "data": sites} if sites else found
 
+    @property
+    def half(self) -> bool:
+        """Whether models at rest are held in 16 bits."""
+        return self.experiment.models_at_rest == "float16"
+
     def start_models(self, clients: Sequence[int] | None = None) -> Models:
         """The start models of these clients (default: of all), one row each."""
         clients = range(self.experiment.clients) if clients is None else clients
@@ -146,6 +151,7 @@ class Scene:
             equal=equal,
             momentum=self.task.training.keeps_momentum(),
             device=self.device,
+            half=self.half,
         )
         return self.placed(models, np.zeros(len(clients), np.int64) if once else np.arange(len(models)))
 
@@ -282,6 +288,11 @@ def prepare(experiment: Experiment) -> Scene:
             None if own else (test_x, test_y),
         )
     )
+    if spread is not None and experiment.models_at_rest != "float32":
+        raise InputError(
+            f"models_at_rest = {experiment.models_at_rest!r}: execution kind {experiment.execution.kind!r} spreads "
+            "models over workers, which hold them in float32; allowed with it is 'float32'"
+        )
     return Scene(
         experiment,
         parts,

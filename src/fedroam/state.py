@@ -12,7 +12,7 @@ from fedroam.clock import as_kept, first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
 from fedroam.federation import Meeting
-from fedroam.learning import Models
+from fedroam.learning import Models, in_half_precision
 from fedroam.mobility import Paths
 from fedroam.recording.models import FinalModels, Keep
 from fedroam.scene import Scene
@@ -67,7 +67,7 @@ class State:
 
         found = _Arrays(round, arrays)
         clients, layout = scene.experiment.clients, scene.task.layout
-        parameters = found.get("models.parameters", "f4", None, layout.size)
+        parameters = found.get("models.parameters", "f2" if scene.half else "f4", None, layout.size)
         buffers = found.get("models.buffers", "f4", len(parameters), layout.buffer_size)
         momentum = None
         if scene.task.training.keeps_momentum():
@@ -113,7 +113,7 @@ class State:
             scene.placed(
                 Models(
                     layout,
-                    tensor(parameters),
+                    in_half_precision(tensor(parameters)) if scene.half else tensor(parameters),
                     tensor(buffers),
                     None if momentum is None else tensor(momentum),
                 )

@@ -36,7 +36,7 @@ def same(models: Models, rows: list[int]) -> None:
 @pytest.mark.parametrize("reserved", [True, False])
 def test_models_stay_while_others_come_and_go(reserved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not reserved:
-        monkeypatch.setattr(capacity, "_reserve", lambda rows, width: None)
+        monkeypatch.setattr(capacity, "_reserve", lambda rows, width, dtype: None)
     models = with_capacity(filled(4), 7, 10)
     assert len(models) == len(models.buffers) == 7
     same(models, [0, 1, 2, 3])

@@ -68,7 +68,7 @@ class Variant:
                 f"loss are those of the {clients - count} honest ones (attackers' own accuracy at the end: "
                 f"{percent(float(np.mean(learnt)))})"
             )
-        for told in (_nobody_took_part, _unused_test_samples, _hardly_anybody_meets):
+        for told in (_rounded_at_rest, _nobody_took_part, _unused_test_samples, _hardly_anybody_meets):
             first = next((text for run in self.included if (text := told(run))), "")
             notes += [f"{self.label}: {first}"] if first else []
         matching = (run.world.get("matching", ()) for run in self.runs if has_rounds(run))
@@ -107,6 +107,14 @@ def _attackers_accuracy(run: Run) -> float:
     """The accuracy of attackers in the last recorded round."""
     rounds = run.rounds.sort_values("round")
     return float(rounds["accuracy_attackers"].iloc[-1])
+
+
+def _rounded_at_rest(run: Run) -> str:
+    """That models are rounded between training and exchange, where they are."""
+    held = run.settings.get("models_at_rest", "float32")  # not there before it could be chosen
+    if held == "float32":
+        return ""
+    return f"models at rest are held in {held}: they are rounded whenever one is written"
 
 
 def _cloud_never_changed(run: Run) -> bool:

@@ -114,6 +114,11 @@ class SpreadModels(Models):
     def device(self) -> torch.device:
         return torch.device("cpu")
 
+    @property
+    @override
+    def half(self) -> bool:
+        return False
+
     @override
     def rows(self, index: torch.Tensor) -> Models:
         found = self._some(index.numpy())

@@ -176,7 +176,7 @@ class Decentralized(Part):
         weights = gathered.weights.buffers
         if not averages(known.context.aggregation):
             return Made(*made_by_rule(models, gathered, weights, known))
-        near = models.rows(torch.from_numpy(gathered.rows).to(models.parameters.device))
+        near = models.rows(torch.from_numpy(gathered.rows).to(models.device)).widened()
         some = np.flatnonzero(weights)
         row = sparse.csr_array((weights[some], (np.zeros_like(some), some)), shape=(1, len(near)))
         mix_rows(near, row, np.zeros(1, dtype=np.int64))

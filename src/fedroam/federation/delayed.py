@@ -60,7 +60,8 @@ class DelayedMohawk(Hierarchical):
     def _at_access_point(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         weights = [polynomial(stale, self.exponent) for stale in gathered.told[STALENESS].tolist()]
         if any(weight != 1.0 for weight in weights):
-            models = models.rows(torch.from_numpy(np.append(gathered.own, gathered.rows)).to(models.device))
+            index = torch.from_numpy(np.append(gathered.own, gathered.rows)).to(models.device)
+            models = models.rows(index).widened()
             gathered = replace(gathered, own=0, rows=np.arange(1, 1 + len(weights)))
             for row, weight in enumerate(weights, 1):
                 if weight != 1.0:

@@ -109,7 +109,7 @@ def mix_pieces(
     mix(models, _of_whole(weights, pieces.some(fresh)))
     for i, totals in changes.items():
         for matrix, total in zip(matrices, totals, strict=True):
-            matrix[i] = (matrix[i].double() + total).to(matrix.dtype)
+            matrix[i] = (matrix[i].double() + total).float()
     return kept
 
 

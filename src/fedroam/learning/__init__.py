@@ -22,6 +22,7 @@ from fedroam.learning.engine import some_of as some_of
 from fedroam.learning.engine import start_models as start_models
 from fedroam.learning.engine import to_tensors as to_tensors
 from fedroam.learning.exchange import mix as mix
+from fedroam.learning.half_precision import in_half_precision as in_half_precision
 from fedroam.learning.held import ClassMeans as ClassMeans
 from fedroam.learning.held import Held as Held
 from fedroam.learning.matrix import Entry as Entry

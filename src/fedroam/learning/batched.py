@@ -191,9 +191,7 @@ class BatchedLearner(Learner):
         found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
         moved = {name for name, gradient in zip(wanted, found, strict=True) if gradient is not None}
         way = _Way(draws, tuple(entry for entry in layout.parameters if entry.name not in moved), True)
-        twice = Models(
-            layout, models.parameters[[job.row] * 2].clone(), models.buffers[[job.row] * 2].clone(), None
-        )
+        twice = models.rows(torch.tensor([job.row] * 2, device=self.device)).widened()
         once = replace(job, row=0), replace(job, row=1)
         try:
             self._gradients(twice, list(once), [positions] * 2, [self._stream(job)] * 2, way)
@@ -218,7 +216,7 @@ class BatchedLearner(Learner):
         """Train these jobs side by side, step by step; mean loss of each."""
         task, training, layout = self.task, self.task.training, models.layout
         index = torch.tensor([job.row for job in jobs], device=self.device)
-        own = models.rows(index)
+        own = models.rows(index).widened()
         momentum = own.momentum
         if momentum is None and training.momentum:
             momentum = torch.zeros_like(own.parameters)

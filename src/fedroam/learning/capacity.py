@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision
+
 if TYPE_CHECKING:
     from fedroam.learning.matrix import Models
 
@@ -41,7 +43,7 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
     order = np.asarray(rows, dtype=np.int64)
     if (np.diff(order) <= 0).any():
         raise ValueError(f"rows {order.tolist()} do not rise: one would be overwritten before it is moved")
-    for matrix in (models.parameters, models.buffers, models.momentum):
+    for matrix in (held(models.parameters), models.buffers, models.momentum):
         if matrix is None or not matrix.shape[1]:
             continue
         for to, origin in enumerate(order):
@@ -54,6 +56,8 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
 
 def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     """`matrix` with more rows, in place if its storage can hold them."""
+    if isinstance(matrix, HalfPrecision):
+        return in_half_precision(_wider(held(matrix), rows, most))
     width = matrix.shape[1]
     if rows <= len(matrix):
         return matrix[:rows]
@@ -61,7 +65,7 @@ def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     begins = matrix.storage_offset() * matrix.element_size()
     if matrix.is_contiguous() and storage.nbytes() - begins >= rows * width * matrix.element_size():
         return matrix.as_strided((rows, width), (width, 1))
-    wide = _reserve(most, width) if matrix.device.type == "cpu" else None
+    wide = _reserve(most, width, matrix.dtype) if matrix.device.type == "cpu" else None
     if wide is None:
         capacity = min(most, max(rows, len(matrix) + len(matrix) // 2))
         wide = torch.empty((capacity, width), dtype=matrix.dtype, device=matrix.device)
@@ -69,13 +73,13 @@ def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:
     return wide[:rows]
 
 
-def _reserve(rows: int, width: int) -> torch.Tensor | None:
-    """A float32 matrix that takes up memory row by row as it is written; None where the system knows no such thing."""
+def _reserve(rows: int, width: int, dtype: torch.dtype) -> torch.Tensor | None:
+    """A matrix that takes up memory row by row as it is written; None where the system knows no such thing."""
     if not sys.platform.startswith("linux") or not rows * width:
         return None
     try:
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
-        mapping = mmap.mmap(-1, 4 * rows * width, flags=flags)
+        mapping = mmap.mmap(-1, dtype.itemsize * rows * width, flags=flags)
     except (OSError, ValueError, OverflowError):
         return None
-    return torch.from_numpy(np.frombuffer(mapping, dtype=np.float32)).view(rows, width)
+    return torch.frombuffer(mapping, dtype=dtype).view(rows, width)

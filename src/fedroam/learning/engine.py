@@ -370,10 +370,14 @@ def start_models(
     equal: bool,
     momentum: bool,
     device: torch.device | str = "cpu",
+    half: bool = False,
 ) -> Models:
-    """The start models of these clients (or of as many), one row each: all equal, or each drawn from its own stream."""
+    """The start models of these clients (or of as many), one row each: all equal, or each drawn from its own stream.
+
+    half: they are held in 16 bits.
+    """
     clients = range(clients) if isinstance(clients, int) else clients
-    models = Models.empty(layout, len(clients), momentum=momentum, device=device)
+    models = Models.empty(layout, len(clients), momentum=momentum, device=device, half=half)
     for row, client in enumerate(clients[:1] if equal else clients):
         own = 0 if equal else client
         layout.write(make_network(build, seed, own), models.parameters[row], models.buffers[row])

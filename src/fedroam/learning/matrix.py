@@ -11,6 +11,7 @@ from torch import nn
 
 from fedroam.errors import InputError
 from fedroam.learning.capacity import keep, with_capacity
+from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,10 @@ class Models:
     """The models of a run and their optimiser state: float32 matrices, one row a model.
 
     parameters: [rows, layout.size]; buffers: [rows, layout.buffer_size]; momentum: [rows, layout.size], or None
-    where the optimiser keeps none between rounds. All three may be written into. Rows may lie elsewhere (see
-    `execution`): then asking for a matrix brings all of them here, and `at_hand`, `rows`, `copied`, `kept`, `mean` and
-    `consensus_distance` move no more than they need.
+    where the optimiser keeps none between rounds. All three may be written into. Parameters may be held in 16 bits:
+    then they are computed with in float32 all the same, and rounded when they are written (`HalfPrecision`). Rows may
+    lie elsewhere (see `execution`): then asking for a matrix brings all of them here, and `at_hand`, `rows`, `copied`,
+    `kept`, `mean` and `consensus_distance` move no more than they need.
     """
 
     def __init__(
@@ -148,16 +150,21 @@ class Models:
 
     @classmethod
     def empty(
-        cls, layout: Layout, rows: int, *, momentum: bool, device: torch.device | str = "cpu"
+        cls,
+        layout: Layout,
+        rows: int,
+        *,
+        momentum: bool,
+        device: torch.device | str = "cpu",
+        half: bool = False,
     ) -> Models:
-        """Room for `rows` models, all zero."""
+        """Room for `rows` models, all zero. half: their parameters are held in 16 bits."""
 
-        def zeros(width: int) -> torch.Tensor:
-            return torch.zeros((rows, width), dtype=torch.float32, device=device)
+        def zeros(width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+            return torch.zeros((rows, width), dtype=dtype, device=device)
 
-        return Models(
-            layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None
-        )
+        parameters = in_half_precision(zeros(layout.size, torch.float16)) if half else zeros(layout.size)
+        return Models(layout, parameters, zeros(layout.buffer_size), zeros(layout.size) if momentum else None)
 
     def __len__(self) -> int:
         return len(self._parameters)
@@ -167,8 +174,19 @@ class Models:
         """Where they lie."""
         return self._parameters.device
 
+    @property
+    def half(self) -> bool:
+        """Whether parameters are held in 16 bits."""
+        return isinstance(self._parameters, HalfPrecision)
+
+    def widened(self) -> Models:
+        """These models with parameters in float32, to be computed with step by step: a copy of those in 16 bits."""
+        if not self.half:
+            return self
+        return Models(self.layout, widened(self.parameters), self.buffers, self.momentum)
+
     def rows(self, index: torch.Tensor) -> Models:
-        """A copy of these rows (int64), in this order."""
+        """A copy of these rows (int64), in this order, held as they are."""
         momentum = None if self.momentum is None else self.momentum.index_select(0, index)
         return Models(
             self.layout, self.parameters.index_select(0, index), self.buffers.index_select(0, index), momentum
@@ -200,13 +218,15 @@ class Models:
         self.buffers[row] = buffers
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The matrices by name, as a checkpoint holds them: to be read only."""
-        found = {"parameters": self.parameters.cpu().numpy(), "buffers": self.buffers.cpu().numpy()}
+        """The matrices by name, as a checkpoint holds them: to be read only. Parameters are float32 or float16, as
+        they are held."""
+        found = {"parameters": held(self.parameters).cpu().numpy(), "buffers": self.buffers.cpu().numpy()}
         return found if self.momentum is None else {**found, "momentum": self.momentum.cpu().numpy()}
 
     @property
     def bytes_each(self) -> int:
-        """What one model weighs on the air: parameters and buffers as float32, bytes."""
+        """What one model weighs on the air: parameters and buffers as float32, bytes. How models are held at rest makes
+        no difference: what is sent is the method's."""
         return 4 * (self.layout.size + self.layout.buffer_size)
 
     def mean(self) -> Models:

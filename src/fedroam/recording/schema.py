@@ -43,6 +43,7 @@ class Status(JsonObject):
     diverged_at: int | None
     reason: str
     judged: list[str] = []
+    models_at_rest: str = "float32"
     files: Manifest = {}
 
 

@@ -34,8 +34,9 @@ MOST = 8  # variants that are measured; the others are placed between them by th
 # Rough speeds of one core, for the order of runs only: operations per second, seconds per optimiser step and client.
 SPEED, STEP = 5e9, 2e-4
 BACKWARD = 3.0  # a training step costs about three forward passes
-# Vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing).
-COPIES = 6
+# Vectors of the size of a model that a client keeps at the peak (model, momentum, checkpoint, mixing). Of these the
+# model and its checkpoint are half as large where models at rest are held in 16 bits.
+COPIES, AT_REST = 6, 2
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ def rough_cost(experiment: Experiment) -> RoughCost:
         tested *= whole + experiment.evaluate_share * (evaluations - whole)
         work = rounds * sum(batches) * BACKWARD + tested
         seconds = clients * (work * forward / SPEED + rounds * len(batches) * STEP)
-        return RoughCost(seconds, 4.0 * COPIES * clients * (layout.size + layout.buffer_size))
+        halves = AT_REST / 2 if experiment.models_at_rest == "float16" else 0.0
+        memory = 4.0 * clients * ((COPIES - halves) * layout.size + COPIES * layout.buffer_size)
+        return RoughCost(seconds, memory)
     except Exception:  # whatever is wrong with this run, the run itself will say
         return RoughCost(rounds * clients * STEP, 0.0)
 

@@ -44,6 +44,11 @@ def check_fits(experiment: Experiment, *, paced: bool = False) -> None:
             f"execution.kind = {experiment.execution.kind!r}: on a network each node computes its own; allowed is "
             "'process'"
         )
+    if experiment.models_at_rest != "float32":
+        raise InputError(
+            f"models_at_rest = {experiment.models_at_rest!r}: on a network each node holds its own model in float32; "
+            "allowed is 'float32'"
+        )
     if experiment.clock.kind != "rounds" and not paced:
         raise InputError(
             f"clock.kind = {experiment.clock.kind!r}: a network takes the time that it takes; allowed is 'rounds', or "

@@ -64,8 +64,10 @@ class AdPsgd(Decentralized):
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         own, clients = start(range(context.clients)), context.clients
-        device = own.parameters.device
-        models = Models.empty(own.layout, 2 * clients, momentum=own.momentum is not None, device=device)
+        momentum = own.momentum is not None
+        models = Models.empty(
+            own.layout, 2 * clients, momentum=momentum, device=own.parameters.device, half=own.half
+        )
         models.parameters[:clients], models.buffers[:clients] = own.parameters, own.buffers
         none = np.zeros(clients, np.int64)
         return InitialState(models, {AVERAGED: none, SINCE: none})

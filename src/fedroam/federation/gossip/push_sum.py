@@ -173,18 +173,21 @@ def _here(round: Round, received: sparse.csr_array, shares: np.ndarray) -> tuple
     parts = _share(w[:, None], shares)
     weights = _exchanged(w[:, None], parts, through, got, parts)[:, 0]
     numerators = np.empty_like(x)
-    for columns, told, own in _trained(round):
-        mine = _learnt(x[:, columns], w, own)
+    for columns, told, own, held in _trained(round):
+        mine = _learnt(x[:, columns], w, own, held)
         kept = pushed = _share(mine, shares)
         if told is not own:  # attackers push what they say, and go on with what they have trained
-            pushed = _share(_learnt(x[:, columns], w, told), shares)
+            pushed = _share(_learnt(x[:, columns], w, told, held), shares)
         numerators[:, columns] = _exchanged(mine, kept, through, got, pushed)
     return numerators, weights
 
 
-def _learnt(x: np.ndarray, w: np.ndarray, trained: np.ndarray) -> np.ndarray:
-    """Numerators (float64 [clients, values]) with what training has changed in the models that they stood for."""
-    begun = (x / w[:, None]).astype(np.float32)
+def _learnt(
+    x: np.ndarray, w: np.ndarray, trained: np.ndarray, held: torch.dtype = torch.float32
+) -> np.ndarray:
+    """Numerators (float64 [clients, values]) with what training has changed in the models that they stood for, which
+    were held in this type: rounding is no change."""
+    begun = torch.from_numpy((x / w[:, None]).astype(np.float32)).to(held).float().numpy()
     return np.asarray(x + (trained.astype(np.float64) - begun))
 
 
@@ -206,8 +209,9 @@ def _exchanged(
     return np.asarray(mine - through[:, None] * kept + got @ pushed)
 
 
-def _trained(round: Round) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Block by block of columns: what clients say that they have trained, and what they have, float32."""
+def _trained(round: Round) -> Iterator[tuple[slice, np.ndarray, np.ndarray, torch.dtype]]:
+    """Block by block of columns: what clients say that they have trained, and what they have, float32; and the type in
+    which models at rest are held."""
     models, withheld = round.models, round.withheld
     size = models.layout.size
     for matrix, first in ((models.parameters, 0), (models.buffers, size)):
@@ -218,7 +222,7 @@ def _trained(round: Round) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
             if withheld is not None and first == 0:
                 own = told.copy()
                 own[withheld.rows] = withheld.parameters[:, part].cpu().numpy()
-            yield slice(first + part.start, first + part.stop), told, own
+            yield slice(first + part.start, first + part.stop), told, own, matrix.dtype
 
 
 def _write(models: Models, numerators: np.ndarray, weights: np.ndarray) -> None:

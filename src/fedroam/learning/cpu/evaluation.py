@@ -17,6 +17,7 @@ from fedroam.learning.cpu.mlp import recognise
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
 from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
+from fedroam.learning.half_precision import widened
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -127,7 +128,7 @@ class Evaluator:
     def _counted(
         compiled: CompiledScores, models: Models, samples: Samples, block: EvaluationBlock
     ) -> Counted:
-        compiled.attach(models.parameters[block.row])
+        compiled.attach(widened(models.parameters[block.row]))
         counts, losses = np.zeros((3, compiled.classes), np.int64), []
         for begin in range(block.begin, block.end, BATCH):
             losses.append(compiled.count(samples, block.index(begin, min(begin + BATCH, block.end)), counts))

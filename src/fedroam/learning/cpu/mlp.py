@@ -19,6 +19,7 @@ from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron
 from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.engine import Job, Task, rate
+from fedroam.learning.half_precision import HalfPrecision, widened
 from fedroam.learning.matrix import Entry, Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -137,7 +138,8 @@ class PerceptronTrainer:
 
     def _one(self, models: Models, job: Job, batches: list[np.ndarray], lr: float) -> float:
         assert self.compiled is not None
-        row, momentum = models.parameters[job.row].data, None
+        own, momentum = models.parameters[job.row].data, None
+        row = widened(own)
         if models.momentum is not None:
             momentum = models.momentum[job.row].data
         elif self.task.training.momentum:
@@ -145,6 +147,8 @@ class PerceptronTrainer:
         pull, steady = _anchors([job], row[None])
         settings = lr, self.task.training.weight_decay + pull
         total = self.compiled.train(row, momentum, None if steady is None else steady[0], batches, settings)
+        if row is not own:
+            own.copy_(row)
         return total / sum(map(len, batches)) if batches else float("nan")
 
     def _side_by_side(
@@ -258,10 +262,11 @@ def _anchors(jobs: Sequence[Job], rows: torch.Tensor) -> tuple[float, torch.Tens
 
 
 def _rows(matrix: torch.Tensor, jobs: Sequence[Job]) -> tuple[torch.Tensor, Callable[[], object]]:
-    """The jobs' rows: a slice where they are neighbours, else a copy; and how to put a copy back."""
+    """The jobs' rows: a slice where they are neighbours, else a copy, as where they are held in 16 bits; and how to put
+    a copy back."""
     own = [job.row for job in jobs]
-    if own == list(range(own[0], own[0] + len(own))):
+    if own == list(range(own[0], own[0] + len(own))) and not isinstance(matrix, HalfPrecision):
         return matrix.data[own[0] : own[0] + len(own)], lambda: None
     index = torch.tensor(own)
-    copy = matrix.data.index_select(0, index)
+    copy = widened(matrix.data.index_select(0, index))
     return copy, lambda: matrix.data.index_copy_(0, index, copy)

@@ -9,6 +9,7 @@ from torch import nn
 
 from fedroam.learning.cpu.fused_layers import quicken
 from fedroam.learning.engine import Task
+from fedroam.learning.half_precision import HalfPrecision, widened
 from fedroam.learning.matrix import Layout
 from fedroam.learning.objective import NeedsWholeBatches
 from fedroam.learning.samples import Samples, standard
@@ -48,10 +49,12 @@ def worker_model(task: Task, nature: Nature) -> nn.Module:
 
 
 def aligned(row: torch.Tensor) -> torch.Tensor:
-    """The row, or a copy of it where it does not begin as what torch allocates does.
+    """The row, or a copy of it where it does not begin as what torch allocates does, or is held in 16 bits.
 
     The bits of a product with a vector, such as a batch of one sample, depend on where in memory its matrix lies.
     """
+    if isinstance(row, HalfPrecision):
+        return widened(row)
     return row.clone() if row.data_ptr() % ALIGNED else row
 
 
