@@ -373,7 +373,8 @@ def start_models(
 ) -> Models:
     """The start models of these clients (or of as many), one row each: all equal, or each drawn from its own stream."""
     clients = range(clients) if isinstance(clients, int) else clients
-    models = Models.empty(layout, len(clients), momentum=momentum, device=device)
+    # Of many large models, to clear what is written anyway takes as long as to write it.
+    models = Models.unwritten(layout, len(clients), momentum=momentum, device=device)
     for row, client in enumerate(clients[:1] if equal else clients):
         own = 0 if equal else client
         layout.write(make_network(build, seed, own), models.parameters[row], models.buffers[row])

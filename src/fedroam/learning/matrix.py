@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -152,12 +152,29 @@ class Models:
     ) -> Models:
         """Room for `rows` models, all zero."""
 
-        def zeros(width: int) -> torch.Tensor:
-            return torch.zeros((rows, width), dtype=torch.float32, device=device)
+        return cls._room(torch.zeros, layout, rows, momentum, device)
 
-        return Models(
-            layout, zeros(layout.size), zeros(layout.buffer_size), zeros(layout.size) if momentum else None
-        )
+    @classmethod
+    def unwritten(
+        cls, layout: Layout, rows: int, *, momentum: bool, device: torch.device | str = "cpu"
+    ) -> Models:
+        """Room for `rows` models, each of which is to be written before it is read; momentum is zero."""
+        return cls._room(torch.empty, layout, rows, momentum, device)
+
+    @classmethod
+    def _room(
+        cls,
+        made: Callable[..., torch.Tensor],
+        layout: Layout,
+        rows: int,
+        momentum: bool,
+        device: torch.device | str,
+    ) -> Models:
+        def matrix(of: Callable[..., torch.Tensor], width: int) -> torch.Tensor:
+            return of((rows, width), dtype=torch.float32, device=device)
+
+        parameters, buffers = matrix(made, layout.size), matrix(made, layout.buffer_size)
+        return Models(layout, parameters, buffers, matrix(torch.zeros, layout.size) if momentum else None)
 
     def __len__(self) -> int:
         return len(self._parameters)
