@@ -40,6 +40,7 @@ from fedroam.cli.document import commands_of
 from fedroam.errors import FedroamError, InputError, one_line, told, unknown
 from fedroam.interrupts import STOPPED, WholeProgram
 
+OLD = 100  # rounds of Python's collector before the first that looks through everything; usual are 10
 RUNNING = tuple(f"fedroam {name}" for name in ("run", "sweep", "reproduce", "emulate", "deploy"))
 
 
@@ -129,7 +130,7 @@ def _take_as_old() -> None:
     short run. The next ones come as always, when there is a quarter more.
     """
     young, middle, old = gc.get_threshold()
-    gc.set_threshold(young, middle, 10 * old)
+    gc.set_threshold(young, middle, max(old, OLD))
 
 
 @functools.cache  # making them takes as long as answering a question does
