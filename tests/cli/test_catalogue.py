@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import fedroam
 from fedroam import Experiment, components, plan
 from fedroam.cli import reference
 from fedroam.cli.describe import fields_of, summary, toml_value, type_in_words
+from fedroam.cli.entry import OLD
 from fedroam.components import FAMILIES, kinds
 from fedroam.planning import named_experiments
 from support.commands import Commands, contents
@@ -40,6 +42,26 @@ def test_help_and_usage_errors_do_not_import_torch(arguments: list[str]) -> None
     code += f"print([m for m in ({heavy}) if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_only_the_whole_program_puts_off_looking_for_garbage() -> None:
+    """And only through all that there is: what is young is looked through as always."""
+    code = """\
+import gc, sys
+from fedroam.cli import main
+found = [gc.get_threshold()]
+main(["--version"])
+found.append(gc.get_threshold())
+sys.argv = ["fedroam", "--version"]
+for _ in range(2):
+    main()
+    found.append(gc.get_threshold())
+print(found)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, called, program, again = ast.literal_eval(done.stdout.splitlines()[-1])
+    assert called == before
+    assert program == again == (*before[:2], OLD)
 
 
 def test_version_and_module(tmp_path: Path) -> None:

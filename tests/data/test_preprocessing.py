@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 from fedroam.components import build
 from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
-from fedroam.data.preparing import AT_ONCE, held_out, pixel_statistics, scale_pixels
+from fedroam.data.preparing import AT_ONCE, counts_of_bytes, held_out, pixel_statistics, scale_pixels
 from fedroam.data.sources import digits
 from fedroam.data.sources.images import ImageArrays
 from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS
@@ -150,6 +150,16 @@ def test_digits_without_scikit_learn_are_refused_in_a_line(monkeypatch: pytest.M
         InputError, match=r"data.kind = 'digits': comes with scikit-learn, which is not installed"
     ):
         digits._rows()
+
+
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("count", [0, 1, 2, 1001, 2**17 - 1, 2**17, 2**17 + 1])
+def test_bytes_are_counted_as_one_at_a_time(count: int, begin: int) -> None:
+    values = np.random.default_rng(count).integers(0, 200, begin + count, dtype=np.uint8)[begin:]
+    found = counts_of_bytes(values)
+    assert found.shape == (256,)
+    assert found.tolist() == [int((values == value).sum()) for value in range(256)]
+    assert counts_of_bytes(np.repeat(values, 3)[1::3]).tolist() == found.tolist()  # one channel of three
 
 
 @pytest.mark.parametrize("standardised", [False, True])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from scipy import sparse
 from torch import nn
 
 from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix, weighted_sum
+from fedroam.learning.engine import make_network, start_models
 from fedroam.learning.matrix import BLOCK, column_sums
 from fedroam.randomness import stream
 from support.learners import problem
@@ -56,6 +59,31 @@ def test_networks_survive_as_rows() -> None:
         value for p in module.parameters() for value in p.flatten().tolist()
     )
     assert models.bytes_each == 4 * (layout.size + 11)
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_start_models_are_written_whole(equal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for them is not cleared before: nothing of what lay there may be left."""
+    made = torch.empty
+
+    def unwritten(*args: Any, **how: Any) -> torch.Tensor:
+        return made(*args, **how).fill_(math.nan)
+
+    def build() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
+
+    layout = Layout.of(build())
+    with monkeypatch.context() as patched:
+        patched.setattr(torch, "empty", unwritten)
+        found = start_models(build, layout, 3, 7, equal=equal, momentum=True)
+    assert found.momentum is not None
+    assert not found.momentum.any()
+    for row in range(3):
+        other = make_network(build, 7, 0 if equal else row)
+        wanted = Models.empty(layout, 1, momentum=False)
+        layout.write(other, wanted.parameters[0], wanted.buffers[0])
+        assert torch.equal(found.parameters[row], wanted.parameters[0])
+        assert torch.equal(found.buffers[row], wanted.buffers[0])
 
 
 def test_image_weights_lie_channels_last() -> None:

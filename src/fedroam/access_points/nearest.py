@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 # Distances this close to each other, relative to the smaller one, are equal: roundings, not places, tell them apart.
 ROUNDING = 1e-12
@@ -35,6 +34,8 @@ def choose_nearest(
         return chosen
     if not len(places):
         return np.zeros(0, dtype=np.int64)
+    from scipy.spatial import cKDTree
+
     tree = cKDTree(access_points)
     least, first = tree.query(places)
     chosen, reach = np.asarray(first, dtype=np.int64), np.asarray(least) * (1 + ROUNDING)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import torch
-from scipy.special import ndtri
 from typing_extensions import override
 
 from fedroam.attacks.attackers import Attackers, Trained
@@ -73,6 +72,8 @@ class Alie(Attackers):
 
 def z_max(clients: int, attackers: int) -> float:
     """The largest z with Phi(z) < (n - m - s) / (n - m), s = floor(n / 2 + 1) - m; not below 0."""
+    from scipy.special import ndtri
+
     honest, supporters = clients - attackers, max(math.floor(clients / 2 + 1) - attackers, 0)
     share = (honest - supporters) / honest
     # With a majority of attackers nobody needs to be won over, and any distance will do: the largest used is 1 of 10^4.

@@ -1,8 +1,10 @@
 """What `fedroam list` and `fedroam show` tell, remembered between commands: the code is loaded once for each version.
 
 Everything is told by the code itself, and loading it takes seconds (torch). So what it told is kept in the user's
-cache, under a name made of every source file's size and time of change: a changed file is a new name, and nothing stale
-is shown. Where the cache cannot be written, or own parts are loaded, the code is asked each time.
+cache, under the digest of the source that tells it: a changed file is a new name, and nothing stale is shown. What is
+changed elsewhere (in analysis, studies, deployment, ...) does not count, and the last few versions are kept: whoever
+goes back to one, or has two of them side by side, waits for neither. Where the cache cannot be written, or own parts
+are loaded, the code is asked each time.
 """
 
 from __future__ import annotations
@@ -11,12 +13,19 @@ import contextlib
 import hashlib
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
 import fedroam
+from fedroam.components import ROOMS
 from fedroam.writing import write_text
+
+KEPT = 8  # versions
+# Files that are loaded to tell it, beside the rooms that register parts.
+GROUND = ("__init__", "components", "errors", "experiment", "facts", "interrupts", "randomness", "writing")
+TELLING = ("planning", "experiments", *(f"cli/{name}.py" for name in ("known_parts", "describe", "starter")))
 
 
 class KnownClass(BaseModel):
@@ -64,10 +73,10 @@ def known_parts(use: list[str]) -> KnownParts:
     found = asked([])
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for old in path.parent.glob("parts-*.json"):
+        write_text(path, found.model_dump_json())
+        kept = sorted(path.parent.glob("parts-*.json"), key=lambda one: one.stat().st_mtime_ns)
+        for old in kept[:-KEPT]:
             old.unlink()
-        text = found.model_dump_json()
-        write_text(path, text)
     return found
 
 
@@ -114,14 +123,22 @@ def _class(cls: type[BaseModel]) -> KnownClass:
     )
 
 
+def sources(home: Path) -> Iterator[Path]:
+    """The files of fedroam, which lies in `home`, that decide what is told."""
+    rooms = (room.rpartition(".")[2] for room in ROOMS)
+    for name in (*(f"{file}.py" for file in GROUND), *rooms, *TELLING):
+        path = home / name
+        found = sorted(path.rglob("*")) if path.is_dir() else [path]
+        yield from (file for file in found if file.suffix in (".py", ".toml"))
+
+
 def _cache() -> Path:
     """Where this very source's parts are kept."""
     import pooch
 
     home = Path(fedroam.__file__).parent
-    seen = hashlib.sha256(f"{platform.python_version()} {fedroam.__version__} {home}".encode())
-    for path in sorted(home.rglob("*")):
-        if path.suffix in (".py", ".toml"):
-            facts = path.stat()
-            seen.update(f"{path} {facts.st_size} {facts.st_mtime_ns}".encode())
+    seen = hashlib.sha256(f"{platform.python_version()} {fedroam.__version__}".encode())
+    for path in sources(home):
+        told = hashlib.sha256(path.read_bytes()).hexdigest()
+        seen.update(f"{path.relative_to(home).as_posix()} {told}\n".encode())
     return Path(pooch.os_cache("fedroam")) / f"parts-{seen.hexdigest()[:32]}.json"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse import csgraph
 
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.sending import Sent
@@ -248,5 +247,7 @@ class _Moments:
 
 def _groups(ties: np.ndarray, nodes: int) -> np.ndarray:
     """The groups of nodes that are tied together, int64 [nodes]."""
+    from scipy.sparse import csgraph
+
     edges = sparse.coo_array((np.ones(len(ties), dtype=bool), tuple(ties.T)), shape=(nodes, nodes))
     return np.asarray(csgraph.connected_components(edges.tocsr(), directed=False)[1])

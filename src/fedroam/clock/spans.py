@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.contacts.ragged import rising, stable_order
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # What a client can be at in a timetable; where it is at none of these, it waits.
 STATES = ("training", "sending", "charging", "dead", "away")
@@ -71,6 +74,8 @@ class Spans:
         charged or not, and so is who runs empty in it from then on; in a round in which a battery got energy, its
         device charges whenever it lives and neither trains nor sends.
         """
+        import pandas as pd
+
         clients = min(clients, len(self.trains))
         trains, dies = self.trains[:clients], self.dies[:clients].copy()
         sends = _without(_joined(*self._sends_of(clients)), trains)

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from fedroam.components import Part, field, register
 from fedroam.contacts.approach import few_go_straight, legs_in_contact
@@ -29,6 +28,8 @@ class Radius(Part):
         if math.isinf(self.radius):
             i, j = np.triu_indices(len(present), k=1)
             return graph_of(np.stack([present[i], present[j]], axis=1), paths.clients)
+        from scipy.spatial import cKDTree  # few clients, and most clocks, need no tree
+
         places = paths.end[present]
         # The tree compares rounded squares; with a margin for candidates and a test of the distance itself, a pair
         # whose distance is the radius to the last bit is in contact.

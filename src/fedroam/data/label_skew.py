@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from fedroam.data.dataset import Dataset, Split
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def label_entropy(class_counts: np.ndarray) -> np.ndarray:
@@ -40,6 +43,8 @@ def client_table(dataset: Dataset, split: Split, sites: Sequence[str] = ()) -> p
     train, validation, test: samples; classes: different classes among the training samples; entropy_bits:
     `label_entropy`; distance: `mix_distance` from all training samples of the data set.
     """
+    import pandas as pd
+
     counts = split.class_counts(dataset.y_train, dataset.classes)
     return pd.DataFrame(
         {

@@ -10,6 +10,7 @@ from fedroam.errors import InputError
 from fedroam.randomness import stream
 
 AT_ONCE = 64  # images
+COUNTED = 256  # images
 
 
 def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -19,12 +20,25 @@ def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     values = np.arange(256) / 255.0
     counts = np.zeros((images.shape[-1], 256), dtype=np.int64)
-    for first in range(0, len(images), AT_ONCE):  # `bincount` writes its input out as 64-bit numbers
+    for first in range(0, len(images), COUNTED):  # `bincount` writes its input out as 64-bit numbers
         for c, found in enumerate(counts):
-            found += np.bincount(images[first : first + AT_ONCE, ..., c].reshape(-1), minlength=256)
+            found += counts_of_bytes(images[first : first + COUNTED, ..., c].reshape(-1))
     mean = counts @ values / counts.sum(axis=1)
     variance = (counts * (values - mean[:, None]) ** 2).sum(axis=1) / counts.sum(axis=1)
     return mean, np.sqrt(variance)
+
+
+def counts_of_bytes(values: np.ndarray) -> np.ndarray:
+    """How often each of the 256 values is there; int64 [256]. values: uint8 [n]."""
+    values = np.ascontiguousarray(values)
+    pairs = values[: len(values) // 2 * 2].view(np.uint16)
+    if len(pairs) < 256 * 256:
+        return np.bincount(values, minlength=256)
+    # Two at a time, which takes half as long; which of a pair's bytes comes first does not matter.
+    both = np.bincount(pairs, minlength=256 * 256).reshape(256, 256)
+    return np.asarray(
+        both.sum(axis=0) + both.sum(axis=1) + np.bincount(values[2 * len(pairs) :], minlength=256)
+    )
 
 
 def scale_pixels(images: np.ndarray, statistics: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:

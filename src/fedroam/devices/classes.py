@@ -9,7 +9,6 @@ from typing import Annotated
 
 import numpy as np
 from pydantic import Field, model_validator
-from scipy.special import ndtr
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
@@ -46,6 +45,8 @@ SHARES = "share of the devices in each class, by their sum; not set: all alike"
 
 def drawn_class(seed: int, clients: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """The class of each client (int64 [jobs]), int64 [jobs]: drawn once for a device, by these shares of their sum."""
+    from scipy.special import ndtr
+
     uniform = ndtr(pair_normals(seed, "device class", clients, np.zeros_like(clients)))
     edges = np.cumsum(shares) / np.sum(shares)
     return np.minimum(np.searchsorted(edges, uniform, side="right"), len(shares) - 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 REMEMBERED = 5  # exchanges by which is judged who meets whom
 PERIOD = 10  # exchanges between two looks; the first comes after the first exchange
@@ -98,6 +97,8 @@ def _cut(
     """Give these clients (int64) parts from the one that `found` names on; graph: theirs."""
     if parts == 1 or not len(clients):
         return
+    from scipy.sparse.csgraph import reverse_cuthill_mckee
+
     order = reverse_cuthill_mckee(sparse.csr_matrix(graph), symmetric_mode=True).astype(np.int64)
     ends = np.cumsum(load[clients[order]])
     first = ends - load[clients[order]] / 2 < ends[-1] * (parts // 2) / parts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from fedroam.federation.protocol import SERVER, Traffic, access_point
 
@@ -24,6 +23,8 @@ def routes(access_points: np.ndarray, reach: float | None, gateways: int) -> np.
     following = np.full(n, DIRECT, dtype=np.int64)
     if reach is None or not n:
         return following
+    from scipy.spatial import cKDTree
+
     centre = np.hypot(*(access_points - access_points.mean(axis=0)).T)
     layer = np.argsort(centre, kind="stable")[:gateways]
     left = np.setdiff1d(np.arange(n), layer)

@@ -377,7 +377,8 @@ def start_models(
     half: they are held in 16 bits.
     """
     clients = range(clients) if isinstance(clients, int) else clients
-    models = Models.empty(layout, len(clients), momentum=momentum, device=device, half=half)
+    # Of many large models, to clear what is written anyway takes as long as to write it.
+    models = Models.empty(layout, len(clients), momentum=momentum, device=device, half=half, cleared=False)
     for row, client in enumerate(clients[:1] if equal else clients):
         own = 0 if equal else client
         layout.write(make_network(build, seed, own), models.parameters[row], models.buffers[row])

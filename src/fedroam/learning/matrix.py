@@ -157,14 +157,15 @@ class Models:
         momentum: bool,
         device: torch.device | str = "cpu",
         half: bool = False,
+        cleared: bool = True,
     ) -> Models:
-        """Room for `rows` models, all zero. half: their parameters are held in 16 bits."""
-
-        def zeros(width: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-            return torch.zeros((rows, width), dtype=dtype, device=device)
-
-        parameters = in_half_precision(zeros(layout.size, torch.float16)) if half else zeros(layout.size)
-        return Models(layout, parameters, zeros(layout.buffer_size), zeros(layout.size) if momentum else None)
+        """Room for `rows` models, all zero. half: their parameters are held in 16 bits; cleared: parameters and
+        buffers are zero, else each is to be written before it is read."""
+        made = torch.zeros if cleared else torch.empty
+        parameters = made((rows, layout.size), dtype=torch.float16 if half else torch.float32, device=device)
+        buffers = made((rows, layout.buffer_size), dtype=torch.float32, device=device)
+        rest = torch.zeros((rows, layout.size), dtype=torch.float32, device=device) if momentum else None
+        return Models(layout, in_half_precision(parameters) if half else parameters, buffers, rest)
 
     def __len__(self) -> int:
         return len(self._parameters)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from fedroam.errors import InputError
 from fedroam.traces.cleaning import too_fast
@@ -127,6 +126,8 @@ def import_trace(
     venue: np.ndarray | None = None
     venues: tuple[str, ...] = ()
     if "venue" in source.columns:
+        import pandas as pd
+
         codes, words = pd.factorize(source.columns["venue"][rows])
         venue, venues = codes.astype(np.int32), tuple(str(word) for word in words)
     facts: dict[str, Any] = {

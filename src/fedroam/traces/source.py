@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -156,6 +155,8 @@ def matched(
 
 def devices_of(values: np.ndarray) -> tuple[np.ndarray, list[str]]:
     """Whose each row is (int64 [rows]), and the devices' names in order; whole numbers are ordered as numbers."""
+    import pandas as pd
+
     codes, words = pd.factorize(values)
     names = [str(word) for word in words]
     try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import AfterValidator
 
 from fedroam.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PATTERN = r"^(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?) ?(Z|UTC|[+-]\d\d:?\d\d)?$"
 MIXED = "mixed"
@@ -28,6 +30,8 @@ def seconds(
     """
     if values.dtype.kind in "iuf":
         return values.astype(np.float64), False
+    import pandas as pd
+
     codes, texts = pd.factorize(values)
     distinct = pd.Series(np.asarray(texts, dtype=object), dtype="object")
 
@@ -64,6 +68,8 @@ def _calendar(
     asked: bool,
 ) -> np.ndarray:
     """Unix seconds of distinct ISO times, cut into time and zone."""
+    import pandas as pd
+
     zones = parts[1].fillna("").replace({"UTC": "Z"}).str.replace(":", "").to_numpy(dtype=object)
     zones[(zones == "+0000") | (zones == "-0000")] = "Z"
     found = list(dict.fromkeys(zones))
@@ -105,6 +111,8 @@ def _calendar(
 def _parsed(
     texts: pd.Series, column: str, where: Callable[[int], str], row: Callable[[np.ndarray], int]
 ) -> pd.Series:
+    import pandas as pd
+
     utc = bool(texts.str.contains(r"(?:Z|[+-]\d{4})$").all())
     times = pd.to_datetime(texts, format="ISO8601", utc=utc, errors="coerce")
     if times.isna().any():  # nanoseconds end in 2262: what is later is read to the microsecond
@@ -130,6 +138,8 @@ Begin = Annotated[str | float | None, AfterValidator(_a_time)]
 
 def moment(text: str) -> float:
     """Unix seconds of an ISO 8601 time; a date, or a time without zone, is UTC. Raises ValueError."""
+    import pandas as pd
+
     try:
         given: pd.Timestamp | None = pd.Timestamp(text)
     except ValueError:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.errors import InputError
-from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of, target
-from fedroam.learning.cpu.kernels.target import Target, narrowed
+from fedroam.learning.cpu.kernels import ConvStack, conv_stack, kernel, leading, stages_of, target
+from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence, sequential_model
 from fedroam.learning.matrix import Layout
 from support.learners import learner_of, problem
@@ -100,6 +100,46 @@ def papers_layers(name: str) -> tuple[list[nn.Module], tuple[int, int, int]]:
         return layers, (3, 32, 32)
     layers = [nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.ReLU(), nn.MaxPool2d(2)]
     return [*layers, nn.Conv2d(8, 6, 3, padding=1), nn.ReLU()], (3, 12, 20)
+
+
+@pytest.mark.parametrize("name", ["mnist", "lenet", "small"])
+def test_what_the_way_back_needs_is_made_when_it_is_gone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluation has neither its memory nor its kernels; and a gradient is the same whenever it is first asked for."""
+    made, room = [], []
+
+    def noted(spec: KernelSpec, target: Target) -> Kernel:
+        made.append(type(spec).__name__)
+        return kernel(spec, target)
+
+    def counted(*size: int) -> torch.Tensor:
+        room.append(4 * math.prod(size))
+        return zeros(*size)
+
+    zeros = torch.zeros
+    layers, image = papers_layers(name)
+    early, late = Bench(layers, image), Bench(layers, image)
+    x, seen = drawn(8, *image, seed=3), []
+    with monkeypatch.context() as patched:
+        patched.setattr(conv_stack, "kernel", noted)
+        patched.setattr(torch, "zeros", counted)
+        for _ in range(2):
+            seen.append(late.outputs(x))
+        ahead, memory = list(made), sum(room)
+        late.stack.backward(slope := drawn(8, seen[0].shape[1], seed=4), False)
+    assert {"Backward", "WeightGradient"} & set(ahead) == set()
+    stages = late.stack.stages
+    images = [stages[0].x, *(image for stage in stages for image in (stage.raw, stage.y))]
+    moments = sum(2 * max(stage.groups, 1) for stage in stages)
+    assert memory == 4 * 8 * (moments + sum(each.channels * each.height * each.row for each in images))
+    back = made[len(ahead) :]
+    assert (back.count("Backward"), back.count("WeightGradient")) == (len(stages), len(stages))
+    assert back.count("ConvolutionKernel") == len(stages) - 1
+    early.outputs(x)
+    early.stack.backward(slope, False)
+    early.gradient.zero_()
+    assert torch.equal(early.outputs(x), seen[1])
+    early.stack.backward(slope, False)
+    assert torch.equal(early.gradient, late.gradient)
 
 
 @pytest.mark.parametrize("lanes", [4, 8, None])

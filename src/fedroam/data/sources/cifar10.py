@@ -7,7 +7,6 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 from typing_extensions import override
 
 from fedroam.components import register
@@ -35,6 +34,8 @@ def from_records(data: bytes, where: str) -> tuple[np.ndarray, np.ndarray]:
 
 def from_mosaic(picture: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
     """Images and labels of a batch kept as one lossless picture, its images in rows, and raw label bytes."""
+    from PIL import Image, UnidentifiedImageError
+
     try:
         y = _checked(np.frombuffer(labels.read_bytes(), np.uint8), str(labels))
         with Image.open(picture) as image:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pooch
-
 from fedroam.data.sources.places import cache_folder
 from fedroam.data.sources.unsw_nb15 import BY_HAND
 from fedroam.errors import FedroamError, InputError, unknown
@@ -89,6 +87,8 @@ def fetch(name: str, root: str | Path | None = None, *, progress: bool = True) -
 
 
 def _fetch(download: Download, folder: Path, progress: bool) -> None:
+    import pooch
+
     target = folder / download.name
     if target.is_file() and pooch.hashes.hash_matches(str(target), download.checksum):
         return

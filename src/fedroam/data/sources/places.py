@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-import pooch
-
 from fedroam.errors import InputError
 from fedroam.writing import checked_name
 
@@ -18,6 +16,8 @@ T = TypeVar("T")
 
 def cache_folder() -> Path:
     """The platform's cache folder for downloaded data (created by `fetch`, not here)."""
+    import pooch
+
     return Path(pooch.os_cache("fedroam"))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import pandas as pd
 from pydantic import model_validator
 
 from fedroam.components import Part, field, register
@@ -17,6 +16,9 @@ from fedroam.data.preprocessing import CategoricalColumn, NumericColumn, TablePr
 from fedroam.data.sources.places import find
 from fedroam.data.sources.tables import as_classes, line_of, read_header, read_table
 from fedroam.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A file is told by its number of rows: redistributions swap the two names.
 ROWS = {"training": 175_341, "testing": 82_332}
@@ -68,6 +70,8 @@ ATTACKS = (
 
 def row_keys(records: pd.DataFrame) -> np.ndarray:
     """A 64-bit hash of each row, uint64 [rows]."""
+    import pandas as pd
+
     return pd.util.hash_pandas_object(records, index=False, categorize=True).to_numpy()
 
 
@@ -76,6 +80,8 @@ def read_partition(path: Path) -> pd.DataFrame:
 
     Raises InputError for what is wrong with the file, with line and column.
     """
+    import pandas as pd
+
     table = read_table(path, (*NUMBERS, "label"), (*WORDS, "attack_cat"))
     for value in np.unique(table["attack_cat"]):
         if value not in ATTACKS:
@@ -157,6 +163,8 @@ class UnswNb15(Part):
         return remember(self, tuple(files.values()), lambda: self._read(files))
 
     def _read(self, files: dict[str, Path]) -> Dataset:
+        import pandas as pd
+
         wanted = {"found": tuple(files), "both": tuple(ROWS)}.get(self.records, (self.records,))
         wanted = tuple(ROWS) if self.test == "publisher" else wanted
         for which in wanted:

@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import maximum_flow
 from typing_extensions import override
 
 from fedroam.components import field, register
@@ -52,6 +51,8 @@ class Epidemic(Decentralized):
         n = round.context.clients
         if not meeting.graph.nnz:
             return meeting.graph
+        from scipy.sparse.csgraph import maximum_flow
+
         draws = stream(round.context.seed, "epidemic oracle", round.number)
         # which flow there is depends on order
         place = np.concatenate([draws.permutation(n), n + draws.permutation(n)])

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from scipy.spatial.distance import pdist
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
@@ -251,6 +250,8 @@ def kernel(a: np.ndarray, b: np.ndarray, width: float) -> np.ndarray:
 
 def median_distance(points: np.ndarray) -> float:
     """Median Euclidean distance over all pairs of points [n, features]; 1 where there is no pair, or it is 0."""
+    from scipy.spatial.distance import pdist
+
     distances = pdist(points.astype(np.float64)) if len(points) > 1 else np.zeros(1)
     return float(np.median(distances)) or 1.0
 

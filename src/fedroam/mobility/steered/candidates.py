@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from fedroam.mobility.steered.coverage import NOBODY
 
@@ -123,6 +122,8 @@ def _meeting_points(
     places: np.ndarray, radius: float, size: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Points, some of them outside the rectangle, and their owners: what `_intersections` is made of."""
+    from scipy.spatial import cKDTree
+
     index = np.arange(len(places))
     yield places, np.stack([index, np.full(len(index), NOBODY)], axis=1)
     pairs = (

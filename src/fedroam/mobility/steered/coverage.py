@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from scipy.spatial import cKDTree
 
 from fedroam.mobility.distance import within_reach
 from fedroam.mobility.steered.targets import Targets
@@ -162,6 +161,8 @@ def _covers(points: np.ndarray, places: np.ndarray, reach: float) -> sparse.csr_
         return sparse.csr_array(shape, dtype=np.int64)
     if math.isinf(reach):
         return sparse.csr_array(np.ones(shape, dtype=np.int64))
+    from scipy.spatial import cKDTree
+
     # Candidates with a margin, then a test of the distance itself: as the contact rule "radius" decides.
     near = cKDTree(points).sparse_distance_matrix(cKDTree(places), reach * (1 + 1e-9), output_type="ndarray")
     gap = points[near["i"]] - places[near["j"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -25,33 +26,48 @@ CACHE = 3 << 19  # bytes: the largest image of a slice of samples should stay ne
 SIZES = 8  # numbers of samples for which memory is kept
 
 
+def _zeros(images: Images, samples: int) -> torch.Tensor:
+    return torch.zeros(images.channels, images.height, images.row, samples)
+
+
+class _WayBack:
+    """What a block needs to find gradients of so many samples: memory for those of its images, and kernels."""
+
+    dy: torch.Tensor
+
+    def __init__(self, stage: Stage, samples: int, before: _WayBack | None, target: Target) -> None:
+        self.dx: torch.Tensor | None = None if before is None else before.dy
+        self.draw, self.dy = _zeros(stage.draw, samples), _zeros(stage.dy, samples)
+        spec: Any = stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias)
+        self.back = kernel(spec, target)
+        self.slope = kernel(WeightGradient(stage.x, stage.draw, stage.weights, stage.above), target)
+        self.turned = None if before is None else kernel(stage.turned, target)
+
+
 class _StageMemory:
     """A block at work on so many samples: memory for its images, and its kernels."""
 
     y: torch.Tensor
-    dy: torch.Tensor
 
     def __init__(self, stage: Stage, samples: int, before: _StageMemory | None, target: Target) -> None:
-        def zeros(images: Images) -> torch.Tensor:
-            return torch.zeros(images.channels, images.height, images.row, samples)
-
         def made(spec: Any) -> Kernel:
             return kernel(spec, target)
 
-        self.samples = samples
-        self.x: torch.Tensor = zeros(stage.x) if before is None else before.y
-        self.dx: torch.Tensor | None = None if before is None else before.dy
-        self.raw, self.draw = zeros(stage.raw), zeros(stage.draw)
-        self.y, self.dy = zeros(stage.y), zeros(stage.dy)
+        self.stage, self.samples, self.before, self.target = stage, samples, before, target
+        self.x: torch.Tensor = _zeros(stage.x, samples) if before is None else before.y
+        self.raw, self.y = _zeros(stage.raw, samples), _zeros(stage.y, samples)
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
         self.at_x, self.at_raw, self.at_y = _at(self.x), _at(self.raw), _at(self.y)
         self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
         self.measure = made(stage.epilogue(Moments, samples)) if stage.groups else None
         self.epilogue = made(stage.epilogue(Forward, samples))
-        self.back = made(stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias))
-        self.slope = made(WeightGradient(stage.x, stage.draw, stage.weights, stage.above))
-        self.turned = None if before is None else made(stage.turned)
+
+    @cached_property
+    def way_back(self) -> _WayBack:
+        """Made when a gradient is first asked for: evaluation asks for none."""
+        before = None if self.before is None else self.before.way_back
+        return _WayBack(self.stage, self.samples, before, self.target)
 
     def forward(self, weight: int, bias: int, gamma: int, beta: int) -> None:
         """From x to y. Addresses of the parameters."""
@@ -63,12 +79,12 @@ class _StageMemory:
 
     def backward(self, values: Sequence[int], gradients: Sequence[int]) -> None:
         """From dy to dx, where there is a block before; the parameters' gradients are added to."""
-        weight, bias, gamma, beta = gradients
-        images = [self.at_raw, self.at_y, _at(self.dy), _at(self.draw)]
-        self.back(*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples)
-        self.slope(self.at_x, images[3], weight, self.samples)
-        if self.turned is not None and self.dx is not None:
-            self.turned(images[3], values[0], 0, _at(self.dx), self.samples)
+        (weight, bias, gamma, beta), way = gradients, self.way_back
+        images = [self.at_raw, self.at_y, _at(way.dy), _at(way.draw)]
+        way.back(*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples)
+        way.slope(self.at_x, images[3], weight, self.samples)
+        if way.turned is not None and way.dx is not None:
+            way.turned(images[3], values[0], 0, _at(way.dx), self.samples)
 
 
 class ConvStack(Layer):
@@ -169,7 +185,7 @@ class ConvStack(Layer):
     @property
     def slopes(self) -> torch.Tensor:
         """Memory for its gradient, shaped alike, from which `add_gradient` goes on."""
-        return self.at_work[-1].dy
+        return self.at_work[-1].way_back.dy
 
     def _through(self, memories: list[_StageMemory]) -> None:
         self.at_work = memories
