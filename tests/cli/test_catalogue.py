@@ -13,7 +13,7 @@ import pytest
 
 import fedroam
 from fedroam import Experiment, components, plan
-from fedroam.cli import reference
+from fedroam.cli import known_parts, reference
 from fedroam.cli.describe import fields_of, summary, toml_value, type_in_words
 from fedroam.cli.entry import OLD
 from fedroam.components import FAMILIES, kinds
@@ -107,8 +107,17 @@ def test_list_of_one_family(fr: Commands) -> None:
     assert "dirichlet" not in answer.out
 
 
+@pytest.fixture(scope="module")
+def told() -> known_parts.KnownParts:
+    """What the code tells of itself, asked once for all parts that are shown."""
+    return known_parts.asked([])
+
+
 @pytest.mark.parametrize(("family", "kind"), EVERY)
-def test_show_explains_every_field_of_every_part(family: str, kind: str, fr: Commands) -> None:
+def test_show_explains_every_field_of_every_part(
+    family: str, kind: str, fr: Commands, told: known_parts.KnownParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_parts, "asked", lambda use: told)  # other tests of `show` ask anew
     answer = fr("show", f"{family}.{kind}")
     assert answer.code == 0
     text, part = words(answer.out), kinds(family)[kind]

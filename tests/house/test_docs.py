@@ -16,6 +16,7 @@ A comment on the line before a block changes that:
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -152,6 +153,7 @@ def test_every_block_runs(
             raise AssertionError(f"{block.where}: {type(error).__name__}: {error}") from error
 
 
+@functools.cache  # pages ask one after another
 def commands() -> set[str]:
     """Every command, such as 'run' and 'data info', and every group, such as 'data'."""
 
