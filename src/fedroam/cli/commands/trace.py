@@ -147,7 +147,7 @@ def import_file(
     read = f"{trace.facts['rows']:,} rows"
     if "source_format" in trace.facts:
         read = FORMATS[trace.facts["source_format"]][0]
-    say(f"{trace.fixes:,} fixes of {trace.devices:,} devices from {read}")
+    say(f"{trace.fixes:,} fixes of {trace.devices:,} device{'s' * (trace.devices != 1)} from {read}")
     for line in _remarks(trace):
         say(line)
     for line in doubts(trace, measure_trace(trace)):
