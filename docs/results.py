@@ -335,8 +335,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "short, tested claim by claim on runs of fedroam. "
             "[How claims are judged](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
             "that: the runs that there are reject neither the claim nor its reverse.",
-            "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or nothing that it needs has been "
-            "run; runs: kept, of those that the claims need.",
+            "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
+            "kept, of those that the claims need.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
             "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
             "not hold is tested of each:",

@@ -225,8 +225,9 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
 
 def summary(result: StudyResult) -> list[str]:
     """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
-    words: list[str] = [verdict.word for verdict in result.verdicts.values()]
-    if not words:
+    waiting = untested(result)
+    words: list[str] = [verdict.word for name, verdict in result.verdicts.items() if name not in waiting]
+    if not result.verdicts:
         return []
     told = [
         f"{(count := words.count(word))} {one if count == 1 else several}"
@@ -236,9 +237,10 @@ def summary(result: StudyResult) -> list[str]:
             ("undecided", "is undecided", "are undecided"),
         )
     ]
-    waiting = len(untested(result))
-    why = f", {waiting} of these because nothing that they need has been run" if waiting else ""
-    lines = [f"Of {len(words)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}{why}."]
+    rest = f"; {len(waiting)} wait{'s' * (len(waiting) == 1)} for runs" if waiting else ""
+    lines = [
+        f"Of {len(result.verdicts)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}{rest}."
+    ]
     texts = {claim.name: claim.text for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
@@ -248,7 +250,7 @@ def summary(result: StudyResult) -> list[str]:
 
 
 def untested(result: StudyResult) -> list[str]:
-    """The claims of which no seed has all runs."""
+    """The claims that wait for runs: no seed has all that they need."""
     return [name for name, verdict in result.verdicts.items() if not verdict.evidence.n]
 
 
