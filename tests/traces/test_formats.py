@@ -444,7 +444,7 @@ def test_tables_are_still_tables(fr: Commands) -> None:
     fr.write("s.txt", "id;t;x;y\n1;2;3;4\n")
     assert fr("trace", "import", "s.txt", "t.parquet", "--separator", ";").code == 0
     fr.write("s.csv", "id,t,x,y\n1,2,3,4\n")
-    assert "1 fixes of 1 devices from 1 rows" in fr("trace", "import", "s.csv", "u.parquet").out
+    assert "1 fix of 1 device from 1 row\n" in fr("trace", "import", "s.csv", "u.parquet").out
     assert "source_format" not in read_trace("u.parquet").facts
     pd.read_csv("s.csv").to_parquet("s.parquet")
     assert recognise(Path("s.parquet")) == "parquet"

@@ -144,10 +144,12 @@ def import_file(
     )
     with writing(home):
         write_trace(trace, home)
-    read = f"{trace.facts['rows']:,} rows"
+    rows = trace.facts["rows"]
+    read = f"{rows:,} row{'s' * (rows != 1)}"
     if "source_format" in trace.facts:
         read = FORMATS[trace.facts["source_format"]][0]
-    say(f"{trace.fixes:,} fixes of {trace.devices:,} device{'s' * (trace.devices != 1)} from {read}")
+    fixes = f"{trace.fixes:,} fix{'es' * (trace.fixes != 1)}"
+    say(f"{fixes} of {trace.devices:,} device{'s' * (trace.devices != 1)} from {read}")
     for line in _remarks(trace):
         say(line)
     for line in doubts(trace, measure_trace(trace)):
