@@ -44,6 +44,28 @@ def test_it_is_the_program_that_python_begins(words: list[str], tmp_path: Path) 
     assert (begun.returncode, begun.stderr) == (3, "wrong\n")
 
 
+ENDS = (
+    "print('no end of line', end='')",
+    "import sys; sys.exit('wrong')",
+    "import sys; sys.exit(None)",
+    "import sys; sys.exit(-1)",
+    "import threading, time; threading.Thread(target=lambda: (time.sleep(0.1), print('later'))).start(); print('now')",
+    "import atexit; atexit.register(lambda: 1 / 0); print('done')",
+    "raise KeyboardInterrupt",
+    "import sys; sys.stdout.close(); sys.exit(5)",
+)
+
+
+@pytest.mark.parametrize("code", ENDS)
+def test_it_ends_as_python_does(code: str) -> None:
+    forked, begun = (
+        subprocess.run([*each, "-c", code], capture_output=True, text=True, timeout=HANGS)
+        for each in (python(), [sys.executable])
+    )
+    assert (forked.returncode, forked.stdout) == (begun.returncode, begun.stdout)
+    assert forked.stderr.splitlines()[-1:] == begun.stderr.splitlines()[-1:]  # above it stands where it was
+
+
 def test_it_has_loaded_what_takes_long() -> None:
     code = "import sys; print('torch' in sys.modules, 'fedroam.runner' in sys.modules)"
     done = subprocess.run([*python(), "-c", code], capture_output=True, text=True, timeout=HANGS)

@@ -4,6 +4,7 @@ of a FIFO, whose descriptor is its argument, any more."""
 from __future__ import annotations
 
 import array
+import atexit
 import fcntl
 import gc
 import importlib
@@ -15,10 +16,13 @@ import select
 import signal
 import socket
 import sys
+import threading
 import types
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from client import FOLDER
 
@@ -100,6 +104,32 @@ class Program:
             exec(compile(script.read_bytes(), script, "exec"), main.__dict__)
 
 
+def end(work: Callable[[], None]) -> NoReturn:
+    """End this process as Python does after some work: wait for threads, do what was registered for the end, write
+    what is still to be written, and end with the code, or by the signal, that says how it went. Only what is loaded is
+    not taken down, which would take a third of a second: every page of it would be written to, and copied for that."""
+    code: object = 0
+    try:
+        work()
+    except SystemExit as ended:
+        code = ended.code
+        if code is not None and not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, here or at its other end
+            stream.flush()
+    if code == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit((code or 0) & 0xFF if isinstance(code, int) else 0)
+
+
 def asked() -> Program:
     """Serve. Returns in each process that was forked, with what it is to be; the server itself ends here."""
     listening, life = socket.socket(fileno=0), int(sys.argv[1])
@@ -145,4 +175,4 @@ if __name__ == "__main__":
     gc.freeze()  # a collection that writes into objects would give each program a copy of them
     program = asked()
     program.enter(elsewhere)
-    program.run()
+    end(program.run)

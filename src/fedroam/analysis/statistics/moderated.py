@@ -27,7 +27,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from scipy.special import digamma, polygamma
+from scipy.special import digamma, zeta
 
 from fedroam.analysis.statistics.paired import Evidence, VariancePrior, every, examined
 
@@ -102,7 +102,7 @@ def fitted(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     correlations = ((np.swapaxes(unit, -1, -2) @ unit) ** 2).sum(axis=(-1, -2))
     alike = (correlations - m) / (m * (m - 1))
     logs = np.log(squares / d) - digamma(d / 2) + math.log(d / 2)
-    noise = polygamma(1, d / 2) * (1 - alike)
+    noise = zeta(2, d / 2) * (1 - alike)  # trigamma
     excess = logs.var(axis=-1, ddof=1) - noise
     weight = 2 * _inverse_trigamma(np.maximum(excess, 1e-10))
     weight = np.where(excess > 1e-10, weight, np.inf)
@@ -113,13 +113,18 @@ def fitted(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _inverse_trigamma(x: np.ndarray) -> np.ndarray:
-    """The y whose trigamma is x > 0, by Newton's method on 1 / trigamma (Smyth 2004, appendix)."""
-    given = np.asarray(x, dtype=np.float64)
-    y = 0.5 + 1 / given
-    for _ in range(50):
-        value = polygamma(1, y)
-        step = value * (1 - value / given) / polygamma(2, y)
-        y = y + step
-        if np.max(-step / y) < 1e-10:
+    """The y whose trigamma is x > 0, by Newton's method on 1 / trigamma (Smyth 2004, appendix).
+
+    trigamma(y) = zeta(2, y) and its derivative is -2 zeta(3, y): what `polygamma` computes, besides a digamma that it
+    throws away.
+    """
+    given = np.ravel(np.asarray(x, dtype=np.float64))
+    y, going = 0.5 + 1 / given, np.arange(given.size)
+    for _ in range(50):  # each until it has arrived: of thousands a few take long
+        value = zeta(2, y[going])
+        step = value * (1 - value / given[going]) / (-2 * zeta(3, y[going]))
+        y[going] += step
+        going = going[-step / y[going] >= 1e-10]
+        if not going.size:
             break
-    return np.asarray(y)
+    return y.reshape(np.shape(x))
