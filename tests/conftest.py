@@ -19,6 +19,7 @@ settings.register_profile("fedroam", deadline=None, derandomize=True, max_exampl
 settings.load_profile("fedroam")
 HELD_BACK = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 SETS = "instruction sets"
+MEMORY, PLENTY = "/dev/shm", 8 * 2**30  # a file system in memory, and the bytes that are to be free there
 EMPTY_PICTURE = bytes.fromhex(  # a PNG of one dot
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
     "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
@@ -36,9 +37,22 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        if not computes(config):
+            keep_in_memory(config)
         warm.offer(config)
     if computes(config):
         warm.for_multiprocessing()
+
+
+def keep_in_memory(config: pytest.Config) -> None:
+    """What tests write goes into memory, where there is plenty, while many of them run: it is some hundred thousand
+    small files, which cost a disk's journal ten times as much. Nothing of it stays; to look at the files of one test,
+    run that alone."""
+    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and os.path.ismount(MEMORY):
+        if shutil.disk_usage(MEMORY).free < PLENTY:
+            return
+        folder = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(prefix="fedroam-tests-", dir=MEMORY)
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,11 +26,11 @@ from typing import NoReturn
 
 from client import FOLDER
 
-# What `fedroam run`, `sweep`, `node`, `deploy` and `report` load, at first or while they work.
+# What `fedroam run`, `sweep`, `reproduce`, `node`, `deploy` and `report` load, at first or while they work.
 LOADED = (
-    "fedroam.cli.commands", "fedroam.runner", "fedroam.sweep.running", "fedroam.sweep.worker",
+    "fedroam.cli.commands", "fedroam.runner", "fedroam.sweep.running", "fedroam.sweep.worker", "fedroam.study",
     "fedroam.deploy.node.process", "fedroam.deploy.server.serving", "fedroam.deploy.emulation.fork_server",
-    "fedroam.analysis.report", "sklearn.datasets",
+    "fedroam.analysis.report", "sklearn.datasets", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg",
 )  # fmt: skip
 MOST = 5  # handles that a program is given: three streams and, if it is a fork server, two more
 LOOK = 0.02  # seconds between two looks at who has ended
