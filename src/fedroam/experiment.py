@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import tomli_w
@@ -205,6 +205,15 @@ class Experiment(BaseModel):
     @property
     def digest(self) -> str:
         """What identifies a run: SHA-256 over every setting that can change its results (hex)."""
+        return _digest(self._identity())
+
+    def digests(self, seeds: Iterable[int]) -> list[str]:
+        """The digests of this experiment with other seeds: what a seed does not change is collected once."""
+        identity = self._identity()
+        return [_digest({**identity, "seed": seed}) for seed in seeds]
+
+    def _identity(self) -> dict[str, Any]:
+        """Every setting that can change results, as JSON can hold it."""
         identity = {
             name: identity_settings(value) if isinstance(value, Part) else value
             for name, value in self
@@ -215,12 +224,15 @@ class Experiment(BaseModel):
         known = (issubclass(type(part), KnowsDeviceNames) for part in self.parts.values())
         if self.match is None and sum(known) > 1:
             identity["match"] = "names"
-        text = json.dumps(jsonable(identity), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return {name: jsonable(value) for name, value in identity.items()}
 
     def replace(self, **settings: Any) -> Experiment:
         """A copy with other settings: `experiment.replace(seed=3, mobility="static")`."""
         return Experiment(**{**dict(self), **settings})
+
+
+def _digest(identity: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def _lists(value: Any) -> Any:

@@ -111,6 +111,14 @@ def test_the_digest_does_not_depend_on_the_order_of_keys(order: list[str]) -> No
     assert Experiment(**shuffled).digest == one.digest
 
 
+def test_digests_of_other_seeds_are_those_of_experiments_that_have_them() -> None:
+    walk = {"kind": "random_walk", "max_speed": 3.0}
+    for one in (Experiment(), tiny(seed=7, mobility=walk, federation="hierarchical", execution="ray")):
+        seeds = [one.seed, 0, 3, 2**61]
+        assert one.digests(seeds) == [one.replace(seed=seed).digest for seed in seeds]
+        assert one.digests([]) == []
+
+
 def test_the_digest_does_not_depend_on_how_a_number_is_written() -> None:
     assert Experiment(contacts={"radius": 3}).digest == Experiment(contacts={"radius": 3.0}).digest
     assert Experiment(contacts={"radius": 3.0}).digest == Experiment().digest

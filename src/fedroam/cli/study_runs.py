@@ -27,6 +27,7 @@ from fedroam.study.kept import (
 from fedroam.study.values import Reader
 
 if TYPE_CHECKING:
+    from fedroam.experiment import Experiment
     from fedroam.study import Item, Study
 
 # Where the runs of a study lie, below its folder: those that are simulated, and those that nodes of a network played.
@@ -38,7 +39,7 @@ class StudyRuns:
 
     use: the file of a user's study, which workers load if it has parts of its own; records: the folder in which runs
     are kept (see `study.kept`): a run that is there with all that items ask of it is done, whether its folder is or
-    not.
+    not; kept: what is kept there, if it has been read already.
     Raises InputError where a scale or a setting is wrong, or a run is kept that has other settings.
     """
 
@@ -50,6 +51,7 @@ class StudyRuns:
         folder: str | None,
         use: tuple[str, ...],
         records: str | None = None,
+        kept: Records | None = None,
     ) -> None:
         if seeds is not None and not 1 <= seeds <= 10_000:
             raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
@@ -58,22 +60,31 @@ class StudyRuns:
         self.seeds = seeds or study.scale(scale).seeds
         self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
         self.variants = study.needs(scale)
-        first = {variant: study.experiment(variant, scale) for variant in self.variants}
-        self.use = use if has_own_parts(first.values()) else ()
-        self.experiments = {
-            (variant, seed): experiment.replace(seed=experiment.seed + seed)
-            for variant, experiment in first.items()
-            for seed in range(self.seeds)
-        }
+        self._first = {variant: study.experiment(variant, scale) for variant in self.variants}
+        self.use = use if has_own_parts(self._first.values()) else ()
         self.keys = {
-            (variant, seed): run_key(experiment.digest, study.where(variant))
-            for (variant, seed), experiment in self.experiments.items()
+            (variant, seed): run_key(digest, study.where(variant))
+            for variant, first in self._first.items()
+            for seed, digest in enumerate(first.digests(first.seed + seed for seed in range(self.seeds)))
         }
         self.records = None if records is None else Path(records)
-        self.kept = Records(study.name, scale)
-        if self.records is not None:
-            self.kept = read_records(self.records, study.name, scale)
-            self._check_kept()
+        if kept is None:
+            kept = (
+                Records(study.name, scale)
+                if records is None
+                else read_records(Path(records), study.name, scale)
+            )
+        self.kept = kept
+        self._check_kept()
+
+    @cached_property
+    def experiments(self) -> dict[tuple[str, int], Experiment]:
+        """The experiments of all runs, by variant and seed."""
+        return {
+            (variant, seed): first.replace(seed=first.seed + seed)
+            for variant, first in self._first.items()
+            for seed in range(self.seeds)
+        }
 
     def _check_kept(self) -> None:
         known = set(self.keys.values())
@@ -91,7 +102,7 @@ class StudyRuns:
         there = read_records(records, study.name, scale)
         most = max((run.seed + 1 for run in there.runs.values()), default=0)
         seeds = there.seeds or max(most, study.scale(scale).seeds)
-        return cls(study, scale, seeds, str(records), (), str(records))
+        return cls(study, scale, seeds, str(records), (), str(records), there)
 
     @cached_property
     def plan(self) -> SweepPlan:
