@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from support.scripts import benchmark
+from support.warm import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +28,12 @@ def test_a_point_is_measured_once_and_kept(
     command += ["--folder", str(tmp_path / "runs"), "--record", str(tmp_path / "record.json")]
     monkeypatch.setattr(sys, "argv", command)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+    def begun(command: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*python(), *command[1:]], **options)
+
+    at_once = SimpleNamespace(run=begun, PIPE=subprocess.PIPE)  # it has loaded what it needs
+    monkeypatch.setattr(sys.modules["kept_points"], "subprocess", at_once)
 
     def measured() -> str:
         assert scale.main() == 0

@@ -402,6 +402,7 @@ def test_what_is_cut_off_is_refused(kind: str, how: str, fr: Commands) -> None:
 
 
 @pytest.mark.parametrize("kind", SAMPLES)
+@pytest.mark.usefixtures("rough_pictures")
 def test_the_command_line_says_what_it_took_and_info_too(kind: str, fr: Commands) -> None:
     needed(kind)
     name = f"s.{ENDINGS[kind]}"

@@ -406,6 +406,7 @@ def test_measures_by_hand() -> None:
     assert measure_trace(long).present.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 1]
 
 
+@pytest.mark.usefixtures("rough_pictures")
 def test_ways_faster_than_sound_are_told_unless_dropped(fr: Commands) -> None:
     rows = [
         f"1,{60 * k},{lat},{lon}" for k, (lat, lon) in enumerate([(48.2, 16.3), (16.3, 48.2), (48.2, 16.3)])

@@ -270,6 +270,7 @@ def test_begin_as_a_date(tmp_path: Path) -> None:
 # --- in a run -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("rough_pictures")
 def test_a_run_with_absent_clients(day: str, tmp_path: Path) -> None:
     experiment = tiny(
         clients=3,

@@ -32,6 +32,7 @@ from fedroam.federation import SERVER, access_point
 from support.commands import TINY, Commands
 from support.tiny import tiny
 from support.waiting import HANGS
+from support.warm import python
 
 
 def _why_not() -> str:
@@ -326,7 +327,7 @@ def test_a_slower_device_has_its_share_of_a_core(two: Namespaces) -> None:
         "while time.process_time() - used < 0.3: pass\n"
         "print(time.monotonic() - began)"
     )
-    words = [sys.executable, "-c", code, *two.line(1, "client-01").split()]
+    words = [*python(), "-c", code, *two.line(1, "client-01").split()]
     assert float(subprocess.run(words, capture_output=True, check=True).stdout) >= 1.2 - 0.2
 
 
@@ -338,7 +339,7 @@ def test_nodes_are_in_their_seats(two: Namespaces) -> None:
         "import os; print(os.stat('/proc/self/ns/net').st_ino, pathlib.Path('/proc/self/cgroup').read_text())"
     )
     told = subprocess.run(
-        [sys.executable, "-c", code, *two.line(1, "client-01").split()],
+        [*python(), "-c", code, *two.line(1, "client-01").split()],
         capture_output=True,
         text=True,
         check=True,

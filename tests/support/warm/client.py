@@ -45,7 +45,7 @@ def begin(arguments: list[str], handles: tuple[int, ...] = ()) -> None:
     for number in PASSED_ON:
         signal.signal(number, lambda number, _: os.kill(process, number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-    code = int(heard.readline())
+    code = int(heard.readline() or -signal.SIGKILL)  # where the session ends first, the server has killed it
     if code < 0:  # ended by a signal
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
