@@ -499,6 +499,72 @@ def test_a_checkpoint_holds_every_array(tmp_path: Path) -> None:
     assert again.read_bytes() == path.read_bytes()
 
 
+def test_rows_that_are_all_the_same_are_written_once(tmp_path: Path) -> None:
+    row = np.random.default_rng(0).standard_normal((1, 3, 20_000), dtype=np.float32)
+    row[0, 0, :3] = np.nan, -0.0, np.inf
+    same = np.repeat(row, 7, axis=0)
+    other = same.copy()
+    other[6, 0, 1] = 0.0  # equal as a number, not as bits
+    arrays = {
+        "same": same,
+        "other": other,
+        "one": np.repeat(row[:, 0].T, 30, axis=1),
+        "small": np.zeros((9, 2)),
+    }
+    assert all(arrays[name].nbytes >= checkpoint.LARGE for name in ("same", "other", "one"))
+    path = checkpoint.save(tmp_path, 0, "abc", arrays)
+    found = checkpoint.load(path, "abc").arrays
+    assert sorted(found) == sorted(arrays)
+    for name, array in arrays.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape)
+        assert found[name].tobytes() == array.tobytes()
+        found[name][...] = 1  # whose rows are each its own
+    whole = sum(array.nbytes for array in arrays.values())
+    assert whole - 6 * row.nbytes < path.stat().st_size < whole - 6 * row.nbytes + 1000
+    damaged = path.read_bytes().replace(b'\\"same\\": 7', b'\\"same\\": 8')
+    assert damaged != path.read_bytes()
+    path.write_bytes(damaged)
+    with pytest.raises(InputError, match="check sum does not match"):
+        checkpoint.load(path, "abc")
+
+
+@pytest.mark.parametrize(
+    "rows", [{"a": 0}, {"a": 2**40}, {"a": 2.0}, {"a": True}, {"b": 2}, {"c": 2}, [1], "a", 7]
+)
+def test_rows_that_there_cannot_be_are_told(rows: object, tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    arrays = {"a": np.ones((1, 4)), "c": np.ones((2, 4))}
+    facts = {"round": 2, "digest": "abc", "rows": rows}
+    facts["sha256"] = checkpoint._sum(facts, arrays)
+    path = tmp_path / "round-00000002.safetensors"
+    save_file(arrays, path, metadata={"fedroam": json.dumps(facts, sort_keys=True)})
+    with pytest.raises(InputError, match="damaged checkpoint"):
+        checkpoint.load(path, "abc")
+
+
+def test_a_run_goes_on_from_models_that_were_all_the_same(tmp_path: Path) -> None:
+    experiment = small(model={"kind": "mlp", "hidden": (20_000,)})
+    whole = run(experiment, tmp_path / "whole")
+
+    def stop(round: int, rounds: int, measurement: Any) -> None:
+        if round == 1:
+            raise Kill
+
+    with pytest.raises(Kill):
+        run(experiment, tmp_path / "half", observer=stop)
+    (first,) = (tmp_path / "half" / "checkpoints").glob("*")
+    models = checkpoint.load(first, experiment.digest).arrays["models.parameters"]
+    assert len(models) == 3
+    assert (
+        2 * models[0].nbytes < first.stat().st_size < 2.1 * models[0].nbytes
+    )  # of three rows, and of their momenta
+    resumed = run(experiment, tmp_path / "half")
+    ends = [checkpoint.newest(each.folder / "checkpoints") for each in (whole, resumed)]
+    assert ends[0] is not None and ends[1] is not None  # noqa: PT018
+    assert ends[0].read_bytes() == ends[1].read_bytes()
+
+
 # --- reading ------------------------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,10 @@ from fedroam.recording.files import settle
 from fedroam.writing import write_aside
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
+# Bytes from which on an array whose rows are all the same is written as one of them: before the first round, that are
+# the models of all clients.
+LARGE = 2**20
+MOST_ROWS = 2**24  # of an array that is written as one of its rows
 
 
 def _sum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
@@ -43,16 +47,36 @@ def _crc32(arrays: Mapping[str, np.ndarray]) -> str:
     return f"{crc:08x}"
 
 
+def _alike(array: np.ndarray) -> bool:
+    """Whether all rows of a contiguous array are the same, bit by bit."""
+    rows = array.reshape(len(array), -1).view(np.uint8)
+    at_once = max(1, LARGE // rows.shape[1])
+    return all((rows[k : k + at_once] == rows[0]).all() for k in range(1, len(rows), at_once))
+
+
+def _repeated(arrays: dict[str, np.ndarray], rows: Mapping[str, Any]) -> None:
+    """Give those arrays that were written as one row all their rows again. Raises ValueError or KeyError."""
+    for name, count in rows.items():
+        if len(arrays[name]) != 1 or type(count) is not int or not 1 <= count <= MOST_ROWS:
+            raise ValueError(f"{name}: {count!r} rows made of {len(arrays[name])}")
+        arrays[name] = np.repeat(arrays[name], count, axis=0)
+
+
 def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Path:
     """Write the checkpoint of a round (numeric and bool arrays by name) and drop all but the newest ones."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{round:08d}.safetensors"
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    written = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     facts: dict[str, Any] = {"round": round, "digest": digest}
-    facts["sha256"] = _sum(facts, whole)
+    large = [name for name, array in written.items() if array.nbytes >= LARGE and array.ndim > 1]
+    rows = {name: len(written[name]) for name in large if _alike(written[name])}
+    if rows:
+        facts["rows"] = rows
+        written.update({name: written[name][:1] for name in rows})
+    facts["sha256"] = _sum(facts, written)
     # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
     metadata = {"fedroam": json.dumps(facts, sort_keys=True)}
-    write_aside(path, lambda aside: save_file(whole, aside, metadata=metadata))
+    write_aside(path, lambda aside: save_file(written, aside, metadata=metadata))
     if round > 0:  # a run of no rounds may as well begin anew
         settle(folder)  # before older ones are dropped
     prune(folder)
@@ -101,6 +125,8 @@ def load(path: Path, digest: str) -> Checkpoint:
                 intact = facts.pop("sha256") == _sum(facts, arrays)
             else:
                 intact = str(facts["crc32"]) == _crc32(arrays)
+            if intact:
+                _repeated(arrays, facts.get("rows", {}))
             round, found = int(facts["round"]), str(facts["digest"])
     except (
         SafetensorError,
@@ -108,6 +134,8 @@ def load(path: Path, digest: str) -> Checkpoint:
         KeyError,
         TypeError,
         ValueError,
+        AttributeError,
+        MemoryError,
     ) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"{path}: damaged checkpoint ({reason}); {way_out}") from None
