@@ -58,6 +58,13 @@ def test_the_page_on_performance_tells_what_the_record_says() -> None:
     assert scale.table(record) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
 
 
+def test_the_page_on_performance_tells_what_residual_networks_reach() -> None:
+    residual = benchmark("residual")
+    record = json.loads(residual.RECORD.read_text(encoding="utf-8"))
+    assert residual.table(record) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert residual.step_flops(1) == pytest.approx(record["batches"]["8"]["step_flops"] / 8)
+
+
 def test_the_page_on_clusters_tells_what_the_record_says() -> None:
     reckoned = benchmark("cluster_plan")
     record = json.loads(reckoned.RECORD.read_text(encoding="utf-8"))
