@@ -544,7 +544,7 @@ def test_rows_that_there_cannot_be_are_told(rows: object, tmp_path: Path) -> Non
 
 
 def test_a_run_goes_on_from_models_that_were_all_the_same(tmp_path: Path) -> None:
-    experiment = small(model={"kind": "mlp", "hidden": (20_000,)})
+    experiment = small(model={"kind": "mlp", "hidden": (2_000,)})
     whole = run(experiment, tmp_path / "whole")
 
     def stop(round: int, rounds: int, measurement: Any) -> None:

@@ -49,7 +49,7 @@ def keep_figures_of_folders(folder: Path, result: StudyResult, read: Reader) -> 
         if result.study.can(figure, result.scale) and figure.draw(result.reader) is None:
             drawn = figure.draw(read)
             if drawn is not None:
-                _keep(folder, figure.name, _themed(svg_text(drawn, figure.name)))
+                _keep(folder, figure.name, _themed(_small(svg_text(drawn, figure.name))))
 
 
 def _keep(folder: Path, name: str, drawn: str) -> None:
@@ -86,7 +86,7 @@ def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[
 def kept_figure(figure: Figure, result: StudyResult) -> str | None:
     """A figure as SVG, None where the records give none; in a dark page it has the page's dark colours."""
     drawn = figure.draw(result.reader) if result.study.can(figure, result.scale) else None
-    return None if drawn is None else _themed(svg_text(drawn, figure.name))
+    return None if drawn is None else _themed(_small(svg_text(drawn, figure.name)))
 
 
 def _text(value: Any) -> str:
@@ -114,6 +114,17 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     return [_rounded(one) for one in value] if isinstance(value, list) else value
+
+
+def _small(svg: str) -> str:
+    """A figure with places to hundredths of a dot, and without what only makes its text pretty: half of a kept file."""
+
+    def attribute(found: re.Match[str]) -> str:
+        places = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2):g}", found[0])
+        # Pairs that follow on a move or a line are lines, which need not be said again.
+        return places if re.search("[CQ]", places) else re.sub(r"\s+L ", " ", places)
+
+    return re.sub(r"\n +", "\n", re.sub(r'\b(?:d|x|y)="[^"]*"', attribute, svg))
 
 
 def _themed(svg: str) -> str:
