@@ -48,9 +48,8 @@ def keep_in_memory(config: pytest.Config) -> None:
     """What tests write goes into memory, where there is plenty, while many of them run: it is some hundred thousand
     small files, which cost a disk's journal ten times as much. Nothing of it stays; to look at the files of one test,
     run that alone."""
-    if "PYTEST_DEBUG_TEMPROOT" not in os.environ and os.path.ismount(MEMORY):
-        if shutil.disk_usage(MEMORY).free < PLENTY:
-            return
+    chosen = "PYTEST_DEBUG_TEMPROOT" in os.environ
+    if not chosen and os.path.ismount(MEMORY) and shutil.disk_usage(MEMORY).free >= PLENTY:
         folder = os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp(prefix="fedroam-tests-", dir=MEMORY)
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
@@ -71,9 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     gc.freeze()  # libraries and thousands of tests: looked through again and again, they cost a twentieth of the time
     young, middle, _ = gc.get_threshold()
-    gc.set_threshold(
-        young, middle, 100
-    )  # what tests have left is looked through ten times as rarely, for another one
+    gc.set_threshold(young, middle, 100)  # what tests have left behind is looked through ten times as rarely
     gc.enable()
 
 

@@ -68,13 +68,9 @@ class StudyRuns:
             for seed, digest in enumerate(first.digests(first.seed + seed for seed in range(self.seeds)))
         }
         self.records = None if records is None else Path(records)
-        if kept is None:
-            kept = (
-                Records(study.name, scale)
-                if records is None
-                else read_records(Path(records), study.name, scale)
-            )
-        self.kept = kept
+        if kept is None and self.records is not None:
+            kept = read_records(self.records, study.name, scale)
+        self.kept = Records(study.name, scale) if kept is None else kept
         self._check_kept()
 
     @cached_property

@@ -21,8 +21,8 @@ from fedroam.recording.files import settle
 from fedroam.writing import write_aside
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
-# Bytes from which on an array whose rows are all the same is written as one of them: before the first round, that are
-# the models of all clients.
+# Bytes from which on an array whose rows are all the same is written as one of them, as the models of all clients are
+# before the first round.
 LARGE = 2**20
 MOST_ROWS = 2**24  # of an array that is written as one of its rows
 

@@ -117,7 +117,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _small(svg: str) -> str:
-    """A figure with places to hundredths of a dot, and without what only makes its text pretty: half of a kept file."""
+    """A figure with places to hundredths of a dot, and without what only makes its text pretty: a fifth smaller."""
 
     def attribute(found: re.Match[str]) -> str:
         places = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2):g}", found[0])

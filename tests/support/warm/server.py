@@ -108,13 +108,14 @@ def end(work: Callable[[], None]) -> NoReturn:
     """End this process as Python does after some work: wait for threads, do what was registered for the end, write
     what is still to be written, and end with the code, or by the signal, that says how it went. Only what is loaded is
     not taken down, which would take a third of a second: every page of it would be written to, and copied for that."""
-    code: object = 0
+    code = 0
     try:
         work()
     except SystemExit as ended:
-        code = ended.code
-        if code is not None and not isinstance(code, int):
-            print(code, file=sys.stderr)
+        if ended.code is None or isinstance(ended.code, int):
+            code = ended.code or 0
+        else:
+            print(ended.code, file=sys.stderr)
             code = 1
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -127,7 +128,7 @@ def end(work: Callable[[], None]) -> NoReturn:
     if code == -signal.SIGINT:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit((code or 0) & 0xFF if isinstance(code, int) else 0)
+    os._exit(code & 0xFF)
 
 
 def asked() -> Program:
