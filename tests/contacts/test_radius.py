@@ -67,7 +67,7 @@ def test_contacts_are_those_of_the_definition(places: list[tuple[int, int]], rad
 
 
 def test_few_and_many_meet_alike() -> None:
-    """Ninety are compared pair by pair; with ten more, far away, a tree finds who meets."""
+    """Ninety are compared pair by pair; with ten more, far away, an index finds who meets."""
     places = stream(3, "places").integers(0, 30, (90, 2)).astype(float)
     away = 1000.0 + 100.0 * np.arange(10)[:, None] * np.ones(2)
     ends = np.concatenate([places, away])
@@ -76,6 +76,32 @@ def test_few_and_many_meet_alike() -> None:
     many = Radius(radius=5.0).meet(Paths.straight(starts, ends))
     assert few.nnz > 500
     assert pairs_of(few).tolist() == pairs_of(many).tolist()
+
+
+@pytest.mark.parametrize("crowd", ["square", "grid", "row", "column", "point", "towns", "one far away"])
+@pytest.mark.parametrize("radius", [0.0, 1.0, 5.0, 1e4])
+def test_many_meet_as_the_definition_says(crowd: str, radius: float) -> None:
+    draws = stream(5, "crowd")
+    places = draws.uniform(-30, 50, (250, 2))
+    match crowd:
+        case "grid":  # distances of exactly the radius, and two at one place
+            places = draws.integers(0, 40, (250, 2)).astype(float)
+        case "row":
+            places[:, 1] = 7.25
+        case "column":
+            places[:, 0] = 7.25
+        case "point":
+            places[:] = 0.1, -3e5
+        case "towns":
+            places[::2] += 1e7
+        case "one far away":
+            places[77] = -1e12, 1e9
+    i, j = np.triu_indices(len(places), k=1)
+    apart = np.hypot(*(places[i] - places[j]).T)
+    met = apart <= radius
+    assert meet(radius, places.tolist()) == np.stack([i, j], axis=1)[met].tolist()
+    if radius == 5.0 and crowd != "point":
+        assert 0 < met.sum() < len(met)
 
 
 def test_contact_is_judged_at_the_end_of_the_round() -> None:

@@ -16,7 +16,14 @@ from sklearn.datasets import load_digits
 
 from fedroam.components import build
 from fedroam.data import ArrayPreprocessing, Dataset, TablePreprocessing, memory, preprocessing_of
-from fedroam.data.preparing import AT_ONCE, counts_of_bytes, held_out, pixel_statistics, scale_pixels
+from fedroam.data.preparing import (
+    AT_ONCE,
+    PIECE,
+    counts_of_bytes,
+    held_out,
+    pixel_statistics,
+    scale_pixels,
+)
 from fedroam.data.sources import digits
 from fedroam.data.sources.images import ImageArrays
 from fedroam.data.sources.unsw_nb15 import NUMBERS, WORDS
@@ -179,3 +186,14 @@ def test_scaled_pixels_are_those_of_one_at_a_time(count: int, channels: int, sta
         channel = place[-1]
         exact = (int(images[place]) / 255.0 - mean[channel]) / deviation[channel]
         assert found[place] == np.float32(exact)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("more", [-1, 0, 1, AT_ONCE + 1, PIECE, 2 * PIECE + 5])
+def test_threads_scale_each_pixel_once(more: int, channels: int) -> None:
+    draws = np.random.default_rng(channels)
+    images = draws.integers(0, 256, (PIECE + more, 1, 2, channels), dtype=np.uint8)
+    mean, deviation = statistics = pixel_statistics(images)
+    exact = (np.arange(256)[:, None] / 255.0 - mean) / deviation
+    wanted = np.stack([exact[images[..., c], c] for c in range(channels)], axis=-1).astype(np.float32)
+    assert np.array_equal(scale_pixels(images, statistics), wanted)

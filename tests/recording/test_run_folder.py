@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import hashlib
 import importlib.util
 import json
 import os
@@ -497,6 +499,38 @@ def test_a_checkpoint_holds_every_array(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found.arrays[name], array)
     again = checkpoint.save(tmp_path / "again", 3, "abc", dict(reversed(arrays.items())))
     assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_checkpoint_is_what_its_writer_makes_of_a_sum_found_before(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    arrays = {"a": np.arange(6, dtype=np.float32), "????": np.arange(3), "sha256": np.zeros((2, 0))}
+    facts = {"round": 3, "digest": 64 * "f"}
+    own = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        own.update(f"{name}{array.dtype}{array.shape}".encode() + array.tobytes())
+    told = json.dumps({**facts, "sha256": own.hexdigest()}, sort_keys=True)
+    save_file(arrays, tmp_path / "wanted", metadata={"fedroam": told})
+    path = checkpoint.save(tmp_path / "found", 3, 64 * "f", arrays)
+    assert path.read_bytes() == (tmp_path / "wanted").read_bytes()
+
+
+@pytest.mark.parametrize("fails", ["save_file", "_sum"])
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before_it(
+    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = checkpoint.save(tmp_path, 3, "abc", {"a": np.ones(4)})
+    before = kept.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, fails, full)
+    for round in (3, 4):
+        with pytest.raises(OSError, match="No space left"):
+            checkpoint.save(tmp_path, round, "abc", {"a": np.zeros(4)})
+    assert [path.name for path in tmp_path.iterdir()] == [kept.name]
+    assert kept.read_bytes() == before
 
 
 def test_rows_that_are_all_the_same_are_written_once(tmp_path: Path) -> None:

@@ -49,8 +49,7 @@ def _candidates(paths: Paths, radius: float, few: int) -> np.ndarray:
     paths = select(paths, present) if len(present) < paths.clients else paths
     if np.isinf(radius):
         return present[np.stack(np.triu_indices(len(present), k=1), axis=1)]
-    # Some slack for rounding, here and in the closed form: a candidate too many does no harm.
-    reach = radius * (1 + 1e-9) + 1e-12 * float(np.abs(paths.point).max())
+    reach = _with_slack(radius, paths.point)
     if len(present) <= few:
         boxes, pairs = _boxes(paths, np.arange(len(present)), 0), all_pairs(len(present))
         return np.asarray(present[pairs[_near(boxes, boxes, pairs[:, 0], pairs[:, 1], reach)]])
@@ -73,6 +72,27 @@ def all_pairs(number: int) -> np.ndarray:
     found = np.stack(np.triu_indices(number, k=1), axis=1)
     found.flags.writeable = False
     return found
+
+
+def close_places(places: np.ndarray, radius: float) -> np.ndarray:
+    """Every pair of places (float64 [places, 2], metres) within a finite `radius`, and hardly any others: int64
+    [pairs, 2], each pair once, in no particular order."""
+    if len(places) < 2:
+        return np.zeros((0, 2), dtype=np.int64)
+    number = np.arange(len(places))
+    points = Boxes(
+        client=number,
+        slot=np.zeros(len(places), dtype=np.int64),
+        middle=np.asfortranarray(places),
+        half=np.zeros(places.shape, order="F"),
+    )
+    found = [np.stack(pair, axis=1) for pair in _join(points, points, 0, _with_slack(radius, places))]
+    return np.concatenate(found) if found else np.zeros((0, 2), dtype=np.int64)
+
+
+def _with_slack(radius: float, places: np.ndarray) -> float:
+    """A little more than the radius, for rounding here and in the closed form: a candidate too many does no harm."""
+    return radius * (1 + 1e-9) + 1e-12 * float(np.abs(places).max())
 
 
 def _levels(paths: Paths, radius: float) -> np.ndarray:

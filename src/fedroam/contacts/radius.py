@@ -9,6 +9,7 @@ from scipy import sparse
 
 from fedroam.components import Part, field, register
 from fedroam.contacts.approach import few_go_straight, legs_in_contact
+from fedroam.contacts.candidates import close_places
 from fedroam.contacts.graph import graph_of
 from fedroam.mobility import Paths, within_reach
 
@@ -20,7 +21,7 @@ class Radius(Part):
     radius: float = field(3.0, "communication radius (Rc); inf connects everybody", unit="m", ge=0)
 
     def meet(self, paths: Paths) -> sparse.csr_array:
-        """By the places at the end of the round. Cost grows with contacts, not with pairs (k-d tree)."""
+        """By the places at the end of the round. Cost grows with contacts, not with pairs (a spatial index)."""
         if few_go_straight(paths) and not math.isinf(self.radius):
             pairs, near = legs_in_contact(paths, self.radius)  # which a clock asks, too
             return graph_of(pairs[near.which[near.at[1]]], paths.clients)
@@ -28,12 +29,9 @@ class Radius(Part):
         if math.isinf(self.radius):
             i, j = np.triu_indices(len(present), k=1)
             return graph_of(np.stack([present[i], present[j]], axis=1), paths.clients)
-        from scipy.spatial import cKDTree  # few clients, and most clocks, need no tree
-
         places = paths.end[present]
-        # The tree compares rounded squares; with a margin for candidates and a test of the distance itself, a pair
-        # whose distance is the radius to the last bit is in contact.
-        found = cKDTree(places).query_pairs(self.radius * (1 + 1e-9), output_type="ndarray")
+        found = close_places(places, self.radius)
+        # The distance itself decides: a pair whose distance is the radius to the last bit is in contact.
         gap = places[found[:, 0]] - places[found[:, 1]]
         found = found[within_reach(gap[:, 0], gap[:, 1], self.radius)]
         return graph_of(present[found], paths.clients)

@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ KEEP = 2  # the newest, and the one before it should the newest be lost to a fai
 # Bytes from which on an array whose rows are all the same is written as one of them, as the models of all clients are
 # before the first round.
 LARGE = 2**20
+NOT_YET = 64 * "?"  # stands where the sum will, which is as long
 MOST_ROWS = 2**24  # of an array that is written as one of its rows
 
 
@@ -62,6 +64,20 @@ def _repeated(arrays: dict[str, np.ndarray], rows: Mapping[str, Any]) -> None:
         arrays[name] = np.repeat(arrays[name], count, axis=0)
 
 
+def _write(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write the file. The sum is found while the arrays are being written, and put into the header then: either takes
+    half a second for each GB."""
+    # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
+    metadata = {"fedroam": json.dumps({**facts, "sha256": NOT_YET}, sort_keys=True)}
+    with ThreadPoolExecutor(1) as beside:
+        found = beside.submit(_sum, facts, arrays)
+        save_file(dict(arrays), path, metadata=metadata)
+    with path.open("r+b") as file:
+        header = file.read(int.from_bytes(file.read(8), "little"))
+        file.seek(8 + header.index(NOT_YET.encode()))
+        file.write(found.result().encode())
+
+
 def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Path:
     """Write the checkpoint of a round (numeric and bool arrays by name) and drop all but the newest ones."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,10 +89,7 @@ def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]
     if rows:
         facts["rows"] = rows
         written.update({name: written[name][:1] for name in rows})
-    facts["sha256"] = _sum(facts, written)
-    # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
-    metadata = {"fedroam": json.dumps(facts, sort_keys=True)}
-    write_aside(path, lambda aside: save_file(written, aside, metadata=metadata))
+    write_aside(path, lambda aside: _write(aside, facts, written))
     if round > 0:  # a run of no rounds may as well begin anew
         settle(folder)  # before older ones are dropped
     prune(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -155,14 +156,17 @@ class Recorder:
 
         Raises FedroamError where the pieces are not what was written while the run was computing.
         """
-        for name in TABLES:
-            table = self._pieces.table(name)
-            if table is not None:
-                path = table_path(self.folder, name)
-                path.parent.mkdir(exist_ok=True)
-                self._list(str(path.relative_to(self.folder).as_posix()), write_table(path, table))
-        for path in sorted((self.folder / "checkpoints").glob("round-*.safetensors")):
-            self._list(f"checkpoints/{path.name}", FileFacts.on_disk(path))
+        checkpoints = sorted((self.folder / "checkpoints").glob("round-*.safetensors"))
+        with ThreadPoolExecutor(1) as beside:  # they may be large
+            summed = beside.map(FileFacts.on_disk, checkpoints)
+            for name in TABLES:
+                table = self._pieces.table(name)
+                if table is not None:
+                    path = table_path(self.folder, name)
+                    path.parent.mkdir(exist_ok=True)
+                    self._list(str(path.relative_to(self.folder).as_posix()), write_table(path, table))
+            for path, facts in zip(checkpoints, summed, strict=True):
+                self._list(f"checkpoints/{path.name}", facts)
         settle(self.folder / "movement")
         self.note(state="done")
         settle(self.folder)
