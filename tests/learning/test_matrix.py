@@ -200,6 +200,27 @@ def test_a_row_alone_is_the_row_among_all_to_the_last_bit(rows: int, width: int)
         assert alone.parameters[0].equal(together.parameters[i])
 
 
+@pytest.mark.parametrize("rows", [2, 30, 90, 400])
+def test_the_width_of_a_block_changes_no_bit(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = stream(rows, "blocks")
+    start = torch.from_numpy(draws.standard_normal((rows, 2 * exchange.TASK + 77), dtype=np.float32))
+    weights = sparse.random_array((rows, rows), density=min(1, 8 / rows), rng=draws, format="csr")
+    found = []
+    for values in (exchange.CPU_VALUES, 1, 2**30):
+        monkeypatch.setattr(exchange, "CPU_VALUES", values)
+        mix(models := models_of(start.clone()), weights)
+        found.append((exchange.cpu_columns(rows), models.parameters))
+    assert [width for width, _ in found[1:]] == [exchange.LEAST, exchange.TASK]
+    assert exchange.LEAST <= found[0][0] <= exchange.TASK
+    assert all(torch.equal(one, found[0][1]) for _, one in found)
+    np.testing.assert_allclose(found[0][1], weights @ start.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_of_few_rows_are_wider() -> None:
+    found = [exchange.cpu_columns(rows) for rows in (0, 1, 32, 33, 100, 1000, 10**6)]
+    assert found == [4096, 4096, 4096, 2048, 1024, 256, 256]
+
+
 def test_mix_reads_before_it_writes() -> None:
     """A cycle: each row takes the next one's old values, over several blocks of columns."""
     rows = torch.arange(3.0)[:, None].repeat(1, 10_000)

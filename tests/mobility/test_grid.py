@@ -11,7 +11,8 @@ from scipy import stats
 from fedroam.components import build, kinds
 from fedroam.errors import InputError
 from fedroam.mobility import Paths, World, checked
-from fedroam.mobility.grid import Random, Static, grid_places, pick, within
+from fedroam.mobility.grid import Random, Static, drawn_within, grid_places, pick, within
+from fedroam.randomness import stream
 from support.contract import world
 
 
@@ -166,3 +167,35 @@ def test_a_state_needs_positions_of_the_right_shape() -> None:
         checked({}, facts)
     with pytest.raises(TypeError, match=r"found \(2, 2\)"):
         checked({"position": np.zeros((2, 2))}, facts)
+
+
+@given(
+    grid=st.integers(1, 40),
+    reach=st.one_of(
+        st.sampled_from([0.0, math.inf, 1e9, 5.0]),
+        st.floats(0, 60),
+        st.tuples(st.integers(0, 40), st.integers(0, 40)).map(lambda step: math.hypot(*step)),
+    ),
+    at=st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1, exclude_max=True)), max_size=8),
+)
+def test_points_are_drawn_at_once_as_one_after_the_other(
+    grid: int, reach: float, at: list[tuple[float, float, float]]
+) -> None:
+    table = np.array(at, dtype=float).reshape(-1, 3)
+    here, draws = 1 + np.floor(table[:, :2] * (grid - 1)), table[:, 2]
+    slow = [pick(within(place, reach, grid), draw).tolist() for place, draw in zip(here, draws, strict=True)]
+    assert drawn_within(here, reach, grid, draws).tolist() == slow
+
+
+def test_points_are_drawn_from_a_wide_grid_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = stream(4, "wide").random(300)
+    here = stream(4, "here").integers(1, 5001, (300, 2)).astype(float)
+    whole = drawn_within(here, math.inf, 5000, draws)  # columns of some 26 clients at a time
+    number = (draws * 5000**2).astype(np.int64)
+    assert np.array_equal(whole, np.stack(np.divmod(number, 5000), axis=1) + 1)
+    near = drawn_within(here, 4000.0, 5000, draws)
+    monkeypatch.setattr("fedroam.mobility.grid.LIMIT", 1)
+    assert np.array_equal(near, drawn_within(here, 4000.0, 5000, draws))
+    assert (np.hypot(*(near - here).T) <= 4000).all()
+    assert near.min() >= 1
+    assert near.max() <= 5000

@@ -18,6 +18,7 @@ from fedroam.deploy.site.experiment import check_fits
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.learning import half_precision as module
+from fedroam.learning.exchange import cpu_columns
 from fedroam.runner import run
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
@@ -128,7 +129,9 @@ def test_models_are_widened_in_small_parts(kind: str, monkeypatch: pytest.Monkey
     run_in_memory = play(experiment)
     assert len(run_in_memory.rounds) == 3
     size = prepare(experiment).task.layout.size
-    assert 0 < widest <= max(size, clients * 256), "more than a model, or a block of columns, at a time"
+    block = clients * cpu_columns(clients)
+    assert block < clients * size / 4
+    assert 0 < widest <= max(size, block), "more than a model, or a block of columns, at a time"
 
 
 # --- what is told of it -----------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ from torch.nn import functional
 from fedroam.learning.cpu.workers import Workers, cores
 from fedroam.learning.matrix import Models
 
-# Columns done at a time: on a CPU, as many as let this part of a thousand rows stay in a core's own cache (it is
-# read once for each neighbour); elsewhere, so many that a single call is enough work.
-CPU_COLUMNS = 256
-TASK = 16 * CPU_COLUMNS  # what one worker takes at a time
+# Columns done at a time: on a CPU, as many as let this part of the rows stay in a core's own cache (it is read once for
+# each neighbour), down to those of a thousand rows; elsewhere, so many that a single call is enough work.
+CPU_VALUES = 2**17
+LEAST = 256
+TASK = 4096  # columns that one worker takes at a time
 COLUMNS = 65536
 
 
@@ -35,7 +36,7 @@ def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
     weights = sparse.csr_array(weights)
     keeps = (np.diff(weights.indptr) == 1) & (weights.diagonal() == 1.0)
     changed = np.flatnonzero(~keeps)
-    return changed, sparse.csr_array(weights[changed])
+    return changed, weights if len(changed) == len(keeps) else sparse.csr_array(weights[changed])
 
 
 def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> None:
@@ -80,12 +81,18 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
         return
     # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
     # whichever is held up by something else.
-    starts = range(0, width, TASK)
+    starts, step = range(0, width, TASK), cpu_columns(len(read))
     _workers().run(
         [1.0] * len(starts),
-        lambda _, k: blocks(starts[k], min(starts[k] + TASK, width), CPU_COLUMNS),
+        lambda _, k: blocks(starts[k], min(starts[k] + TASK, width), step),
         "exchange, part {}".format,
     )
+
+
+def cpu_columns(rows: int) -> int:
+    """How many columns of so many rows are done at a time on a CPU: a power of two, from `LEAST` to `TASK`."""
+    fit = max(1, CPU_VALUES // max(1, rows))
+    return min(TASK, max(LEAST, 1 << fit.bit_length() - 1))
 
 
 @functools.cache

@@ -28,16 +28,19 @@ def entries(graph: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, own: np.ndarray) -> sparse.csr_array:
-    """The sparse weights with the given off-diagonal entries and the diagonal `own`; columns sorted in a row."""
+    """The sparse weights with the given off-diagonal entries (row by row) and the diagonal `own`; columns sorted in a
+    row."""
     clients = len(own)
-    everyone = np.arange(clients)
-    weights = sparse.coo_array(
+    first = np.append(0, np.bincount(rows, minlength=clients).cumsum())
+    place = first[:-1] + np.bincount(rows[columns < rows], minlength=clients)  # of the diagonal
+    weights = sparse.csr_array(
         (
-            np.concatenate([values, own]),
-            (np.concatenate([rows, everyone]), np.concatenate([columns, everyone])),
+            np.insert(values, place, own),
+            np.insert(columns, place, np.arange(clients)),
+            first + np.arange(clients + 1),
         ),
         shape=(clients, clients),
-    ).tocsr()
+    )
     weights.sort_indices()
     weights.eliminate_zeros()  # a neighbour without weight is no part of the sum, whatever its model holds
     return weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -17,6 +18,8 @@ from fedroam.randomness import stream
 GRID = field(18, "grid points along a side; points are 1 m apart", unit="points", ge=1, le=5000)
 MOBILE = field(5, "how many clients move (the first by index)", unit="clients", ge=0)
 MAX_STEP = field(math.inf, "longest move in a round (Rm); inf is unconstrained", unit="m", ge=0)
+
+LIMIT = 1 << 18  # columns looked at in one go: bounds the memory, changes no result
 
 REZA = "Reza et al., Sec. IV (grid) and IV-A, Eq. 3; Jahani et al., Sec. II-A and II-C, Eq. 3"
 
@@ -41,6 +44,38 @@ def within(here: np.ndarray, reach: float, grid: int) -> np.ndarray:
     inside = within_reach(xs[:, None] - here[0], ys[None, :] - here[1], reach)
     i, j = np.nonzero(inside)
     return np.stack([xs[i], ys[j]], axis=1).astype(np.float64)
+
+
+def drawn_within(here: np.ndarray, reach: float, grid: int, draws: np.ndarray) -> np.ndarray:
+    """For each grid point here[k] (float64 [points, 2]) that of `within` it on which draws[k], in [0, 1), falls: what
+    `pick` gives, without laying the points out."""
+    span = int(min(reach, grid - 1))
+    height, found = _heights(reach, span), np.empty(here.shape)
+    at_once = max(1, LIMIT // len(height))
+    for part in (slice(first, first + at_once) for first in range(0, len(here), at_once)):
+        x, y = here[part].astype(np.int64).T[:, :, None]
+        columns = x + np.arange(-span, span + 1)
+        lowest, highest = np.maximum(1, y - height), np.minimum(grid, y + height)
+        inside = (columns >= 1) & (columns <= grid)
+        passed = np.where(inside, highest - lowest + 1, 0).cumsum(
+            axis=1
+        )  # points up to the end of each column
+        points = passed[:, -1]
+        chosen = np.minimum((draws[part] * points).astype(np.int64), points - 1)
+        at = np.arange(len(points)), (passed <= chosen[:, None]).sum(axis=1)
+        found[part, 0] = columns[at]
+        found[part, 1] = highest[at] + 1 + chosen - passed[at]
+    return found
+
+
+@functools.lru_cache(maxsize=16)
+def _heights(reach: float, span: int) -> np.ndarray:
+    """How far up and down points within reach go in the columns from `span` left to `span` right; int64."""
+    steps = np.arange(-span, span + 1)[:, None]
+    most = np.sqrt(np.maximum(0.0, min(reach, 1e6) ** 2 - steps**2))  # no grid is a million points wide
+    near = np.floor(most) + np.arange(-1, 3)  # rounded: the distance itself decides, as in `within`
+    reached = np.where(within_reach(steps, near, reach) & (near >= 0), near, 0)
+    return np.asarray(reached.max(axis=1), dtype=np.int64)
 
 
 def mobile_groups(world: World, mobile: int) -> np.ndarray:
@@ -97,8 +132,9 @@ class Random(Part):
         draws = stream(world.seed, "moves", round).random(world.clients)
         before = state["position"]
         after = before.copy()
-        for i in range(self.mobile):
-            after[i] = pick(within(before[i], self.max_step, self.grid), draws[i])
+        after[: self.mobile] = drawn_within(
+            before[: self.mobile], self.max_step, self.grid, draws[: self.mobile]
+        )
         return {**state, "position": after}, Paths.straight(before, after)
 
     def bounds(self) -> tuple[float, float, float, float]:
