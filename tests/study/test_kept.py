@@ -148,28 +148,28 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
     ("change", "words"),
     [
         (lambda lines: lines[1:], r"runs.jsonl, line 1: damaged: format is missing"),
-        (lambda lines: [lines[0], lines[1][:40]], "line 2: damaged: no JSON: .* at character 38"),
+        (lambda lines: [lines[0], lines[1][:40]], "line 2: damaged: no JSON: .* at character 33"),
         (lambda lines: [*lines, lines[1]], r"line 8: run 'a', seed 0, is there twice"),
-        (lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')], "line 2: damaged: seed"),
+        (lambda lines: [lines[0], lines[1].replace('"seed":0', '"seed":"0"')], "line 2: damaged: seed"),
         (
             lambda lines: [lines[0], lines[1].replace("[50.0", '["x"')],
             r"line 2: damaged: numbers.final accuracy.0.*'x'",
         ),
         (
-            lambda lines: [lines[0], lines[1].replace("[20.0, ", "[-20.0, 2, ")],
+            lambda lines: [lines[0], lines[1].replace("[20.0,", "[-20.0,2,")],
             "found 3, allowed are one or two",
         ),
         (
-            lambda lines: [lines[0], lines[1].replace('[20.0, "inf"]', '["inf", 20.0]')],
+            lambda lines: [lines[0], lines[1].replace('[20.0,"inf"]', '["inf",20.0]')],
             "the least is above the most",
         ),
-        (lambda lines: [lines[0], lines[1].replace('"rounds": [0, ', '"rounds": [')], "3 values of 2 rounds"),
+        (lambda lines: [lines[0], lines[1].replace('"rounds":[0,', '"rounds":[')], "3 values of 2 rounds"),
         (
             lambda lines: [lines[0], lines[1].replace("[50.0", "[1e999")],
             "line 2: damaged: 1e999 is no number",
         ),
         (
-            lambda lines: [lines[0].replace('"looks": []', '"looks": [6, 4]')],
+            lambda lines: [lines[0].replace('"looks":[]', '"looks":[6,4]')],
             r"line 1: damaged: looks = \(6, 4\)",
         ),
         (

@@ -216,7 +216,7 @@ def write_records(folder: Path, records: Records) -> Path:
 
 
 def _text(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, allow_nan=False, ensure_ascii=False)
+    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
 
 
 def _line(run: RunRecord) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _text(value: Any) -> str:
 
 def _lines(value: Any, deep: int = 0) -> str:
     if deep > 1 or not isinstance(value, dict | list) or not value:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+        return _close(value)
     indent = " " * (deep + 1)
     if isinstance(value, dict):
         inner = [
@@ -104,8 +104,13 @@ def _lines(value: Any, deep: int = 0) -> str:
             for key, one in value.items()
         ]
         return "{\n" + ",\n".join(inner) + f"\n{' ' * deep}}}"
-    inner = [f"{indent}{json.dumps(one, ensure_ascii=False, allow_nan=False)}" for one in value]
+    inner = [f"{indent}{_close(one)}" for one in value]
     return "[\n" + ",\n".join(inner) + f"\n{' ' * deep}]"
+
+
+def _close(value: Any) -> str:
+    """In a line, without blanks: a tenth of what is kept would be those."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _rounded(value: Any) -> Any:
