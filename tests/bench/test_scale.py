@@ -65,6 +65,14 @@ def test_the_page_on_performance_tells_what_residual_networks_reach() -> None:
     assert residual.step_flops(1) == pytest.approx(record["batches"]["8"]["step_flops"] / 8)
 
 
+def test_the_page_on_performance_tells_what_a_start_costs() -> None:
+    start = benchmark("start")
+    record = json.loads(start.RECORD.read_text(encoding="utf-8"))
+    assert start.table(record) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert list(start.commands(ROOT)) == list(start.WORDS) == list(record["commands"])
+    assert all(start.experiment(kind).rounds == 1 for kind in start.RUNS)
+
+
 def test_the_page_on_clusters_tells_what_the_record_says() -> None:
     reckoned = benchmark("cluster_plan")
     record = json.loads(reckoned.RECORD.read_text(encoding="utf-8"))
