@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -202,6 +203,8 @@ def test_a_row_alone_is_the_row_among_all_to_the_last_bit(rows: int, width: int)
 
 @pytest.mark.parametrize("rows", [2, 30, 90, 400])
 def test_the_width_of_a_block_changes_no_bit(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of torch's blocks, of which there are those of models in 16 bits, and all where nothing is compiled."""
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
     draws = stream(rows, "blocks")
     start = torch.from_numpy(draws.standard_normal((rows, 2 * exchange.TASK + 77), dtype=np.float32))
     weights = sparse.random_array((rows, rows), density=min(1, 8 / rows), rng=draws, format="csr")
@@ -219,6 +222,77 @@ def test_the_width_of_a_block_changes_no_bit(rows: int, monkeypatch: pytest.Monk
 def test_blocks_of_few_rows_are_wider() -> None:
     found = [exchange.cpu_columns(rows) for rows in (0, 1, 32, 33, 100, 1000, 10**6)]
     assert found == [4096, 4096, 4096, 2048, 1024, 256, 256]
+
+
+def rounded(exact: Fraction) -> float:
+    """The float32 next to a number, the even one of two."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    return float(min(around, key=lambda each: (abs(Fraction(float(each)) - exact), each.view(np.uint32) % 2)))
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+@given(columns=st.integers(1, 20), seed=st.integers(0, 1000))
+@settings(max_examples=10)
+def test_each_term_of_a_sum_is_rounded_once(native: str, columns: int, seed: int) -> None:
+    """Against exact fractions: a product and a sum, in the order of a row's entries, beginning with 0."""
+    draws = stream(seed, "rounding")
+    rows = draws.standard_normal((4, columns), dtype=np.float32)
+    rows *= np.float32(2.0) ** draws.integers(-20, 20, rows.shape)
+    weights = sparse.random_array((4, 4), density=0.7, rng=draws, format="csr")
+    told = np.zeros_like(rows)
+    for i, begin in enumerate(weights.indptr[:-1]):
+        for column in range(columns):
+            total = Fraction(0)
+            for e in range(begin, weights.indptr[i + 1]):
+                product = Fraction(float(np.float32(weights.data[e]))) * Fraction(
+                    float(rows[weights.indices[e], column])
+                )
+                total = Fraction(rounded(total + product))
+            told[i, column] = float(total)
+    models = models_of(torch.from_numpy(rows.copy()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FEDROAM_NATIVE", native)
+        mix(models, weights)
+    assert models.parameters.tolist() == told.tolist()
+
+
+@pytest.mark.parametrize("lanes", ["4", "8", "16"])
+@given(
+    rows=st.integers(1, 40),
+    columns=st.one_of(st.integers(1, 300), st.just(exchange.TASK + 133)),
+    spare=st.integers(0, 9),
+    density=st.floats(0.05, 1),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=25)
+def test_compiled_and_torch_mix_alike(
+    lanes: str, rows: int, columns: int, spare: int, density: float, seed: int
+) -> None:
+    """To the last bit, whatever the vectors, and nothing else of the rows' memory changes.
+
+    Rows without an entry become zero, some keep themselves, some are read and not changed, and values are anything.
+    """
+    draws = stream(seed, "compiled")
+    memory = torch.from_numpy(draws.standard_normal((rows, columns + spare), dtype=np.float32))
+    for odd in (torch.nan, torch.inf, -0.0):
+        memory[draws.integers(rows), draws.integers(columns)] = odd
+    weights = sparse.random_array((rows, rows), density=density, rng=draws, format="lil")
+    for kept in np.flatnonzero(draws.random(rows) < 0.3):
+        weights[[kept]] = 0.0
+        weights[kept, kept] = 1.0
+    found = []
+    for setting, value in (("FEDROAM_NATIVE", "0"), ("FEDROAM_VECTOR", lanes)):
+        own = memory.clone()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(setting, value)
+            mix(models_of(own[:, :columns]), sparse.csr_array(weights))
+        assert torch.equal(own[:, columns:], memory[:, columns:])
+        found.append(own.numpy().view(np.uint32))
+    one, other = found
+    numbers = ~np.isnan(one.view(np.float32))
+    assert (numbers == ~np.isnan(other.view(np.float32))).all()
+    assert (one[numbers] == other[numbers]).all()
 
 
 def test_mix_reads_before_it_writes() -> None:

@@ -34,7 +34,8 @@ class Result:
 
     times: seconds of each repeat, by what was timed. busy: the share of the cores that the engine got while it was
     timed, None where that was not watched. Where other programs take their part, torch's threads wait for each
-    other, the plain loop becomes many times slower, and ratios against it are far too good.
+    other, the plain loop becomes many times slower, and ratios against it are far too good. share: the FLOP/s over
+    those of the machine's best convolution, None where there are none.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Result:
     detail: str = ""
     times: dict[str, list[float]] = dataclasses.field(default_factory=dict)
     busy: float | None = None
+    share: float | None = None
 
     @property
     def disturbed(self) -> bool:
@@ -122,17 +124,15 @@ def training(name: str, repeats: int, workers: int) -> list[Result]:
     ours.learner.close()
     work = workload.flops * workload.steps * workload.clients
     median = statistics.median(times["engine"])
+    share, over = work / median / top, ratio(times, "plain", "engine")
     detail = (
         f"{workload.clients} clients x {workload.steps} steps of {workload.batch}: "
         f"plain {statistics.median(times['plain']):.3f} s, engine {median:.3f} s "
         f"(fastest {min(times['plain']):.3f} and {min(times['engine']):.3f}), "
-        f"{work / median / 1e9:.0f} of {top / 1e9:.0f} GFLOP/s ({100 * work / median / top:.0f}%)"
+        f"{work / median / 1e9:.0f} of {top / 1e9:.0f} GFLOP/s ({100 * share:.0f}%)"
     )
-    return [
-        Result(
-            name, workload.about, ratio(times, "plain", "engine"), workload.target, "x", True, detail, times
-        )
-    ]
+    busy = statistics.median(shares[1:])
+    return [Result(name, workload.about, over, workload.target, "x", True, detail, times, busy, share)]
 
 
 def mixing(repeats: int) -> list[Result]:

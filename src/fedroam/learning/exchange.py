@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy import sparse
 from torch.nn import functional
 
+from fedroam.learning.cpu.kernels import RowSums, Target, kernel, target
 from fedroam.learning.cpu.workers import Workers, cores
+from fedroam.learning.half_precision import held
 from fedroam.learning.matrix import Models
 
-# Columns done at a time: on a CPU, as many as let this part of the rows stay in a core's own cache (it is read once for
-# each neighbour), down to those of a thousand rows; elsewhere, so many that a single call is enough work.
+# Columns done at a time by torch: on a CPU, as many as let this part of the rows stay in a core's own cache (it is read
+# once for each neighbour), down to those of a thousand rows; elsewhere, so many that a single call is enough work.
 CPU_VALUES = 2**17
 LEAST = 256
-TASK = 4096  # columns that one worker takes at a time
 COLUMNS = 65536
+TASK = 4096  # columns that one worker takes at a time
 
 
 def mix(models: Models, weights: sparse.csr_array) -> None:
@@ -51,16 +55,62 @@ def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> 
 
 def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -> None:
     """Rows `changed` of the matrix become `weights` [changed, rows] times the matrix."""
-
-    def tensor(values: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(matrix.device)
-
     read, own = np.unique(weights.indices, return_inverse=True)
-    entries, begins = tensor(own.astype(np.int64)), tensor(weights.indptr.astype(np.int64))
-    factors = tensor(weights.data.astype(np.float32))
-    everything = len(read) == len(changed) == len(matrix)
-    source, target = tensor(read.astype(np.int64)), tensor(changed.astype(np.int64))
-    width = matrix.shape[1]
+    entries, begins = own.astype(np.int64), weights.indptr.astype(np.int64)
+    sums = _Sums(
+        read.astype(np.int64), changed.astype(np.int64), entries, begins, weights.data.astype(np.float32)
+    )
+    if matrix.device.type != "cpu":
+        _by_torch(matrix, sums)(0, matrix.shape[1], COLUMNS)
+        return
+    # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
+    # whichever is held up by something else.
+    here, width, workers = target(), matrix.shape[1], _workers()
+    if here and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1:
+        do = _compiled(matrix, sums, here, workers.count)
+    else:
+        blocks, step = _by_torch(matrix, sums), cpu_columns(len(read))
+
+        def do(_: int, begin: int, end: int) -> None:
+            blocks(begin, end, step)
+
+    starts = range(0, width, TASK)
+    workers.run(
+        [1.0] * len(starts),
+        lambda worker, k: do(worker, starts[k], min(starts[k] + TASK, width)),
+        "exchange, part {}".format,
+    )
+
+
+class _Sums(NamedTuple):
+    """Row changed[i] becomes the sum of factors[e] * row read[entries[e]], e from begins[i] to begins[i + 1]."""
+
+    read: np.ndarray
+    changed: np.ndarray
+    entries: np.ndarray
+    begins: np.ndarray
+    factors: np.ndarray
+
+
+def _compiled(
+    matrix: torch.Tensor, sums: _Sums, here: Target, workers: int
+) -> Callable[[int, int, int], None]:
+    """do(worker, begin, end): these columns, by a kernel, as long as `sums` are there. The same bits as torch's."""
+    spec = RowSums()
+    run, room = kernel(spec, here), spec.scratch(len(sums.read), here.lanes)
+    scratch = np.empty((workers, room), dtype=np.float32)
+    arrays = (sums.read, sums.changed, sums.entries, sums.factors, sums.begins)
+    given = [matrix.data_ptr(), *(each.ctypes.data for each in arrays)]
+    sizes = len(sums.read), len(sums.changed), matrix.stride(0)
+    return lambda worker, begin, end: run(*given, scratch[worker].ctypes.data, *sizes, begin, end)
+
+
+def _by_torch(matrix: torch.Tensor, sums: _Sums) -> Callable[[int, int, int], None]:
+    """blocks(begin, end, step): these columns, so many at a time."""
+    source, target, entries, begins, factors = (
+        torch.from_numpy(np.ascontiguousarray(each)).to(matrix.device) for each in sums
+    )
+    everything = len(source) == len(target) == len(matrix)
 
     @torch.no_grad()
     def blocks(begin: int, end: int, step: int) -> None:
@@ -68,25 +118,15 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
             block = matrix[:, start : min(start + step, end)]
             values = block.contiguous() if everything else block.index_select(0, source)
             # A weighted sum of rows is a "bag of embeddings": of torch's ways to say it, the one with a fast kernel.
-            sums = functional.embedding_bag(
+            found = functional.embedding_bag(
                 entries, values, begins, mode="sum", per_sample_weights=factors, include_last_offset=True
             )
             if everything:
-                block.copy_(sums)
+                block.copy_(found)
             else:
-                block.index_copy_(0, target, sums)
+                block.index_copy_(0, target, found)
 
-    if matrix.device.type != "cpu":
-        blocks(0, width, COLUMNS)
-        return
-    # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
-    # whichever is held up by something else.
-    starts, step = range(0, width, TASK), cpu_columns(len(read))
-    _workers().run(
-        [1.0] * len(starts),
-        lambda _, k: blocks(starts[k], min(starts[k] + TASK, width), step),
-        "exchange, part {}".format,
-    )
+    return blocks
 
 
 def cpu_columns(rows: int) -> int:

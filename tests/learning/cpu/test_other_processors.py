@@ -23,6 +23,7 @@ from fedroam.learning.cpu.kernels import (
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
+from fedroam.learning.cpu.kernels.row_sums import RowSums
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
 from fedroam.learning.cpu.sequential import sequence
@@ -85,6 +86,7 @@ OTHERS = (
     DenseTraining(PERCEPTRON, True, True),
     DenseGradient(PERCEPTRON, 4),
     DenseScores(PERCEPTRON),
+    RowSums(),
 )
 
 

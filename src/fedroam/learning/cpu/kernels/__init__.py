@@ -1,4 +1,4 @@
-"""Convolutions and what follows them, compiled for this machine and for the sizes at hand.
+"""Convolutions and what follows them, and the exchange, compiled for this machine and for the sizes at hand.
 
 oneDNN works on channels side by side, in sixteens; the papers' networks have 1, 3, 10 or 20. Here samples and pixels
 lie side by side, and norm, pool and ReLU are one pass over memory.
@@ -17,6 +17,7 @@ from fedroam.learning.cpu.kernels.dense_scores import DenseScores as DenseScores
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
 from fedroam.learning.cpu.kernels.of_python import compiled as compiled
+from fedroam.learning.cpu.kernels.row_sums import RowSums as RowSums
 from fedroam.learning.cpu.kernels.target import Kernel as Kernel
 from fedroam.learning.cpu.kernels.target import Target as Target
 from fedroam.learning.cpu.kernels.target import kernel as kernel

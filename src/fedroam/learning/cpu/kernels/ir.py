@@ -72,8 +72,8 @@ class KernelBuilder:
         return ir.Constant(self.vector, [value] * self.lanes)
 
     def spread(self, value: Value) -> Value:
-        """The vector with this float in every lane."""
-        nothing = ir.Constant(self.vector, ir.Undefined)
+        """The vector with this float, or whole number, in every lane."""
+        nothing = ir.Constant(ir.VectorType(value.type, self.lanes), ir.Undefined)
         first = self.b.insert_element(nothing, value, ir.Constant(self.half, 0))
         zeros = ir.Constant(ir.VectorType(self.half, self.lanes), [0] * self.lanes)
         return self.b.shuffle_vector(first, nothing, zeros)
@@ -81,6 +81,19 @@ class KernelBuilder:
     def load_spread(self, address: Value) -> Value:
         """The float at an address, in every lane."""
         return self.spread(self.b.load(address, typ=self.float))
+
+    def prefetch(self, address: Value) -> None:
+        """Ask for the line at an address, which is written to later; it may lie outside of all memory."""
+        half, kinds = self.half, [ir.PointerType(), *[self.half] * 3]
+        function = self.module.globals.get("llvm.prefetch.p0") or ir.Function(
+            self.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
+        )
+        write, level, data = (
+            0,
+            2,
+            1,
+        )  # as if read: not every machine can ask for a line that it will own; into L2
+        self.b.call(function, [address, *(ir.Constant(half, each) for each in (write, level, data))])
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
         """A * b + c, rounded once."""
@@ -94,18 +107,18 @@ class KernelBuilder:
         """The square roots."""
         return self._call("llvm.sqrt", self.vector, a)
 
-    def load_some(self, address: Value, count: int, rest: float = 0.0) -> Value:
+    def load_some(self, address: Value, count: int | Value, rest: float = 0.0) -> Value:
         """The first `count` values of the vector at an address, which may be the last there; `rest` in other lanes."""
-        if count == self.lanes:
+        if isinstance(count, int) and count == self.lanes:
             return self.load(address)
         size, mask = ir.Constant(self.half, 4), self._mask(count)
         return self._call(
             "llvm.masked.load", self.vector, address, size, mask, self.constant(rest), more=".p0"
         )
 
-    def store_some(self, vector: Value, address: Value, count: int) -> None:
+    def store_some(self, vector: Value, address: Value, count: int | Value) -> None:
         """Put the first `count` values of a vector there."""
-        if count == self.lanes:
+        if isinstance(count, int) and count == self.lanes:
             self.store(vector, address)
         else:
             values = (vector, address, ir.Constant(self.half, 4), self._mask(count))
@@ -115,10 +128,12 @@ class KernelBuilder:
         """The vector with zeros after its first `count` values."""
         return self.b.select(self._mask(count), vector, self.constant(0.0))
 
-    def _mask(self, count: int) -> Value:
-        return ir.Constant(
-            ir.VectorType(ir.IntType(1), self.lanes), [lane < count for lane in range(self.lanes)]
-        )
+    def _mask(self, count: int | Value) -> Value:
+        if isinstance(count, int):
+            kind = ir.VectorType(ir.IntType(1), self.lanes)
+            return ir.Constant(kind, [lane < count for lane in range(self.lanes)])
+        lanes = ir.Constant(ir.VectorType(self.half, self.lanes), list(range(self.lanes)))
+        return self.b.icmp_signed("<", lanes, self.spread(self.b.trunc(count, self.half)))
 
     def fold(self, vector: Value, both: Callable[[Value, Value], Value]) -> Value:
         """The float that is left when halves of a vector are put together until one value is."""
