@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fedroam.bench.measures import ratio
 from support.scripts import benchmark
 from support.warm import python
 
@@ -63,6 +64,52 @@ def test_the_page_on_performance_tells_what_residual_networks_reach() -> None:
     record = json.loads(residual.RECORD.read_text(encoding="utf-8"))
     assert residual.table(record) in (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert residual.step_flops(1) == pytest.approx(record["batches"]["8"]["step_flops"] / 8)
+
+
+def test_the_page_on_performance_tells_how_fast_the_engine_is() -> None:
+    speed = benchmark("engine_speed")
+    record = json.loads(speed.RECORD.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert speed.table(record) in page
+    assert speed.others(record) in page
+    for measurement in record.values():
+        assert not any(line["disturbed"] for line in measurement["results"])
+        for name in speed.WORKLOADS:
+            line = next(line for line in measurement["results"] if line["name"] == name)
+            assert line["value"] == pytest.approx(ratio(line["times"], "plain", "engine"), rel=1e-3)
+
+
+def test_speed_is_not_kept_where_vectors_are_narrowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speed = benchmark("engine_speed")
+    monkeypatch.setenv("FEDROAM_VECTOR", "4")
+    monkeypatch.setattr(sys, "argv", ["engine_speed.py", "--record", str(tmp_path / "record.json")])
+    assert speed.main() == 2
+    assert "FEDROAM_VECTOR" in capsys.readouterr().err
+    assert not (tmp_path / "record.json").exists()
+
+
+def test_a_measurement_takes_the_place_of_that_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A disturbed one does not."""
+    speed, kept = benchmark("engine_speed"), tmp_path / "record.json"
+    for name in speed.NARROWING:
+        monkeypatch.delenv(name, raising=False)
+    found = next(iter(json.loads(speed.RECORD.read_text(encoding="utf-8")).values()))
+    monkeypatch.setattr(sys, "argv", ["engine_speed.py", "--record", str(kept)])
+    for kind in ("AVX2", "AVX512", "AVX2"):
+        monkeypatch.setattr(speed, "measured", lambda _, kind=kind: (kind, found))
+        assert speed.main() == 0
+    assert sorted(json.loads(kept.read_text())) == ["AVX2", "AVX512"]
+    assert "AVX512: over the plain loop | share of peak" in capsys.readouterr().out
+    before = kept.read_bytes()
+    worse = [{**line, "disturbed": line["name"] == "C"} for line in found["results"]]
+    monkeypatch.setattr(speed, "measured", lambda _: ("AVX2", {**found, "results": worse}))
+    assert speed.main() == 1
+    assert "disturbed: C" in capsys.readouterr().err
+    assert kept.read_bytes() == before
 
 
 def test_the_page_on_performance_tells_what_a_start_costs() -> None:

@@ -1,0 +1,115 @@
+"""How fast the engine is on this processor: the workloads of `fedroam bench`, kept beside those of other processors.
+
+    python benchmarks/engine_speed.py [--repeats 7] [--record FILE]    # three minutes, nothing else running
+
+The record holds one measurement for each kind of vectors (`AVX2`, `AVX512`): a new one takes the place of that of its
+kind. A processor is measured as it is: one with wide vectors that are switched off is not one with narrow ones. A
+measurement that other programs disturbed is told and not kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fedroam import bench
+from fedroam.bench.workloads import WORKLOADS
+from fedroam.learning.cpu.kernels import target
+from fedroam.writing import write_text
+
+RECORD = Path(__file__).parents[1] / "docs" / "records" / "engine-speed.json"
+NAMES = (*WORKLOADS, "F", "evaluation", "overhead")
+NARROWING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "FEDROAM_VECTOR")
+
+
+def measured(repeats: int) -> tuple[str, dict[str, Any]]:
+    """The kind of this processor's vectors, and what was measured on it."""
+    here = target()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "bench.json"
+        bench.run(NAMES, repeats, out=out)
+        found = json.loads(out.read_text(encoding="utf-8"))
+    facts = {
+        "machine": platform.machine(),
+        "processor": here.name if here else "",
+        "cores": found["workers"],
+        "python": platform.python_version(),
+        "torch": found["torch"],
+        "repeats": repeats,
+    }
+    keys = ("name", "about", "value", "unit", "share", "busy", "times", "disturbed")
+    results = [{key: line[key] for key in keys} for line in found["results"]]
+    for line in results:
+        line["times"] = {of: [round(second, 5) for second in all_] for of, all_ in line["times"].items()}
+    return torch.backends.cpu.get_cpu_capability(), {**facts, "results": results}
+
+
+def _line(measurement: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(line for line in measurement["results"] if line["name"] == name)
+
+
+def table(record: dict[str, Any]) -> str:
+    """Training, as the page on performance has it: a pair of columns for each kind of vectors."""
+    kinds = sorted(record)
+    over = " | ".join(f"{kind}: over the plain loop | share of peak" for kind in kinds)
+    rows = [f"| | workload | {over} |", "|---|---|" + "---|---|" * len(kinds)]
+    for name, work in WORKLOADS.items():
+        cells = []
+        for kind in kinds:
+            line = _line(record[kind], name)
+            share = f"{100 * line['share']:.0f} %"
+            cells += [f"{line['value']:.1f}", f"({share})" if line["share"] > 1 else share]
+        about = f"{work.about}, {work.clients:,} clients, batch {work.batch}"
+        rows.append(f"| {name} | {about} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def others(record: dict[str, Any]) -> str:
+    """What is not training, as the page has it: a sentence for each kind of vectors."""
+    told = []
+    for kind in sorted(record):
+        found = record[kind]
+        mixing, overhead = _line(found, "F"), _line(found, "overhead")
+        share, over = (line["value"] for line in found["results"] if line["name"] == "evaluation")
+        copies = sorted(mixing["times"]["copy"])
+        copy = 1e3 * copies[len(copies) // 2]
+        told.append(
+            f"With {kind} ({found['processor']}, {found['cores']} cores, torch {found['torch']}) mixing 1,000 models "
+            f"of 100,000 values takes {mixing['value']:.0f} ms, where copying them takes {copy:.0f}; testing 20 models "
+            f"is {over:.1f} times as fast as in the plain loop and {share:.1f} times training in operations a second; "
+            f"{overhead['value']:.1f} % of a round of A are neither."
+        )
+    return " ".join(told)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--record", type=Path, default=RECORD)
+    chosen = parser.parse_args()
+    narrowed = [name for name in NARROWING if name in os.environ]
+    if narrowed:
+        print(f"{', '.join(narrowed)}: set, so this processor is not measured as it is", file=sys.stderr)
+        return 2
+    kind, found = measured(chosen.repeats)
+    disturbed = [line["name"] for line in found["results"] if line["disturbed"]]
+    if disturbed:
+        print(f"disturbed: {', '.join(disturbed)}; nothing is kept", file=sys.stderr)
+        return 1
+    held = json.loads(chosen.record.read_text(encoding="utf-8")) if chosen.record.exists() else {}
+    record = {**held, kind: found}
+    write_text(chosen.record, json.dumps(record, indent=1) + "\n")
+    print(table(record), others(record), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
