@@ -391,6 +391,40 @@ def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
     assert "Looks are planned after 2, 3 seeds" in " ".join(judged.out.split())  # once planned, they stay
 
 
+def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C, when the runs of the second look begin, and then once more: there was one look, and no second."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    sweep = reproduce.Wave._sweep
+
+    def broken_off(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
+        if work.seeds == 3:
+            raise KeyboardInterrupt
+        sweep(wave, work, missing)
+
+    monkeypatch.setattr(reproduce.Wave, "_sweep", broken_off)
+    asked = (
+        "reproduce",
+        "mine.py",
+        "claims",
+        "--until-decided",
+        "--records",
+        "rec",
+        "--workers",
+        "1",
+        "--quiet",
+    )
+    for _ in range(2):
+        answer = call(*asked)
+        assert answer.code == 130
+        assert "look at 2 seeds: 0 of 1 claims are decided or hopeless" in answer.out
+        head = head_of(call.folder / "rec")
+        assert (head["seeds"], head["looks"], len(head["sittings"])) == (2, [2, 3], 1)
+
+
 def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

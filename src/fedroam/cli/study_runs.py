@@ -116,11 +116,16 @@ class StudyRuns:
         return None if key is None else self._opened(key) or self.kept.runs.get(key)
 
     def keep(
-        self, found: Iterable[RunRecord], command: str, looks: tuple[int, ...] | None = ()
+        self,
+        found: Iterable[RunRecord],
+        command: str,
+        looks: tuple[int, ...] | None = (),
+        seeds: int | None = None,
     ) -> Path | None:
         """Keep what has been read of runs, with the time that each took; the file, None where nothing is kept.
 
         looks: those that were planned, if the study is judged by these runs while it grows; None: it is not judged.
+        seeds: by how many of each variant it is judged (default: the study's).
         """
         if self.records is None:
             return None
@@ -137,7 +142,8 @@ class StudyRuns:
         if looks is not None:
             # Looks are planned up to more seeds than there are runs: judged were those that have any.
             there = max((run.seed + 1 for run in self.kept.runs.values()), default=0)
-            self.kept = self.kept.judged_by(min(self.seeds, there) if looks else self.seeds, looks)
+            by = self.seeds if seeds is None else seeds
+            self.kept = self.kept.judged_by(min(by, there) if looks else by, looks)
         return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:

@@ -171,7 +171,10 @@ def _asked(study: Study, item: str | None, scale: str) -> list[Item]:
 
 @dataclass
 class Wave:
-    """How missing runs are computed, until when (monotonic seconds), and which failed so far: titles and why."""
+    """How missing runs are computed, until when (monotonic seconds), and which failed so far: titles and why.
+
+    looked: the seeds of the last look that was taken while the study grows, 0 before the first.
+    """
 
     workers: int
     ray: str | None
@@ -180,6 +183,7 @@ class Wave:
     again: str
     ends: float
     failed: list[tuple[str, str]] = field(default_factory=list)
+    looked: int = 0
 
     @property
     def over(self) -> bool:
@@ -201,7 +205,7 @@ class Wave:
                         self._emulate(work, which, key)
             except (Interrupted, KeyboardInterrupt):
                 work.forget()
-                _keep_finished(work, self.again)
+                _keep_finished(work, self.again, self.looked)
                 raise
         work.forget()
         if self.over:
@@ -317,6 +321,7 @@ def _grown(
             f"look at {seeds} seeds: {closed} of {len(claims)} claims are decided or hopeless"
             + (f" (hopeless now: {', '.join(hopeless)})" if hopeless else "")
         )
+        wave.looked = seeds
         if not still or wave.over:
             return seeds
     return LOOKS[-1]
@@ -369,8 +374,12 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
         say(f"kept: {kept}")
 
 
-def _keep_finished(work: StudyRuns, command: str) -> None:
-    """Keep what runs that finished before a stop say, where runs are kept; they are judged when the command goes on."""
+def _keep_finished(work: StudyRuns, command: str, looked: int) -> None:
+    """Keep what runs that finished before a stop say, where runs are kept; they are judged when the command goes on.
+
+    looked: the seeds of the last look, 0 where none was taken: what was seen stands in the records.
+    """
+    from fedroam.analysis.statistics.looks import LOOKS
     from fedroam.study.evaluation import evaluate_study
 
     if work.records is None:
@@ -384,7 +393,7 @@ def _keep_finished(work: StudyRuns, command: str) -> None:
         return
     result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, work.kept.looks)
     with writing(work.records):
-        kept = work.keep(result.reader.kept(), command, looks=None)
+        kept = work.keep(result.reader.kept(), command, LOOKS if looked else None, looked or None)
     say(f"kept: {kept}, {len(work.kept.runs) - before} more runs")
 
 
