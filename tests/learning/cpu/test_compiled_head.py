@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.kernels import kernel
+from fedroam.learning.cpu.kernels import Calls, kernel
+from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.picked import Picked
-from fedroam.learning.cpu.sequential import sequential_model
+from fedroam.learning.cpu.kernels.standing import Standing
+from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
+from fedroam.learning.engine import Task
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
+from fedroam.randomness import stream
 from support.lanes import lanes_here, of_lanes
 from support.learners import CLASSES, Problem, problem
 from support.rounding import by_layer, off, tolerance, undecided, values
@@ -112,6 +116,52 @@ def test_loss_and_gradient_are_those_of_autograd(
         true = torch.cat([parameters[entry.name].grad.flatten() for entry in entries])  # type: ignore[union-attr]
         # 1 was there before: sums are rounded as numbers of that size are.
         assert (ours - true).norm() <= near * true.norm() + 2.0**-23 * math.sqrt(len(true)), layer
+
+
+def model_of(task: Task, gradient: torch.Tensor) -> SequentialModel:
+    model = sequential_model(task.network(), task, gradient)
+    assert model is not None
+    assert model.head is not None
+    return model
+
+
+def test_a_step_reads_what_it_is_given_now() -> None:
+    """Rows, samples and numbers of them in any order, more than are kept: the bits of a network that never saw any."""
+    task = problem("mnist_cnn", (28, 28, 1), (40,)).task
+    other = Samples(task.x.flip(0).contiguous(), task.y.flip(0).contiguous())
+    both, draws = (Samples(task.x, task.y), other), stream(7, "steps")
+    rows = torch.from_numpy(draws.standard_normal((2, task.layout.size), dtype=np.float32)) / 10
+    gradient, alone = torch.zeros(task.layout.size), torch.zeros(task.layout.size)
+    model = model_of(task, gradient)
+    for k in range(3 * SIZES):
+        row, samples = rows[k // 4 % 2], both[k % 2]
+        index = torch.from_numpy(draws.permutation(40)[: 1 + (5 * k) % 23])
+        fresh = model_of(task, alone.zero_())
+        for each in (model, fresh):
+            if k % 4 == 0 or each is fresh:
+                each.attach(row)
+        gradient.zero_()
+        assert model.add_gradient(samples, index, 0.7) == fresh.add_gradient(samples, index, 0.7)
+        assert torch.equal(gradient, alone)
+
+
+def test_calls_are_done_in_turn() -> None:
+    """Of kernels with several numbers of arguments, what one writes being what the next reads."""
+    here, x = of_lanes(LANES[0]), torch.arange(24.0).view(4, 2, 3, 1)
+    index, lying, rows = torch.tensor([2, 0, 3, 1]), torch.zeros(1, 2, 3, 4), torch.zeros(4, 6)
+    pick, stand = kernel(Picked(Images(1, 2, 3, 0), 4), here), kernel(Standing(6, 4), here)
+    calls = Calls(
+        [
+            (pick, (x.data_ptr(), index.data_ptr(), lying.data_ptr(), 4, 4)),
+            (stand, (lying.data_ptr(), rows.data_ptr(), 4)),
+        ],
+        here,
+    )
+    calls()
+    assert torch.equal(rows, x[index].flatten(1))
+    x *= 2
+    calls()
+    assert torch.equal(rows, x[index].flatten(1))
 
 
 def test_a_head_of_other_layers_is_left_to_torch() -> None:

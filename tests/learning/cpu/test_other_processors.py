@@ -20,6 +20,7 @@ from fedroam.learning.cpu.kernels import (
     leading,
     stages_of,
 )
+from fedroam.learning.cpu.kernels.calls import Chain
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
@@ -111,6 +112,13 @@ def test_other_kernels_for_arm(spec: KernelSpec) -> None:
     text = assembly(spec, "aarch64")
     check_calls(text, "aarch64")
     assert re.search(r"\bfmla\s+v\d+\.4s", text)
+
+
+def test_kernels_are_called_by_their_addresses_on_arm() -> None:
+    """No function by its name."""
+    text = assembly(Chain(), "aarch64")
+    check_calls(text, "aarch64")
+    assert re.search(r"^\s+blr\s+x\d+", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)

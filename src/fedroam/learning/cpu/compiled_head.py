@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import ConvStack, DenseGradient, DenseLayer, Kernel, Target, kernel
+from fedroam.learning.cpu.kernels import Calls, ConvStack, DenseGradient, DenseLayer, Kernel, Target, kernel
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.matrix import Entry
+from fedroam.learning.samples import Samples
 
 
 class CompiledHead:
@@ -32,27 +34,39 @@ class CompiledHead:
         self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
         self.target = target
         self.settings = np.zeros(2, np.float32)
+        self._steps: dict[tuple[int, int], _Step] = {}
         self._made: dict[tuple[int, int], tuple[Kernel, torch.Tensor, np.ndarray]] = {}
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
         self.row = row
+        self._steps.clear()
 
-    def add_gradient(self, stack: ConvStack, y: torch.Tensor, share: float) -> float:
-        """Mean loss of the samples of classes y [n] whose features a stack holds, times `share`, whose gradient is
-        added; that of the features is left with the stack."""
-        n, samples = len(y), stack.padded
-        made, scratch, losses = self._memory(n, samples)
+    def add_gradient(self, stack: ConvStack, samples: Samples, index: torch.Tensor, share: float) -> float:
+        """Mean loss of the samples with these indices (int64 [n]), times `share`, whose gradient is added to that of
+        the head and of the stack before it: a step, as one call of kernels."""
+        n, base = len(index), samples.base.data_ptr()
+        step = self._steps.get((n, base)) or self._step(stack, base, n)
+        np.copyto(step.index, index.numpy())
+        np.take(samples.y.numpy(), step.index, out=step.y)
         self.settings[:] = share / n, self.smoothing
-        places = (stack.features, y, self.row, self.gradient, stack.slopes, scratch)
-        made(
-            *(place.data_ptr() for place in places),
-            self.settings.ctypes.data,
-            losses.ctypes.data,
-            n,
-            samples,
-        )
+        step.run()
+        losses = step.losses
         return float((losses[0] + np.log(losses[1])).sum(dtype=np.float64)) * share / n
+
+    def _step(self, stack: ConvStack, base: int, n: int) -> _Step:
+        """The step of n samples of all those at an address, with the row and the stack's parameters as they are."""
+        index, y = np.empty(n, np.int64), np.empty(n, np.int64)
+        forward, back = stack.steps(base, index.ctypes.data, n)
+        samples, features, slopes = stack.padded, stack.features, stack.slopes
+        made, scratch, losses = self._memory(n, samples)
+        places = [_at(features), y.ctypes.data, _at(self.row), _at(self.gradient), _at(slopes), _at(scratch)]
+        places += [self.settings.ctypes.data, losses.ctypes.data]
+        calls = Calls([*forward, (made, (*places, n, samples)), *back], self.target)
+        if len(self._steps) >= SIZES:
+            del self._steps[next(iter(self._steps))]
+        self._steps[n, base] = step = _Step(calls, index, y, losses, (stack.at_work, scratch))
+        return step
 
     def _memory(self, n: int, samples: int) -> tuple[Kernel, torch.Tensor, np.ndarray]:
         if (n, samples) not in self._made:
@@ -62,3 +76,19 @@ class CompiledHead:
             if len(self._made) > SIZES:
                 del self._made[next(iter(self._made))]
         return self._made[n, samples]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """index, y: where the samples' indices and classes are put first. losses: as the kernel has them. memory: what the
+    calls work on."""
+
+    run: Calls
+    index: np.ndarray
+    y: np.ndarray
+    losses: np.ndarray
+    memory: object
+
+
+def _at(tensor: torch.Tensor) -> int:
+    return tensor.data_ptr()

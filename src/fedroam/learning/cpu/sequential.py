@@ -63,17 +63,19 @@ class SequentialModel:
             x = layer.forward(x)
         return x
 
-    @torch.no_grad()
     def add_gradient(self, samples: Samples, index: torch.Tensor, share: float) -> float:
         """Mean loss of the samples with these indices (int64 [n]), times `share`; as much of its gradient is added to
         the gradient vector."""
+        first = self.layers[0]
+        if self.head is not None and isinstance(first, ConvStack):
+            return self.head.add_gradient(first, samples, index, share)
+        return self._by_layers(samples, index, share)
+
+    @torch.no_grad()
+    def _by_layers(self, samples: Samples, index: torch.Tensor, share: float) -> float:
         first, *others = self.layers
         if isinstance(first, ConvStack):
             x, y = first.forward_of(samples, index), samples.y.index_select(0, index)
-            if self.head is not None:
-                loss = self.head.add_gradient(first, y, share)
-                first.add_gradient()
-                return loss
         else:
             x, y = samples.pick(index)
             x = first.forward(x)

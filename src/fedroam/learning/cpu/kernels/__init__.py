@@ -6,6 +6,8 @@ lie side by side, and norm, pool and ReLU are one pass over memory.
 
 from fedroam.learning.cpu.kernels.blocks import leading as leading
 from fedroam.learning.cpu.kernels.blocks import stages_of as stages_of
+from fedroam.learning.cpu.kernels.calls import Call as Call
+from fedroam.learning.cpu.kernels.calls import Calls as Calls
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool as Conv1dMaxPool
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPoolGradient as Conv1dMaxPoolGradient
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dSizes as Conv1dSizes

@@ -12,6 +12,7 @@ import torch
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.blocks import Stage
+from fedroam.learning.cpu.kernels.calls import Call
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
@@ -69,22 +70,23 @@ class _StageMemory:
         before = None if self.before is None else self.before.way_back
         return _WayBack(self.stage, self.samples, before, self.target)
 
-    def forward(self, weight: int, bias: int, gamma: int, beta: int) -> None:
-        """From x to y. Addresses of the parameters."""
-        raw, samples = self.at_raw, self.samples
-        self.convolve(self.at_x, weight, bias, raw, samples)
+    def forward(self, weight: int, bias: int, gamma: int, beta: int) -> list[Call]:
+        """What makes y of x. Addresses of the parameters."""
+        raw, samples, means, scales = self.at_raw, self.samples, self.means, self.scales
+        calls: list[Call] = [(self.convolve, (self.at_x, weight, bias, raw, samples))]
         if self.measure is not None:
-            self.measure(raw, self.means, self.scales, samples)
-        self.epilogue(raw, gamma, beta, self.means, self.scales, self.at_y, samples)
+            calls.append((self.measure, (raw, means, scales, samples)))
+        return [*calls, (self.epilogue, (raw, gamma, beta, means, scales, self.at_y, samples))]
 
-    def backward(self, values: Sequence[int], gradients: Sequence[int]) -> None:
-        """From dy to dx, where there is a block before; the parameters' gradients are added to."""
+    def backward(self, values: Sequence[int], gradients: Sequence[int]) -> list[Call]:
+        """What makes dx of dy, where there is a block before, and adds to the parameters' gradients."""
         (weight, bias, gamma, beta), way = gradients, self.way_back
         images = [self.at_raw, self.at_y, _at(way.dy), _at(way.draw)]
-        way.back(*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples)
-        way.slope(self.at_x, images[3], weight, self.samples)
+        own = [*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples]
+        calls: list[Call] = [(way.back, own), (way.slope, (self.at_x, images[3], weight, self.samples))]
         if way.turned is not None and way.dx is not None:
-            way.turned(images[3], values[0], 0, _at(way.dx), self.samples)
+            calls.append((way.turned, (images[3], values[0], 0, _at(way.dx), self.samples)))
+        return calls
 
 
 class ConvStack(Layer):
@@ -146,6 +148,16 @@ class ConvStack(Layer):
         self._forward_at(_at(samples.base), _at(index), len(index))
         return self._seen()
 
+    def steps(self, base: int, index: int, n: int) -> tuple[list[Call], list[Call]]:
+        """What makes features of n samples, and what adds the parameters' gradients of that of the features, which then
+        stands in `slopes`. Addresses of all samples and of the indices int64 [n]; the calls are good as long as
+        `at_work` and the parameters stay where they are."""
+        self.samples, self.at_work = n, self._memory(n)
+        forward: list[Call] = [self._pick(base, index, n)]
+        for memory, values in zip(self.at_work, self.values, strict=True):
+            forward += memory.forward(*values)
+        return forward, self._backward()
+
     def rows_of(self, samples: Samples, index: torch.Tensor, rows: torch.Tensor) -> None:
         """Write the features of samples, any number of them, as rows float32 [n + `unit` at least, features]."""
         base, places, into, width = _at(samples.base), _at(index), _at(rows), rows.shape[1]
@@ -156,13 +168,16 @@ class ConvStack(Layer):
 
     def _forward_at(self, base: int, index: int, n: int) -> tuple[Kernel, Kernel]:
         """Compute the features of n samples. Addresses of all samples and of the indices."""
-        self.samples = n
-        memories = self._memory(n)
-        first = memories[0]
-        turns = self._turns(math.gcd(first.samples, self.target.lanes))
-        turns[0](base, index, first.at_x, n, first.samples)
+        self.samples, memories = n, self._memory(n)
+        pick, given = self._pick(base, index, n)
+        pick(*given)
         self._through(memories)
-        return turns
+        return self._turns(math.gcd(memories[0].samples, self.target.lanes))
+
+    def _pick(self, base: int, index: int, n: int) -> Call:
+        first = self._memory(n)[0]
+        pick, _ = self._turns(math.gcd(first.samples, self.target.lanes))
+        return pick, (base, index, first.at_x, n, first.samples)
 
     def _turns(self, lanes: int) -> tuple[Kernel, Kernel]:
         """What lays samples side by side, so many at a time, and what has their features stand in rows."""
@@ -190,7 +205,7 @@ class ConvStack(Layer):
     def _through(self, memories: list[_StageMemory]) -> None:
         self.at_work = memories
         for memory, values in zip(memories, self.values, strict=True):
-            memory.forward(*values)
+            _do(memory.forward(*values))
 
     def _seen(self) -> torch.Tensor:
         return self.features.view(-1, self.padded).t()[: self.samples]
@@ -207,10 +222,16 @@ class ConvStack(Layer):
 
     def add_gradient(self) -> None:
         """Add to the parameters' gradients that of the features which stands in `slopes`."""
-        for memory, values, gradients in zip(
-            reversed(self.at_work), reversed(self.values), reversed(self.gradients), strict=True
-        ):
-            memory.backward(values, gradients)
+        _do(self._backward())
+
+    def _backward(self) -> list[Call]:
+        blocks = zip(self.at_work, self.values, self.gradients, strict=True)
+        return [call for memory, *own in reversed([*blocks]) for call in memory.backward(*own)]
+
+
+def _do(calls: Sequence[Call]) -> None:
+    for run, given in calls:
+        run(*given)
 
 
 def _at(tensor: torch.Tensor) -> int:

@@ -213,6 +213,14 @@ class KernelBuilder:
         power = self.b.add(power, ir.Constant(wholes, [127 << 23] * self.lanes))
         return self.b.fmul(total, self.b.bitcast(power, self.vector))
 
+    def call_at(self, begin: Value, given: Sequence[Value]) -> None:
+        """Call the function that begins at this address (a whole number), which takes these and gives nothing."""
+        kind = ir.PointerType()
+        kind.pointee = ir.FunctionType(
+            ir.VoidType(), [each.type for each in given]
+        )  # where a call looks for it
+        self.b.call(self.b.inttoptr(begin, kind), given)
+
     def add_to(self, address: Value, vector: Value) -> None:
         """Add the sum of a vector's values to the float at an address."""
         start = ir.Constant(self.float, -0.0)

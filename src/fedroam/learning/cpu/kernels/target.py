@@ -102,10 +102,16 @@ def _loaded(spec: KernelSpec, target: Target) -> Kernel:
     engine.add_object_file(binding.ObjectFileRef.from_data(found[1:]))
     engine.finalize_object()
     prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * found[0])  # an address is a whole number too
-    kernel: Any = prototype(engine.get_function_address("kernel"))
-    kernel.engine = engine  # owns the code
+    kernel: Any = prototype(begin := engine.get_function_address("kernel"))
+    kernel.engine, kernel.begin = engine, begin  # the engine owns the code
     called: Kernel = kernel
     return called
+
+
+def address(of: Kernel) -> int:
+    """Where a kernel's code begins."""
+    begin: int = vars(of)["begin"]
+    return begin
 
 
 def _compiled(spec: KernelSpec, target: Target, made_for: Any) -> bytes:
