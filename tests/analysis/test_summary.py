@@ -52,6 +52,38 @@ def test_differences_are_paired_by_seed(table_runs: list) -> None:
     assert static["difference_n"] == 0
 
 
+def test_differences_are_tested_and_corrected_for_their_number(tmp_path: Path) -> None:
+    """By hand: differences of 0.2, 0.3, 0.1 (mean 0.2, s = 0.1, t = 2 sqrt(3) with two degrees of freedom), of 0.3,
+    0.31, 0.32, and of nothing but one seed, which is not tested and not counted."""
+    finals = {
+        "static": (0.5, 0.5, 0.5),
+        "random": (0.7, 0.8, 0.6),
+        "steered": (0.8, 0.81, 0.82),
+        "once": (0.9,),
+    }
+    runs = [
+        made_run(tmp_path, variant, seed, [0.1, 0.4, final])
+        for variant, each in finals.items()
+        for seed, final in enumerate(each)
+    ]
+    comparison = compare_runs(runs)
+    static, random, steered, once = comparison.table.to_dict("records")
+    t = 2 * math.sqrt(3)
+    p = 1 - t / math.sqrt(t**2 + 2)  # of Student's t with two degrees of freedom
+    assert random["difference_p"] == pytest.approx(p)  # the larger of two: by Holm's method as it is
+    assert random["difference_low"] == pytest.approx(0.2 - 4.302653 * 0.1 / math.sqrt(3))
+    assert random["difference_high"] == pytest.approx(0.2 + 4.302653 * 0.1 / math.sqrt(3))
+    t = 31 * math.sqrt(3)
+    assert steered["difference_p"] == pytest.approx(2 * (1 - t / math.sqrt(t**2 + 2)))
+    assert math.isnan(static["difference_p"])
+    assert math.isnan(once["difference_p"])
+    said = headline(comparison)
+    assert said[1].endswith("(Student's t), p = 0.074: no difference is established.")
+    assert said[2].endswith("(Student's t), p = 0.00069: the interval excludes zero.")
+    assert said[3].endswith("one seed: no error can be given.")
+    assert said[-1] == "Intervals are for each comparison alone; p is corrected for their number (Holm)."
+
+
 def test_rounds_to_threshold(table_runs: list) -> None:
     static, random = compare_runs(table_runs, threshold=0.7).table.to_dict("records")
     # static: never, round 10, round 20; random: rounds 20, 10, 10

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,8 @@ import pandas as pd
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.fleet import of_every_round, of_transfers
 from fedroam.analysis.formatting import percent
+from fedroam.analysis.statistics.paired import interval_of, two_sided
+from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
 from fedroam.recording import Run
@@ -140,6 +143,8 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
     all rounds, and not only of the evaluated ones, as in runs of older versions;
     drawn, drawn_to, with errors: joules drawn from all batteries, as energy (NaN without batteries);
     difference, difference_error, difference_n: final accuracy minus that of the first variant with the same seed;
+    difference_low, difference_high, difference_p: its 95 % confidence interval, for this comparison alone, and the
+    two-sided p-value (t), by Holm's correction over the rows (NaN with fewer than two seeds in both);
     diverged, unfinished: the seeds, as text.
 
     Finished runs count; where a variant has none, its unfinished runs count as far as they got. Differences are
@@ -166,6 +171,8 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
         _row(variant, each, found[first] if k != first else [], threshold)
         for k, (variant, each) in enumerate(zip(compared, found, strict=True))
     ]
+    adjusted = holm_known([row["difference_p"] for row in rows])
+    rows = [{**row, "difference_p": p} for row, p in zip(rows, adjusted, strict=True)]
     scale = link_scale_note([run for variant in compared for run in variant.included])
     return Comparison(
         pd.DataFrame(rows),
@@ -181,9 +188,9 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
 
 def _row(
     variant: Variant, each: list[RunSummary], first: list[RunSummary], threshold: float
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """A variant's row; `first` is what to take differences from."""
-    row: dict[str, object] = {
+    row: dict[str, Any] = {
         "variant": variant.label,
         "seeds": len(each),
         "rounds": min((s.round for s in each), default=0),
@@ -218,6 +225,9 @@ def _row(
     gaps = [s.final - there[s.seed, s.round] for s in each if (s.seed, s.round) in there]
     put("difference", gaps)
     row["difference_n"] = len(gaps)
+    ends = interval_of(row["difference"], row["difference_error"], len(gaps))
+    row["difference_low"], row["difference_high"] = ends
+    row["difference_p"] = two_sided(gaps)
     row["diverged"] = _seeds([run for run in variant.runs if run.status.get("diverged_at") is not None])
     row["unfinished"] = _seeds([run for run in variant.runs if not run.done])
     return row

@@ -7,7 +7,6 @@ import math
 import pandas as pd
 
 from fedroam.analysis.formatting import number
-from fedroam.analysis.statistics.paired import interval_of
 from fedroam.analysis.summary import Comparison
 
 _MOST = 8  # comparisons put into words; the table has all of them
@@ -36,7 +35,7 @@ def headline(comparison: Comparison) -> list[str]:
     compared = [row for _, row in known.iterrows() if row["difference_n"]]
     sentences += [_difference(row, comparison.first) for row in compared[:_MOST]]
     if len(compared) > 1:
-        sentences.append("Intervals are for each comparison alone, not corrected for their number.")
+        sentences.append("Intervals are for each comparison alone; p is corrected for their number (Holm).")
     return sentences
 
 
@@ -44,7 +43,7 @@ def _difference(row: pd.Series, first: str) -> str:
     """One comparison, with what its interval allows to say."""
     n, gap = int(row["difference_n"]), float(row["difference"])
     shown = number(gap, row["difference_error"], scale=100, sign=True)
-    low, high = interval_of(gap, float(row["difference_error"]), n)
+    low, high, p = (float(row[f"difference_{end}"]) for end in ("low", "high", "p"))
     if not math.isfinite(low):
         return (
             f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."
@@ -53,7 +52,7 @@ def _difference(row: pd.Series, first: str) -> str:
     verdict = "no difference is established" if low <= 0 <= high else "the interval excludes zero"
     return (
         f"“{row['variant']}” minus “{first}”: {shown} percentage points, paired over {n} seeds; "
-        f"95\u00a0% interval {ends} (Student's t): {verdict}."
+        f"95\u00a0% interval {ends} (Student's t), p = {p:.2g}: {verdict}."
     )
 
 

@@ -15,9 +15,9 @@ import pandas as pd
 
 from fedroam.analysis.figures.error_bars import key_text
 from fedroam.analysis.formatting import number
-from fedroam.analysis.statistics.paired import above, interval_of
+from fedroam.analysis.statistics.paired import above, interval_of, two_sided
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
-from fedroam.analysis.statistics.verdicts import holm
+from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.summary import summarise
 from fedroam.analysis.variants import mean_and_error, settings_text
 from fedroam.errors import InputError, unknown
@@ -104,12 +104,10 @@ def marginal_table(found: Marginal) -> pd.DataFrame:
         row["difference"], row["difference_error"] = mean_and_error(gaps)
         row["n"] = len(gaps)
         evidence = above(gaps)
-        row["low"], row["high"] = evidence.low, evidence.high
-        row["p"] = min(1.0, 2 * min(evidence.p_holds, evidence.p_fails)) if len(gaps) > 1 else math.nan
+        row["low"], row["high"], row["p"] = evidence.low, evidence.high, two_sided(gaps)
         rows.append(row)
     table = pd.DataFrame(rows)
-    tested = table["p"].notna()
-    table.loc[tested, "p"] = holm(table.loc[tested, "p"].tolist())
+    table["p"] = holm_known(table["p"].tolist())
     return table
 
 

@@ -120,6 +120,13 @@ def above(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evi
     return examined(_asked(values, test, bound=bound, asks="above"))
 
 
+def two_sided(values: Numbers) -> float:
+    """The p-value of the hypothesis that the mean of `values` is 0: twice the smaller of both directions of `above`, 1
+    at most; NaN of fewer than two values."""
+    evidence = above(values)
+    return min(1.0, 2 * min(evidence.p_holds, evidence.p_fails)) if len(values) > 1 else math.nan
+
+
 def below(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
     """The mirror image of `above`."""
     return examined(_asked(values, test, bound=bound, asks="below"))

@@ -54,6 +54,14 @@ def holm(p: Sequence[float]) -> list[float]:
     return [float(value) for value in adjusted]
 
 
+def holm_known(p: Sequence[float]) -> list[float]:
+    """The same over those that are numbers; NaN, where nothing was tested, stays."""
+    values = np.asarray(p, dtype=np.float64)
+    tested = ~np.isnan(values)
+    values[tested] = holm(values[tested].tolist())
+    return [float(each) for each in values]
+
+
 def judge(evidence: Sequence[Evidence], alpha: float = ALPHA, looks: Sequence[int] = ()) -> list[Verdict]:
     """A verdict on each claim of a family.
 
