@@ -18,8 +18,9 @@ def test_headline_says_what_the_interval_allows(tmp_path: Path) -> None:
     assert "3 seeds" in first
     assert "+30.0 ± 0.6" in clear
     assert "excludes zero" in clear
+    assert ", p = 0.0" in clear
     assert "no difference is established" in unclear
-    assert "not corrected" in last
+    assert "alone; p is corrected for their number (Holm)" in last
 
 
 def test_headline_of_one_seed_claims_no_error(tmp_path: Path) -> None:
