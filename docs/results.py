@@ -92,6 +92,11 @@ class Kept:
         runs = self._runs
         return evaluate_study(self.study, self.scale, range(runs.seeds), runs.find, self.looks)
 
+    @property
+    def looked(self) -> bool:
+        """Whether there are runs enough for a first look at any claim."""
+        return any(self.result.seen.values())
+
     @cached_property
     def outlook(self) -> Outlook:
         """What would decide more."""
@@ -142,11 +147,13 @@ class Kept:
 
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
-    """What is kept of a study, the largest scale first; at the scale quick, without a run, where nothing is."""
+    """What is kept of a study, the largest scale first, behind them those that are only begun; at the scale quick,
+    without a run, where nothing is."""
     study = find_study(name)[0]
     scales = [scale for scale in study.scales if (root / name / scale / FILE).is_file()]
     found = [Kept(study, scale, root / name / scale) for scale in reversed(scales or ["quick"])]
-    return [each for each in found if each.records.runs] or found[:1]
+    there = [each for each in found if each.records.runs] or found[:1]
+    return sorted(there, key=lambda each: not each.looked) if len(there) > 1 else there
 
 
 def all_kept(root: Path = RECORDS) -> dict[str, list[Kept]]:
@@ -156,9 +163,9 @@ def all_kept(root: Path = RECORDS) -> dict[str, list[Kept]]:
 
 def page(found: Sequence[Kept]) -> str:
     """The page of a study, from what is kept of it."""
-    first, *smaller = found
+    first, *others = found
     sections = {
-        "Claims": claims_html(first.result, first.outlook, [each.result for each in smaller]),
+        "Claims": claims_html(first.result, first.outlook, [each.result for each in others if each.looked]),
         "What the runs say": findings_html(first.result),
         "Tables": tables_html(first.result, first.states),
         "Figures": "\n\n".join(_figures(first)),
@@ -171,7 +178,7 @@ def page(found: Sequence[Kept]) -> str:
         f"# {first.study.title}",
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
-        *_what_was_run(first, smaller),
+        *_what_was_run(first, others),
         *_cut(first),
         *_on_a_gpu(first.study),
         *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
@@ -238,9 +245,9 @@ def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
     return run.rounds * run.clients * samples * flops, evaluations * models * test_samples * flops / 3
 
 
-def _what_was_run(first: Kept, smaller: Sequence[Kept]) -> Iterator[str]:
+def _what_was_run(first: Kept, others: Sequence[Kept]) -> Iterator[str]:
     """Scale by scale, what is kept of the study's runs, and what they decide where the page does not tell it."""
-    by_scale, lines = {each.scale: each for each in (first, *smaller)}, []
+    by_scale, lines = {each.scale: each for each in (first, *others)}, []
     for scale in first.study.scales:
         kept = by_scale.get(scale)
         if kept is None or not kept.records.runs:

@@ -214,6 +214,23 @@ def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> Non
     assert "| none yet |" in results.index(results.all_kept(tmp_path))
 
 
+def test_a_scale_that_is_only_begun_leaves_the_page_to_what_is_decided(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    """Of the scale medium three runs, of which no claim can be judged: they are counted, and decide nothing."""
+    for scale, runs in (("quick", None), ("medium", 3)):
+        (folder := tmp_path / "reza" / scale).mkdir(parents=True)
+        text = (RESULTS / "reza" / scale / FILE).read_text(encoding="utf-8")
+        some = text.splitlines(keepends=True)[: None if runs is None else 1 + runs]
+        (folder / FILE).write_text("".join(some), encoding="utf-8")
+    found = results.kept("reza", tmp_path)
+    assert [(one.scale, one.looked) for one in found] == [("quick", True), ("medium", False)]
+    page = unescape(results.page(found))
+    assert re.search(r"Of 17 claims 5 hold.* at scale quick", page)
+    assert re.search(r"<li>Scale medium: in part: \d of \d+ variants, .*, 3 runs", page)
+    assert "At scale medium" not in page
+
+
 def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "quickstart" / "quick"
     folder.mkdir(parents=True)
