@@ -254,7 +254,9 @@ def _what_was_run(first: Kept, others: Sequence[Kept]) -> Iterator[str]:
             lines.append(f"Scale {scale}: not run.")
             continue
         lines.append(f"Scale {scale}: {kept.extent}.")
-        if kept is not first:
+        if not kept.looked:
+            lines[-1] += " No claim can be judged by them yet."
+        elif kept is not first:
             lines[-1] += f" Of its claims: {', '.join(_verdicts(kept).values())}."
     yield f"<p>What was run, scale by scale:</p>\n<ul>{_plain(bullets(lines))}</ul>"
 
