@@ -344,6 +344,19 @@ def test_what_is_kept_is_judged_again_from_itself_alone(call: Commands) -> None:
     assert "4 of 4 runs that the claims need are there (6 of 6 of all tables and figures)." in page
 
 
+GROWING = [
+    "reproduce",
+    "mine.py",
+    "claims",
+    "--until-decided",
+    "--records",
+    "rec",
+    "--workers",
+    "1",
+    "--quiet",
+]
+
+
 def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,19 +419,8 @@ def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
         sweep(wave, work, missing)
 
     monkeypatch.setattr(reproduce.Wave, "_sweep", broken_off)
-    asked = (
-        "reproduce",
-        "mine.py",
-        "claims",
-        "--until-decided",
-        "--records",
-        "rec",
-        "--workers",
-        "1",
-        "--quiet",
-    )
     for _ in range(2):
-        answer = call(*asked)
+        answer = call(*GROWING)
         assert answer.code == 130
         assert "look at 2 seeds: 0 of 1 claims are decided or hopeless" in answer.out
         head = head_of(call.folder / "rec")
@@ -435,19 +437,8 @@ def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
     call.write("mine.py", study.replace("    claims=(", f"    claims=({more}, "))
     monkeypatch.setattr(looks, "LOOKS", (2, 3))
     monkeypatch.setattr(verdicts, "FUTILE", 0.0)
-    asked = (
-        "reproduce",
-        "mine.py",
-        "claims",
-        "--until-decided",
-        "--records",
-        "rec",
-        "--workers",
-        "1",
-        "--quiet",
-    )
     for why in ("failed: away, seed 0", "failed: 2 runs"):
-        answer = call(*asked)
+        answer = call(*GROWING)
         assert answer.code == 1
         assert "look at 2 seeds: left out, as runs of theirs failed: away-helps" in answer.out
         assert "look at 3 seeds: 0 of 2 claims are decided or hopeless" in answer.out

@@ -88,11 +88,8 @@ class KernelBuilder:
         function = self.module.globals.get("llvm.prefetch.p0") or ir.Function(
             self.module, ir.FunctionType(ir.VoidType(), kinds), "llvm.prefetch.p0"
         )
-        write, level, data = (
-            0,
-            2,
-            1,
-        )  # as if read: not every machine can ask for a line that it will own; into L2
+        # As if it were read, since not every machine can ask for a line that it will own; into L2; of data.
+        write, level, data = 0, 2, 1
         self.b.call(function, [address, *(ir.Constant(half, each) for each in (write, level, data))])
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
@@ -216,9 +213,8 @@ class KernelBuilder:
     def call_at(self, begin: Value, given: Sequence[Value]) -> None:
         """Call the function that begins at this address (a whole number), which takes these and gives nothing."""
         kind = ir.PointerType()
-        kind.pointee = ir.FunctionType(
-            ir.VoidType(), [each.type for each in given]
-        )  # where a call looks for it
+        # Where a call looks for what it calls.
+        kind.pointee = ir.FunctionType(ir.VoidType(), [each.type for each in given])
         self.b.call(self.b.inttoptr(begin, kind), given)
 
     def add_to(self, address: Value, vector: Value) -> None:
