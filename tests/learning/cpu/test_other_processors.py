@@ -27,6 +27,7 @@ from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.row_sums import RowSums
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
+from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.matrix import Layout
 
@@ -72,7 +73,9 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
     for stage in stages:
         yield "sums", ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias)
         yield "sums", WeightGradient(stage.x, stage.draw, stage.weights, stage.above)
-        yield "sums", stage.turned
+        for spec in (stage.convolution(samples), stage.slope(samples), stage.turned(samples)):
+            tiled = isinstance(spec, WinogradConvolution | WinogradWeightGradient)
+            yield "products" if tiled else "sums", spec
         yield "after", stage.epilogue(Forward, samples)
         yield "after", stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias)
         if stage.groups:
@@ -103,7 +106,7 @@ def test_convolutions_for_arm(model: str) -> None:
         text = assembly(spec, "aarch64")
         check_calls(text, "aarch64")
         assert not re.search(r"\bz\d+\.s\b", text)  # no vectors that only some ARM processors have
-        if kind == "sums":
+        if kind != "after":
             assert re.search(r"\bfmla\s+v\d+\.4s", text)
 
 
@@ -125,8 +128,28 @@ def test_kernels_are_called_by_their_addresses_on_arm() -> None:
 @pytest.mark.parametrize("model", IMAGES)
 def test_sums_stay_in_registers(model: str, processor: str) -> None:
     """Of each kernel's first two layers, the stretch of code with most multiplications uses no vector on the stack."""
-    for spec in [spec for kind, spec in convolutions(model) if kind == "sums"][:6]:
+    for spec in list(dict.fromkeys(spec for kind, spec in convolutions(model) if kind == "sums"))[:6]:
         check_inmost(spec, processor)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("model", ["lenet_gn", "conv5"])
+def test_products_of_tiles_stay_in_registers(model: str, processor: str) -> None:
+    """Of a layer's kernels by tiles: as many sums of the products as registers can hold, and none on the stack."""
+    target, _ = PROCESSORS[processor]
+    found = [spec for kind, spec in convolutions(model) if kind == "products"][:3]
+    assert len(found) == 3
+    for spec in found:
+        text = assembly(spec, processor)
+        check_calls(text, processor)
+        stretches = re.split(r"^\.?L\w+:.*$", text, flags=re.MULTILINE)
+        counts = [
+            len(re.findall(MULTIPLIES[processor], some))
+            for some in stretches
+            if not re.search(STACKED[processor], some)
+        ]
+        many = 0.8 * target.channels * target.vectors
+        assert any(many <= count < target.registers for count in counts)
 
 
 def check_inmost(spec: KernelSpec, processor: str) -> None:

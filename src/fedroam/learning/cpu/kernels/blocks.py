@@ -10,10 +10,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, Weights
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
+from fedroam.learning.cpu.kernels.winograd import (
+    WinogradConvolution,
+    WinogradWeightGradient,
+    across,
+    suits,
+)
 from fedroam.learning.matrix import Entry
 
+WIDEST_VECTOR = 16  # float32 values, on any machine
 WIDEST = 9  # columns of a kernel: its sums must fit the registers
+
+Convolution = ConvolutionKernel | WinogradConvolution
+Slope = WeightGradient | WinogradWeightGradient
 
 
 @dataclass(frozen=True)
@@ -97,14 +107,38 @@ class Stage:
 
     def epilogue(self, kind: type[Any], samples: int, **more: Any) -> Any:
         """What comes after the convolution, as a kernel's description for so many samples."""
-        lanes = math.gcd(samples, 16)
+        lanes = math.gcd(samples, WIDEST_VECTOR)
         return kind(self.raw, self.y, self.side, self.relu, self.groups, self.eps, lanes, **more)
 
-    @property
-    def turned(self) -> ConvolutionKernel:
+    def convolution(self, samples: int) -> Convolution:
+        """What gives raw of x."""
+        return self._convolution(self.x, self.raw, self.weights, self.above, self.bias, samples)
+
+    def turned(self, samples: int) -> Convolution:
         """The convolution that gives the gradient of x."""
         above = self.weights.height - 1 - self.above
-        return ConvolutionKernel(self.draw, self.dx, self.weights.turned(), above, bias=False)
+        return self._convolution(self.draw, self.dx, self.weights.turned(), above, False, samples)
+
+    def _convolution(
+        self, x: Images, y: Images, weights: Weights, above: int, bias: bool, samples: int
+    ) -> Convolution:
+        if suits(x, y, weights):
+            return WinogradConvolution(x, y, weights, above, bias, math.gcd(samples, WIDEST_VECTOR))
+        return ConvolutionKernel(x, y, weights, above, bias)
+
+    def slope(self, samples: int) -> Slope:
+        """What gives the gradient of the weights."""
+        if suits(self.x, self.raw, self.weights):
+            lanes = math.gcd(samples, WIDEST_VECTOR)
+            return WinogradWeightGradient(self.x, self.draw, self.weights, self.above, lanes)
+        return WeightGradient(self.x, self.draw, self.weights, self.above)
+
+    @property
+    def widths(self) -> list[int]:
+        """How many pixels, or tiles of them, lie side by side where kernels need full vectors."""
+        images = ((self.x, self.raw), (self.draw, self.dx))
+        tiles = [across(y, self.weights) for x, y in images if suits(x, y, self.weights)]
+        return [self.raw.width, self.dx.width, *tiles]
 
 
 def _pair(value: Any) -> tuple[int, int]:

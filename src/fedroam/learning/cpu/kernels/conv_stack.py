@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.blocks import Stage
 from fedroam.learning.cpu.kernels.calls import Call
-from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient
+from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.standing import Standing
@@ -31,24 +31,36 @@ def _zeros(images: Images, samples: int) -> torch.Tensor:
     return torch.zeros(images.channels, images.height, images.row, samples)
 
 
+def _room(before: torch.Tensor | None, values: int) -> torch.Tensor:
+    """Memory for a kernel to work in, float32 [values at least]: what the block before has, if it does.
+
+    One kernel works at a time, and what the last one used lies near the core.
+    """
+    return before if before is not None and len(before) >= values else torch.empty(values)
+
+
 class _WayBack:
     """What a block needs to find gradients of so many samples: memory for those of its images, and kernels."""
 
     dy: torch.Tensor
+    room: torch.Tensor
 
     def __init__(self, stage: Stage, samples: int, before: _WayBack | None, target: Target) -> None:
         self.dx: torch.Tensor | None = None if before is None else before.dy
         self.draw, self.dy = _zeros(stage.draw, samples), _zeros(stage.dy, samples)
         spec: Any = stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias)
-        self.back = kernel(spec, target)
-        self.slope = kernel(WeightGradient(stage.x, stage.draw, stage.weights, stage.above), target)
-        self.turned = None if before is None else kernel(stage.turned, target)
+        slope, turned = stage.slope(samples), None if before is None else stage.turned(samples)
+        self.back, self.slope = kernel(spec, target), kernel(slope, target)
+        self.turned = None if turned is None else kernel(turned, target)
+        needed = max(each.scratch(samples, target) for each in (slope, turned) if each is not None)
+        self.room = _room(None if before is None else before.room, needed)
 
 
 class _StageMemory:
     """A block at work on so many samples: memory for its images, and its kernels."""
 
     y: torch.Tensor
+    room: torch.Tensor
 
     def __init__(self, stage: Stage, samples: int, before: _StageMemory | None, target: Target) -> None:
         def made(spec: Any) -> Kernel:
@@ -60,7 +72,9 @@ class _StageMemory:
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
         self.at_x, self.at_raw, self.at_y = _at(self.x), _at(self.raw), _at(self.y)
-        self.convolve = made(ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias))
+        convolution = stage.convolution(samples)
+        self.convolve = made(convolution)
+        self.room = _room(None if before is None else before.room, convolution.scratch(samples, target))
         self.measure = made(stage.epilogue(Moments, samples)) if stage.groups else None
         self.epilogue = made(stage.epilogue(Forward, samples))
 
@@ -73,7 +87,7 @@ class _StageMemory:
     def forward(self, weight: int, bias: int, gamma: int, beta: int) -> list[Call]:
         """What makes y of x. Addresses of the parameters."""
         raw, samples, means, scales = self.at_raw, self.samples, self.means, self.scales
-        calls: list[Call] = [(self.convolve, (self.at_x, weight, bias, raw, samples))]
+        calls: list[Call] = [(self.convolve, (self.at_x, weight, bias, raw, _at(self.room), samples))]
         if self.measure is not None:
             calls.append((self.measure, (raw, means, scales, samples)))
         return [*calls, (self.epilogue, (raw, gamma, beta, means, scales, self.at_y, samples))]
@@ -83,9 +97,10 @@ class _StageMemory:
         (weight, bias, gamma, beta), way = gradients, self.way_back
         images = [self.at_raw, self.at_y, _at(way.dy), _at(way.draw)]
         own = [*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples]
-        calls: list[Call] = [(way.back, own), (way.slope, (self.at_x, images[3], weight, self.samples))]
+        draw, room = images[3], _at(way.room)
+        calls: list[Call] = [(way.back, own), (way.slope, (self.at_x, draw, weight, room, self.samples))]
         if way.turned is not None and way.dx is not None:
-            calls.append((way.turned, (images[3], values[0], 0, _at(way.dx), self.samples)))
+            calls.append((way.turned, (draw, values[0], 0, _at(way.dx), room, self.samples)))
         return calls
 
 
@@ -97,7 +112,7 @@ class ConvStack(Layer):
 
     def __init__(self, stages: Sequence[Stage], target: Target, gradient: View) -> None:
         self.stages, self.target = list(stages), target
-        widths = [image.width for stage in stages for image in (stage.raw, stage.dx)]
+        widths = [width for stage in stages for width in stage.widths]
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
         self.unit = max(4, *(target.lanes // math.gcd(width, target.lanes) for width in widths))
         largest = max(image.pixels for stage in stages for image in (stage.x, stage.raw, stage.draw))

@@ -67,7 +67,8 @@ class ConvolutionKernel(KernelSpec):
     """y[o] = bias[o] + sum over i of w[o, i] correlated with x[i]; `above` rows of zeros lie above and below x.
 
     x has the border of zeros that the widths of x, y and the weights ask for. Kernel: (address of x, of w, of the bias,
-    of y, samples). The samples times the width of y must be a multiple of the machine's lanes.
+    of y, of memory that it does not use; samples). The samples times the width of y must be a multiple of the machine's
+    lanes.
     """
 
     x: Images
@@ -76,10 +77,14 @@ class ConvolutionKernel(KernelSpec):
     above: int
     bias: bool
 
+    def scratch(self, samples: int, target: Target) -> int:
+        """Values (float32) that it needs to work in: none."""
+        return 0
+
     @override
     def write(self, module: Any, target: Target) -> int:
-        k, x, y = KernelBuilder(module, target.lanes, 4, 1), self.x, self.y
-        at_x, at_w, at_bias, at_y, samples = k.arguments
+        k, x, y = KernelBuilder(module, target.lanes, 5, 1), self.x, self.y
+        at_x, at_w, at_bias, at_y, _, samples = k.arguments
         length = k.times(y.width, samples)
         per_out, per_in, per_row, per_column = self.weights.strides
 
@@ -159,7 +164,8 @@ class ConvolutionKernel(KernelSpec):
 class WeightGradient(KernelSpec):
     """dw[o, i] += sum over samples and pixels of dy[o] times x[i]; `above` as in the convolution.
 
-    Kernel: (address of x, of dy, of dw, samples). The samples times the width of dy must be a multiple of the lanes.
+    Kernel: (address of x, of dy, of dw, of memory that it does not use; samples). The samples times the width of dy
+    must be a multiple of the lanes.
     """
 
     x: Images
@@ -167,10 +173,14 @@ class WeightGradient(KernelSpec):
     weights: Weights
     above: int
 
+    def scratch(self, samples: int, target: Target) -> int:
+        """Values (float32) that it needs to work in: none."""
+        return 0
+
     @override
     def write(self, module: Any, target: Target) -> int:
-        k, x, y = KernelBuilder(module, target.lanes, 3, 1), self.x, self.y
-        at_x, at_y, at_w, samples = k.arguments
+        k, x, y = KernelBuilder(module, target.lanes, 4, 1), self.x, self.y
+        at_x, at_y, at_w, _, samples = k.arguments
         length = k.times(y.width, samples)
         right = [k.times(column, samples) for column in range(self.weights.width)]
         per_out, per_in, per_row, per_column = self.weights.strides

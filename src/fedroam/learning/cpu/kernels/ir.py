@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,12 @@ class KernelBuilder:
             argument.add_attribute("noalias")
         self.module, self.arguments = module, list(function.args)
         self.b = ir.IRBuilder(function.append_basic_block())
+
+    def of_lanes(self, lanes: int) -> KernelBuilder:
+        """What writes on in the same function, with vectors of so many values."""
+        other = copy.copy(self)
+        other.lanes, other.vector = lanes, ir.VectorType(self.float, lanes)
+        return other
 
     def number(self, value: int | Value) -> Value:
         """A whole number."""
