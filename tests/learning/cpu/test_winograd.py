@@ -1,0 +1,268 @@
+"""Convolutions by tiles of pixels: transforms by hand, kernels against float64 and against the plain sum."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional, grad
+
+from fedroam.learning.cpu.kernels import kernel, target
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
+from fedroam.learning.cpu.kernels.target import narrowed
+from fedroam.learning.cpu.kernels.winograd import (
+    FINITE,
+    WinogradConvolution,
+    WinogradWeightGradient,
+    suits,
+    transforms,
+)
+
+pytest.importorskip("llvmlite")
+HERE = target()
+assert HERE is not None
+UNIT = 2.0**-24
+
+
+def test_the_transform_of_pixels_by_hand() -> None:
+    """x times (x^2 - 1/2) (x^2 - 2), without one factor each: (x^2 - 1/2)(x^2 - 2) = x^4 - 5/2 x^2 + 1, and so on."""
+    r = math.sqrt(0.5)
+    np.testing.assert_allclose(
+        np.array(transforms(3).of_x),
+        np.array(
+            [
+                [1, 0, -2.5, 0, 1, 0],
+                [0, -2 * r, -2, r, 1, 0],
+                [0, 2 * r, -2, -r, 1, 0],
+                [0, -r, -0.5, 2 * r, 1, 0],
+                [0, r, -0.5, -2 * r, 1, 0],
+                [0, 1, 0, -2.5, 0, 1],
+            ]
+        ),
+        atol=1e-13,
+    )
+
+
+def test_the_transform_of_weights_by_hand() -> None:
+    """Values of a polynomial at the points, over the products of their differences: 1, -3/2, -3/2, 6 and 6."""
+    products = [math.prod(at - other for other in FINITE if other != at) for at in FINITE]
+    np.testing.assert_allclose(products, [1, -1.5, -1.5, 6, 6], rtol=1e-14)
+    r, third, sixth = math.sqrt(0.5), 1 / 3, 1 / 6
+    np.testing.assert_allclose(
+        np.array(transforms(3).of_w),
+        np.array(
+            [
+                [1, 0, 0],
+                [-2 * third, -2 * third * r, -third],
+                [-2 * third, 2 * third * r, -third],
+                [sixth, sixth * 2 * r, 2 * sixth],
+                [sixth, -sixth * 2 * r, 2 * sixth],
+                [0, 0, 1],
+            ]
+        ),
+        atol=1e-13,
+    )
+
+
+@pytest.mark.parametrize("weights", [3, 5])
+def test_six_products_make_a_row_of_pixels(weights: int) -> None:
+    """Of numbers that a computer can multiply without rounding, and of their gradient."""
+    use, drawn = transforms(weights), np.random.default_rng(weights)
+    of_x, of_w, of_y = (np.array(matrix) for matrix in (use.of_x, use.of_w, use.of_y))
+    step = 7 - weights
+    for _ in range(20):
+        x, w, dy = (drawn.integers(-9, 10, size).astype(float) for size in (6, weights, step))
+        expected = [x[k : k + weights] @ w for k in range(step)]
+        np.testing.assert_allclose(of_y.T @ ((of_w @ w) * (of_x @ x)), expected, atol=1e-11)
+        slopes = [dy @ x[k : k + step] for k in range(weights)]
+        np.testing.assert_allclose(of_w.T @ ((of_y @ dy) * (of_x @ x)), slopes, atol=1e-11)
+
+
+def _at(tensor: torch.Tensor) -> int:
+    return tensor.data_ptr()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution with numbers, in memory as the kernels have it."""
+
+    inputs: int
+    outputs: int
+    size: tuple[int, int]  # of y
+    weights: int
+    above: int
+    beside: int
+    samples: int
+    lanes: int
+    bias: bool
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.inputs}-{self.outputs}-{self.weights}x{self.weights}"
+
+    def check(self) -> None:
+        """All three kernels are off float64 by rounding, and not much more than the plain sums; memory around stays."""
+        (height, width), side, n = self.size, self.weights, self.samples
+        high, wide = height + side - 1 - 2 * self.above, width + side - 1 - 2 * self.beside
+        beside_dy = side - 1 - self.beside
+        x, y = Images(self.inputs, high, wide, self.beside), Images(self.outputs, height, width, 1)
+        dy, dx = Images(self.outputs, height, width, beside_dy), Images(self.inputs, high, wide)
+        weights = Weights(side, side, (side * side * self.inputs, 1, side * self.inputs, self.inputs))
+        assert suits(x, y, weights)
+        drawn = torch.Generator().manual_seed(self.seed)
+        pixels = torch.randn(n, self.inputs, high, wide, generator=drawn)
+        slopes = torch.randn(n, self.outputs, height, width, generator=drawn)
+        w = torch.randn(self.outputs, self.inputs, side, side, generator=drawn)
+        b = torch.randn(self.outputs, generator=drawn)
+        ours = w.permute(0, 2, 3, 1).contiguous()
+        padding, given_x, given_dy = (self.above, self.beside), self.laid(x, pixels), self.laid(dy, slopes)
+        lanes = math.gcd(n, 16)
+
+        exact = functional.conv2d(
+            pixels.double(), w.double(), b.double() if self.bias else None, padding=padding
+        )
+        bias = _at(b) if self.bias else 0
+        found = [
+            self.run(spec, [given_x, ours, bias], torch.full((y.channels, y.height, y.row, n), 7.0))
+            for spec in (
+                WinogradConvolution(x, y, weights, self.above, self.bias, lanes),
+                ConvolutionKernel(x, y, weights, self.above, self.bias),
+            )
+        ]
+        inner = [image[:, :, 1:-1].permute(3, 0, 1, 2) for image in found]
+        self.near(inner, exact, self.inputs * side * side)
+        for image in found:  # what lies around y is not written to
+            assert bool((image[:, :, [0, -1]] == 7).all())
+
+        turned, above = weights.turned(), side - 1 - self.above
+        if suits(dy, dx, turned):
+            exact = grad.conv2d_input(pixels.shape, w.double(), slopes.double(), padding=padding)
+            found = [
+                self.run(spec, [given_dy, ours, 0], torch.empty(self.inputs, high, wide, n)).permute(
+                    3, 0, 1, 2
+                )
+                for spec in (
+                    WinogradConvolution(dy, dx, turned, above, False, lanes),
+                    ConvolutionKernel(dy, dx, turned, above, False),
+                )
+            ]
+            self.near(found, exact, self.outputs * side * side)
+
+        exact = grad.conv2d_weight(pixels.double(), w.shape, slopes.double(), padding=padding)
+        start = torch.randn(ours.shape, generator=drawn)
+        found = [
+            self.run(spec, [given_x, given_dy], start.clone())
+            for spec in (
+                WinogradWeightGradient(x, dy, weights, self.above, lanes),
+                WeightGradient(x, dy, weights, self.above),
+            )
+        ]
+        of_w = [(each - start).permute(0, 3, 1, 2) for each in found]
+        self.near(of_w, exact, n * height * width)
+
+    def laid(self, image: Images, values: torch.Tensor) -> torch.Tensor:
+        """Values [n, channels, height, width] as the kernels read them."""
+        found = torch.zeros(image.channels, image.height, image.row, len(values))
+        found[:, :, image.border : image.border + image.width] = values.permute(1, 2, 3, 0)
+        return found
+
+    def run(self, spec: Any, given: list[Any], result: torch.Tensor) -> torch.Tensor:
+        """What a kernel makes of a result's memory; the memory to work in holds anything."""
+        assert HERE is not None
+        here = narrowed(HERE, self.lanes)
+        size = spec.scratch(self.samples, here)
+        room = torch.full((size + 64,), math.nan)
+        addresses = [_at(each) if isinstance(each, torch.Tensor) else each for each in given]
+        kernel(spec, here)(*addresses, _at(result), _at(room), self.samples)
+        assert bool(room[size:].isnan().all())  # no value behind it was written
+        return result
+
+    def near(self, found: list[torch.Tensor], exact: torch.Tensor, terms: int) -> None:
+        """Off by the rounding of so many terms, both."""
+        scale, walk = exact.norm(), math.sqrt(terms) * UNIT
+        tiled, plain = found
+        assert (plain.double() - exact).norm() <= 4 * walk * scale
+        assert (tiled.double() - exact).norm() <= 8 * walk * scale
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize(
+    "case",
+    [
+        (32, 32, (16, 16), 5, 8),  # LeNet with GroupNorm
+        (32, 64, (8, 8), 5, 8),
+        (32, 64, (16, 16), 3, 8),  # Conv5
+        (64, 64, (8, 8), 3, 20),
+    ],
+    ids=str,
+)
+def test_papers_layers(case: tuple[int, int, tuple[int, int], int, int], lanes: int) -> None:
+    inputs, outputs, size, weights, samples = case
+    beside = weights // 2
+    while (size[1] // (7 - weights)) * samples % min(lanes, HERE.lanes if HERE else lanes):
+        samples += 4
+    Case(inputs, outputs, size, weights, beside, beside, samples, lanes, weights == 5, 0).check()
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    weights, channels = draw(st.sampled_from([3, 5])), st.sampled_from([16, 32, 48])
+    step, lanes = 7 - weights, draw(st.sampled_from([4, 8, 16]))
+    across, down = draw(st.integers(2, 5)), draw(st.integers(1, 4))
+    assert HERE is not None
+    unit = math.lcm(4, min(lanes, HERE.lanes) // math.gcd(across, min(lanes, HERE.lanes)))
+    above, beside = draw(st.integers(0, weights - 1)), draw(st.integers(0, weights - 1))
+    # Images of the gradient's convolution and their rows have to fill the plain kernel's vectors as well.
+    samples = math.lcm(unit, 16 if (step * across + weights - 1 - 2 * beside) % 2 else 8)
+    size = (step * down, step * across)
+    if size[0] + weights - 1 - 2 * above < 1 or size[1] + weights - 1 - 2 * beside < 1:
+        above = beside = weights // 2
+    return Case(
+        draw(channels),
+        draw(channels),
+        size,
+        weights,
+        above,
+        beside,
+        samples * draw(st.integers(1, 2)),
+        lanes,
+        draw(st.booleans()),
+        draw(st.integers(0, 1000)),
+    )
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases())
+def test_any_sizes(case: Case) -> None:
+    case.check()
+
+
+def test_what_is_left_to_the_plain_sum() -> None:
+    """Few channels, other sizes of weights, and images whose pixels are no whole tiles or a single one."""
+
+    def suited(inputs: int = 32, outputs: int = 32, side: int = 3, size: tuple[int, int] = (8, 8)) -> bool:
+        height, width = size
+        weights = Weights(side, side, (side * side * inputs, 1, side * inputs, inputs))
+        image = Images(inputs, height + side - 1, width + side - 1)
+        return suits(image, Images(outputs, height, width), weights)
+
+    assert suited()
+    assert suited(side=5)
+    assert suited(side=5, size=(2, 6))
+    for other in (
+        {"inputs": 3},
+        {"outputs": 10},
+        {"side": 1},
+        {"side": 7},
+        {"size": (6, 8)},
+        {"size": (8, 10)},
+    ):
+        assert not suited(**other)
+    assert not suited(size=(8, 4))
+    assert not suited(side=5, size=(7, 6))
