@@ -16,13 +16,8 @@ from torch.nn import functional, grad
 from fedroam.learning.cpu.kernels import kernel, target
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
 from fedroam.learning.cpu.kernels.target import narrowed
-from fedroam.learning.cpu.kernels.winograd import (
-    FINITE,
-    WinogradConvolution,
-    WinogradWeightGradient,
-    suits,
-    transforms,
-)
+from fedroam.learning.cpu.kernels.tiles import FINITE, transforms
+from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient, suits
 
 pytest.importorskip("llvmlite")
 HERE = target()

@@ -1,119 +1,35 @@
-"""Kernels of 2-D convolutions by Winograd's algorithm: fewer multiplications than the sum itself asks for.
-
-Of an image's pixels, tiles of 6 x 6 that overlap become 36 values at as many points, the weights likewise; these are
-multiplied point by point and summed over channels, which is 36 products of matrices; the sums become m x m pixels. A
-convolution with 3 x 3 weights takes a fourth of the multiplications (m = 4), one with 5 x 5 a third (m = 2). The
-gradient of the weights is found the same way backwards. A. Lavin and S. Gray, Fast Algorithms for Convolutional Neural
-Networks, CVPR 2016; S. Winograd, Arithmetic Complexity of Computations, 1980.
-
-The points are 0, infinity, and r, -r, 2r and -2r with r = sqrt(1/2), whose squares and the products of them are
-exact: rounding errors are then twice those of the plain sum, where those of 0, 1, -1, 2 and -2 are ten times them.
-"""
+"""Winograd's convolutions (`tiles`) of images whose samples lie side by side in memory, as `convolution` has them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.polynomial import polynomial
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
-
-SIDE = 6  # pixels of a tile
-POINTS = SIDE * SIDE
-ROOT = math.sqrt(0.5)
-FINITE = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
-NEAR = 40 << 10  # bytes for each lane: values at the points of some tiles, which should stay near the core
-APART = (
-    16  # values between those at one point and at the next: else all would want the same places of a cache
+from fedroam.learning.cpu.kernels.tiles import (
+    APART,
+    EVERY,
+    POINTS,
+    SIDE,
+    Grid,
+    Scratch,
+    Transforms,
+    at_points,
+    both_ways,
+    clear,
+    load_points,
+    of_points,
+    store_points,
+    sums_at_once,
+    transforms,
+    weight_places,
 )
-EVERY = 16  # channels are multiples of this: the vectors of all machines
 
-Matrix = tuple[tuple[float, ...], ...]
-Grid = list[list[Value]]
-
-
-@dataclass(frozen=True)
-class Transforms:
-    """What makes values at the points of a row of pixels (6 x 6), of weights (6 x r), and of a gradient (6 x m).
-
-    Correlating 6 pixels x with weights w gives y = to_y^T ((of_w w) * (of_x x)).
-    """
-
-    of_x: Matrix
-    of_w: Matrix
-    of_y: Matrix
-
-
-def transforms(weights: int) -> Transforms:
-    """Those for so many weights in a row (Toom and Cook's, as Winograd has them)."""
-    of_x, of_w, of_y = [], [], []
-    for n, at in enumerate(FINITE):
-        others = [point for k, point in enumerate(FINITE) if k != n]
-        share = math.prod(at - other for other in others)
-        of_x.append((*polynomial.polyfromroots(others), 0.0))
-        of_w.append(tuple(at**j / share for j in range(weights)))
-        of_y.append(tuple(at**j for j in range(SIDE - weights + 1)))
-    of_x.append(tuple(polynomial.polyfromroots(FINITE)))
-    for found, width in ((of_w, weights), (of_y, SIDE - weights + 1)):
-        found.append((*[0.0] * (width - 1), 1.0))
-    return Transforms(*(_rounded(matrix) for matrix in (of_x, of_w, of_y)))
-
-
-def _rounded(matrix: Sequence[Sequence[float]]) -> Matrix:
-    """Without the last bits that roots leave where a whole number, or a half, is meant."""
-    return tuple(tuple(float(np.round(value, 14)) + 0.0 for value in row) for row in matrix)
-
-
-def _sum(k: KernelBuilder, factors: Sequence[float], vectors: Sequence[Value]) -> Value:
-    """The sum of factors times vectors; None of nothing."""
-    terms = [(factor, vector) for factor, vector in zip(factors, vectors, strict=True) if factor]
-    terms.sort(key=lambda term: term[0] != 1.0)
-    total = None
-    for factor, vector in terms:
-        if total is None:
-            total = vector if factor == 1.0 else k.b.fmul(k.constant(factor), vector)
-        elif factor == 1.0:
-            total = k.b.fadd(total, vector)
-        else:
-            total = k.fma(k.constant(factor), vector, total)
-    return total
-
-
-def _at_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
-    """The matrix times the values. Of a point and its negative even powers are the same, odd ones have another sign."""
-    found: list[Value] = [_sum(k, matrix[0], values)]
-    for row in (matrix[1], matrix[3]):
-        even = _sum(k, row[::2], values[::2])
-        factor = next(value for value in row[1::2] if value)
-        odd = _sum(k, [value / factor for value in row[1::2]], values[1::2])
-        found += [k.fma(k.constant(sign * factor), odd, even) for sign in (1, -1)]
-    return [*found, _sum(k, matrix[5], values)]
-
-
-def _of_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
-    """The transposed matrix times values at the points, of a point and its negative first put together."""
-    pairs = {
-        sign: [both(values[n], values[n + 1]) for n in (1, 3)]
-        for sign, both in ((1, k.b.fadd), (-1, k.b.fsub))
-    }
-    found = []
-    for j in range(len(matrix[0])):
-        some = [values[0], *pairs[1 if j % 2 == 0 else -1], values[5]]
-        found.append(_sum(k, [matrix[0][j], matrix[1][j], matrix[3][j], matrix[5][j]], some))
-    return found
-
-
-def _both_ways(one: Callable[[list[Value]], list[Value]], grid: Grid) -> Grid:
-    """What `one` makes of the columns of a grid, and then of the rows."""
-    columns = [one([row[j] for row in grid]) for j in range(len(grid[0]))]
-    return [one([column[j] for column in columns]) for j in range(len(columns[0]))]
+NEAR = 40 << 10  # bytes for each lane: values at the points of some tiles, which should stay near the core
 
 
 def suits(x: Images, y: Images, weights: Weights) -> bool:
@@ -167,25 +83,6 @@ def _tiles(x: Images, y: Images, weights: Weights, target: Target) -> Tiles:
     return Tiles(y, SIDE - weights.width + 1, max(EVERY, min(fitting // EVERY * EVERY, 4 * EVERY)))
 
 
-def _sums(target: Target, values: int) -> tuple[int, int]:
-    """Of a product of matrices with so many values in a row: how many of the rows, and vectors of each, at a time."""
-    vectors = min(target.vectors, values // target.lanes)
-    return target.channels * target.vectors // vectors, vectors
-
-
-class _Scratch:
-    """Places in memory, one after the other, for a kernel to work in."""
-
-    def __init__(self) -> None:
-        self.values = 0
-
-    def take(self, values: int) -> int:
-        """Where so many values begin, at the begin of a line of a cache."""
-        begin = self.values
-        self.values += -(-values // APART) * APART
-        return begin
-
-
 @dataclass(frozen=True)
 class WinogradConvolution(KernelSpec):
     """As `ConvolutionKernel`: y[o] = bias[o] + sum over i of w[o, i] correlated with x[i].
@@ -204,7 +101,7 @@ class WinogradConvolution(KernelSpec):
 
     def _memory(self, target: Target) -> tuple[int, int, int, int]:
         """Where values of the weights, of x and of y at the points begin, and where all ends."""
-        scratch, tiles = _Scratch(), _tiles(self.x, self.y, self.weights, target)
+        scratch, tiles = Scratch(), _tiles(self.x, self.y, self.weights, target)
         scratch.take(APART)
         of_w = scratch.take(POINTS * (self.x.channels * self.y.channels + APART))
         of_x = scratch.take(POINTS * tiles.apart(self.x.channels))
@@ -222,11 +119,11 @@ class WinogradConvolution(KernelSpec):
         tiles, use = _tiles(x, y, self.weights, target), transforms(self.weights.width)
         of_w, of_x, of_y, _ = (k.at(scratch, begin) for begin in self._memory(target))
         some = k.of_lanes(min(self.lanes, target.lanes))
-        _clear(k, scratch, APART)
+        clear(k, scratch, APART)
         per_out, per_in = _of_weights(k, x, y, self.weights, use, at_w, of_w)
         values = k.times(tiles.count, samples)
         x_apart, y_apart = tiles.apart(x.channels), tiles.apart(y.channels)
-        outputs, most = _sums(target, tiles.at_once)
+        outputs, most = sums_at_once(target, tiles.at_once)
 
         def of_block(first: Value, _: list[Value]) -> None:
             n = k.smaller(tiles.at_once, k.b.sub(values, first))
@@ -241,8 +138,8 @@ class WinogradConvolution(KernelSpec):
                         [some.load(k.at(line, k.times(i, down), k.times(j, right))) for j in range(SIDE)]
                         for line, down, right in rows
                     ]
-                    found = _both_ways(lambda some_values: _at_points(some, use.of_x, some_values), grid)
-                    _store(some, found, k.at(of_x, k.times(i, tiles.at_once), v), x_apart)
+                    found = both_ways(lambda some_values: at_points(some, use.of_x, some_values), grid)
+                    store_points(some, found, k.at(of_x, k.times(i, tiles.at_once), v), x_apart)
 
                 k.loop(0, x.channels, 1, [], of_channel)
 
@@ -293,8 +190,8 @@ class WinogradConvolution(KernelSpec):
                 row, column, sample = tiles.place(some, some.sum(first, v), samples)
 
                 def of_channel(o: Value, _: list[Value]) -> None:
-                    grid = _load(some, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
-                    found = _both_ways(lambda some_values: _of_points(some, use.of_y, some_values), grid)
+                    grid = load_points(some, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
+                    found = both_ways(lambda some_values: of_points(some, use.of_y, some_values), grid)
                     added = some.load_spread(k.at(at_bias, o)) if self.bias else None
                     pixels = _pixels(k, y, at_y, o, row, column, sample, samples, tiles.step)
                     for line, places in zip(found, pixels, strict=True):
@@ -325,7 +222,7 @@ class WinogradWeightGradient(KernelSpec):
 
     def _memory(self, target: Target) -> tuple[int, int, int, int]:
         """Where values of dw, of dy and of x at the points begin, and where x with its channels side by side."""
-        scratch, tiles = _Scratch(), _tiles(self.x, self.y, self.weights, target)
+        scratch, tiles = Scratch(), _tiles(self.x, self.y, self.weights, target)
         scratch.take(self.x.channels)
         of_w = scratch.take(POINTS * (self.x.channels * self.y.channels + APART))
         of_y = scratch.take(POINTS * tiles.apart(self.y.channels))
@@ -349,10 +246,10 @@ class WinogradWeightGradient(KernelSpec):
             tiles.apart(x.channels),
         )
         w_apart = x.channels * y.channels + APART
-        outputs, most = _sums(target, x.channels)
+        outputs, most = sums_at_once(target, x.channels)
         _turn(some, x, at_x, turned, samples)
-        _clear(k, scratch, x.channels)
-        _clear(k, of_w, POINTS * w_apart)
+        clear(k, scratch, x.channels)
+        clear(k, of_w, POINTS * w_apart)
 
         def of_block(first: Value, _: list[Value]) -> None:
             n = k.smaller(tiles.at_once, k.b.sub(values, first))
@@ -370,8 +267,8 @@ class WinogradWeightGradient(KernelSpec):
                         [k.load(k.at(line, i, k.times(j, right))) for j in range(SIDE)]
                         for line, _, right in rows
                     ]
-                    found = _both_ways(lambda some_values: _at_points(k, use.of_x, some_values), grid)
-                    _store(k, found, k.at(of_x, k.times(v, x.channels), i), x_apart)
+                    found = both_ways(lambda some_values: at_points(k, use.of_x, some_values), grid)
+                    store_points(k, found, k.at(of_x, k.times(v, x.channels), i), x_apart)
 
                 k.loop(0, x.channels, k.lanes, [], of_channels)
 
@@ -383,8 +280,8 @@ class WinogradWeightGradient(KernelSpec):
                 def of_channel(o: Value, _: list[Value]) -> None:
                     pixels = _pixels(k, y, at_y, o, row, column, sample, samples, tiles.step)
                     grid = [[some.load(place) for place in places] for places in pixels]
-                    found = _both_ways(lambda some_values: _at_points(some, use.of_y, some_values), grid)
-                    _store(some, found, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
+                    found = both_ways(lambda some_values: at_points(some, use.of_y, some_values), grid)
+                    store_points(some, found, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
 
                 k.loop(0, y.channels, 1, [], of_channel)
 
@@ -443,9 +340,9 @@ class WinogradWeightGradient(KernelSpec):
 
         def of_output(o: Value, _: list[Value]) -> None:
             def of_inputs(i: Value, _: list[Value]) -> None:
-                grid = _load(k, k.at(of_w, k.times(o, x.channels), i), x.channels * y.channels + APART)
-                found = _both_ways(lambda values: _of_points(k, use.of_w, values), grid)
-                for line, places in zip(found, _weight_places(k, weights, at_w, o, i), strict=True):
+                grid = load_points(k, k.at(of_w, k.times(o, x.channels), i), x.channels * y.channels + APART)
+                found = both_ways(lambda values: of_points(k, use.of_w, values), grid)
+                for line, places in zip(found, weight_places(k, weights, at_w, o, i), strict=True):
                     for value, place in zip(line, places, strict=True):
                         k.store(k.b.fadd(k.load(place), value), place)
 
@@ -464,25 +361,15 @@ def _of_weights(
 
     def of_output(o: Value, _: list[Value]) -> None:
         def of_input(i: Value, _: list[Value]) -> None:
-            grid = [[k.load(place) for place in places] for places in _weight_places(k, weights, at_w, o, i)]
-            found = _both_ways(lambda values: _at_points(k, use.of_w, values), grid)
+            grid = [[k.load(place) for place in places] for places in weight_places(k, weights, at_w, o, i)]
+            found = both_ways(lambda values: at_points(k, use.of_w, values), grid)
             there = k.at(of_w, k.times(o, per_out), k.times(i, per_in))
-            _store(k, found, there, x.channels * y.channels + APART)
+            store_points(k, found, there, x.channels * y.channels + APART)
 
         k.loop(0, x.channels, in_step, [], of_input)
 
     k.loop(0, y.channels, out_step, [], of_output)
     return per_out, per_in
-
-
-def _weight_places(k: KernelBuilder, weights: Weights, at_w: Value, o: Value, i: Value) -> Grid:
-    """Where the weights of an output and an input lie."""
-    per_out, per_in, per_row, per_column = weights.strides
-    first = k.at(at_w, k.times(o, per_out), k.times(i, per_in))
-    return [
-        [k.at(first, weights.first + row * per_row + column * per_column) for column in range(weights.width)]
-        for row in range(weights.height)
-    ]
 
 
 def _rows(
@@ -533,20 +420,6 @@ def _pixels(
         first = k.sum(k.times(line, y.row), y.border, column)
         found.append([k.at(at_y, k.times(k.sum(first, j), samples), sample) for j in range(step)])
     return found
-
-
-def _clear(k: KernelBuilder, first: Value, values: int) -> None:
-    """Put zeros there, a multiple of the lanes."""
-    k.loop(0, values, k.lanes, [], lambda n, _: k.store(k.constant(0.0), k.at(first, n)))
-
-
-def _store(k: KernelBuilder, grid: Grid, first: Value, apart: int) -> None:
-    for p, value in enumerate(value for row in grid for value in row):
-        k.store(value, k.at(first, p * apart))
-
-
-def _load(k: KernelBuilder, first: Value, apart: int) -> Grid:
-    return [[k.load(k.at(first, (row * SIDE + j) * apart)) for j in range(SIDE)] for row in range(SIDE)]
 
 
 def _turn(some: KernelBuilder, x: Images, at_x: Value, turned: Value, samples: Value) -> None:

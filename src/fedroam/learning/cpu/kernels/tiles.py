@@ -1,0 +1,156 @@
+"""Winograd's algorithm for convolutions: the transforms of tiles of pixels, and how a kernel writes them.
+
+Of an image's pixels, tiles of 6 x 6 that overlap become 36 values at as many points, the weights likewise; these are
+multiplied point by point and summed over channels, which is 36 products of matrices; the sums become m x m pixels. A
+convolution with 3 x 3 weights takes a fourth of the multiplications (m = 4), one with 5 x 5 a third (m = 2). The
+gradient of the weights is found the same way backwards. A. Lavin and S. Gray, Fast Algorithms for Convolutional Neural
+Networks, CVPR 2016; S. Winograd, Arithmetic Complexity of Computations, 1980.
+
+The points are 0, infinity, and r, -r, 2r and -2r with r = sqrt(1/2), whose squares and the products of them are
+exact: rounding errors are then twice those of the plain sum, where those of 0, 1, -1, 2 and -2 are ten times them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import polynomial
+
+from fedroam.learning.cpu.kernels.convolution import Weights
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
+from fedroam.learning.cpu.kernels.target import Target
+
+SIDE = 6  # pixels of a tile
+POINTS = SIDE * SIDE
+ROOT = math.sqrt(0.5)
+FINITE = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
+APART = 16  # values between a point and the next: else all would want the same places of a cache
+EVERY = 16  # channels are multiples of this: the vectors of all machines
+
+Matrix = tuple[tuple[float, ...], ...]
+Grid = list[list[Value]]
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """What makes values at the points of a row of pixels (6 x 6), of weights (6 x r), and of a gradient (6 x m).
+
+    Correlating 6 pixels x with weights w gives y = to_y^T ((of_w w) * (of_x x)).
+    """
+
+    of_x: Matrix
+    of_w: Matrix
+    of_y: Matrix
+
+
+def transforms(weights: int) -> Transforms:
+    """Those for so many weights in a row (Toom and Cook's, as Winograd has them)."""
+    of_x, of_w, of_y = [], [], []
+    for n, at in enumerate(FINITE):
+        others = [point for k, point in enumerate(FINITE) if k != n]
+        share = math.prod(at - other for other in others)
+        of_x.append((*polynomial.polyfromroots(others), 0.0))
+        of_w.append(tuple(at**j / share for j in range(weights)))
+        of_y.append(tuple(at**j for j in range(SIDE - weights + 1)))
+    of_x.append(tuple(polynomial.polyfromroots(FINITE)))
+    for found, width in ((of_w, weights), (of_y, SIDE - weights + 1)):
+        found.append((*[0.0] * (width - 1), 1.0))
+    return Transforms(*(_rounded(matrix) for matrix in (of_x, of_w, of_y)))
+
+
+def _rounded(matrix: Sequence[Sequence[float]]) -> Matrix:
+    """Without the last bits that roots leave where a whole number, or a half, is meant."""
+    return tuple(tuple(float(np.round(value, 14)) + 0.0 for value in row) for row in matrix)
+
+
+def _sum(k: KernelBuilder, factors: Sequence[float], vectors: Sequence[Value]) -> Value:
+    """The sum of factors times vectors; None of nothing."""
+    terms = [(factor, vector) for factor, vector in zip(factors, vectors, strict=True) if factor]
+    terms.sort(key=lambda term: term[0] != 1.0)
+    total = None
+    for factor, vector in terms:
+        if total is None:
+            total = vector if factor == 1.0 else k.b.fmul(k.constant(factor), vector)
+        elif factor == 1.0:
+            total = k.b.fadd(total, vector)
+        else:
+            total = k.fma(k.constant(factor), vector, total)
+    return total
+
+
+def at_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
+    """The matrix times the values. Of a point and its negative even powers are the same, odd ones have another sign."""
+    found: list[Value] = [_sum(k, matrix[0], values)]
+    for row in (matrix[1], matrix[3]):
+        even = _sum(k, row[::2], values[::2])
+        factor = next(value for value in row[1::2] if value)
+        odd = _sum(k, [value / factor for value in row[1::2]], values[1::2])
+        found += [k.fma(k.constant(sign * factor), odd, even) for sign in (1, -1)]
+    return [*found, _sum(k, matrix[5], values)]
+
+
+def of_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
+    """The transposed matrix times values at the points, of a point and its negative first put together."""
+    pairs = {
+        sign: [both(values[n], values[n + 1]) for n in (1, 3)]
+        for sign, both in ((1, k.b.fadd), (-1, k.b.fsub))
+    }
+    found = []
+    for j in range(len(matrix[0])):
+        some = [values[0], *pairs[1 if j % 2 == 0 else -1], values[5]]
+        found.append(_sum(k, [matrix[0][j], matrix[1][j], matrix[3][j], matrix[5][j]], some))
+    return found
+
+
+def both_ways(one: Callable[[list[Value]], list[Value]], grid: Grid) -> Grid:
+    """What `one` makes of the columns of a grid, and then of the rows."""
+    columns = [one([row[j] for row in grid]) for j in range(len(grid[0]))]
+    return [one([column[j] for column in columns]) for j in range(len(columns[0]))]
+
+
+class Scratch:
+    """Places in memory, one after the other, for a kernel to work in."""
+
+    def __init__(self) -> None:
+        self.values = 0
+
+    def take(self, values: int) -> int:
+        """Where so many values begin, at the begin of a line of a cache."""
+        begin = self.values
+        self.values += -(-values // APART) * APART
+        return begin
+
+
+def sums_at_once(target: Target, values: int) -> tuple[int, int]:
+    """Of a product of matrices with so many values in a row: how many of the rows, and vectors of each, at a time."""
+    vectors = min(target.vectors, values // target.lanes)
+    return target.channels * target.vectors // vectors, vectors
+
+
+def weight_places(k: KernelBuilder, weights: Weights, at_w: Value, o: Value, i: Value) -> Grid:
+    """Where the weights of an output and an input lie."""
+    per_out, per_in, per_row, per_column = weights.strides
+    first = k.at(at_w, k.times(o, per_out), k.times(i, per_in))
+    return [
+        [k.at(first, weights.first + row * per_row + column * per_column) for column in range(weights.width)]
+        for row in range(weights.height)
+    ]
+
+
+def clear(k: KernelBuilder, first: Value, values: int) -> None:
+    """Put zeros there, a multiple of the lanes."""
+    k.loop(0, values, k.lanes, [], lambda n, _: k.store(k.constant(0.0), k.at(first, n)))
+
+
+def store_points(k: KernelBuilder, grid: Grid, first: Value, apart: int) -> None:
+    """Put the values of a tile at the points so far from one another."""
+    for p, value in enumerate(value for row in grid for value in row):
+        k.store(value, k.at(first, p * apart))
+
+
+def load_points(k: KernelBuilder, first: Value, apart: int) -> Grid:
+    """The values of a tile at the points, so far from one another."""
+    return [[k.load(k.at(first, (row * SIDE + j) * apart)) for j in range(SIDE)] for row in range(SIDE)]
