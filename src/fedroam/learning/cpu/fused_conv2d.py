@@ -1,4 +1,4 @@
-"""The convolutional part of a network as one step of autograd, computed by kernels of ours.
+"""The convolutional part of a network as one step of autograd, computed by kernels of ours; other convolutions alone.
 
 For what has no backward pass written out: objectives with terms of their own, networks with other layers behind.
 """
@@ -16,13 +16,15 @@ from typing_extensions import override
 
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
 from fedroam.learning.cpu.sequential import hooked
+from fedroam.learning.cpu.tiled_conv2d import tile
 from fedroam.learning.matrix import Entry, Layout
 
 
 def fuse(module: nn.Module) -> nn.Module:
-    """The network with kernels of ours in every sequence whose convolutional part they can compute.
+    """The network with kernels of ours in every sequence whose convolutional part they can compute, and in every other
+    convolution that is faster by tiles.
 
-    Such sequences are replaced, in place below `module`; the layers in them, and the names of parameters, stay.
+    Such sequences and layers are replaced, in place below `module`; the names of parameters stay.
     """
     here = target()
     if here is None:
@@ -31,7 +33,9 @@ def fuse(module: nn.Module) -> nn.Module:
         for name, child in owner._modules.items():
             if type(child) is nn.Sequential:
                 owner._modules[name] = _fused(child, here)
-    return _fused(module, here) if type(module) is nn.Sequential else module
+    whole = _fused(module, here) if type(module) is nn.Sequential else module
+    tile(whole, here, FusedConv2d)
+    return whole
 
 
 def _fused(whole: nn.Sequential, here: Target) -> nn.Sequential:

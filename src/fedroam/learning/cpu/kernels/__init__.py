@@ -12,6 +12,8 @@ from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool as Conv1dM
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPoolGradient as Conv1dMaxPoolGradient
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dSizes as Conv1dSizes
 from fedroam.learning.cpu.kernels.conv_stack import ConvStack as ConvStack
+from fedroam.learning.cpu.kernels.convolution import Images as Images
+from fedroam.learning.cpu.kernels.convolution import Weights as Weights
 from fedroam.learning.cpu.kernels.dense import DenseGradient as DenseGradient
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
 from fedroam.learning.cpu.kernels.dense_forward import DenseLayer as DenseLayer
@@ -24,3 +26,6 @@ from fedroam.learning.cpu.kernels.target import Kernel as Kernel
 from fedroam.learning.cpu.kernels.target import Target as Target
 from fedroam.learning.cpu.kernels.target import kernel as kernel
 from fedroam.learning.cpu.kernels.target import target as target
+from fedroam.learning.cpu.kernels.winograd_channels import ChannelsConvolution as ChannelsConvolution
+from fedroam.learning.cpu.kernels.winograd_channels import TiledConvolution as TiledConvolution
+from fedroam.learning.cpu.kernels.winograd_channels import TiledWeightGradient as TiledWeightGradient

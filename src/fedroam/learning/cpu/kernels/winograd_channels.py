@@ -1,0 +1,432 @@
+"""Winograd's convolutions (`tiles`) of images whose channels lie side by side in memory, as libraries have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from typing_extensions import override
+
+from fedroam.learning.cpu.kernels.convolution import Images, Weights
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.target import KernelSpec, Target
+from fedroam.learning.cpu.kernels.tiles import (
+    APART,
+    EVERY,
+    POINTS,
+    SIDE,
+    Grid,
+    Scratch,
+    Transforms,
+    at_points,
+    both_ways,
+    clear,
+    load_points,
+    of_points,
+    store_points,
+    transforms,
+    weight_places,
+)
+
+AT_ONCE = 48  # tiles, a multiple of the rows of a block of sums: the more, the seldomer weights pass by
+
+
+@dataclass(frozen=True)
+class ChannelsConvolution:
+    """Sizes: y float32 [samples, height, width, channels] of x alike (no borders), with `padding` zeros around x."""
+
+    x: Images
+    y: Images
+    weights: Weights
+    padding: int
+
+    @property
+    def step(self) -> int:
+        """Pixels of a tile's y, down and across."""
+        return SIDE - self.weights.width + 1
+
+    @property
+    def across(self) -> int:
+        """Tiles side by side."""
+        return self.y.width // self.step
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of a sample."""
+        return self.across * (self.y.height // self.step)
+
+    @property
+    def turned(self) -> ChannelsConvolution:
+        """The convolution that gives the gradient of x."""
+        return ChannelsConvolution(
+            self.y, self.x, self.weights.turned(), self.weights.width - 1 - self.padding
+        )
+
+    @property
+    def suits(self) -> bool:
+        """Whether it can be found by tiles, and fast."""
+        weights, y = self.weights, self.y
+        if weights.height != weights.width or weights.width not in (3, 5) or 1 not in weights.strides[:2]:
+            return False
+        many = y.channels % EVERY == 0 and self.x.channels % EVERY == 0
+        return many and y.height % self.step == 0 and y.width % self.step == 0
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where values at the points lie: of weights [points, ...], of x and of y [points, tiles, channels]."""
+
+    of: ChannelsConvolution
+
+    @property
+    def of_x(self) -> int:
+        """Values from a tile of x to the next."""
+        return self.of.x.channels + APART
+
+    @property
+    def of_y(self) -> int:
+        """Values from a tile of y to the next."""
+        return self.of.y.channels + APART
+
+    @property
+    def x_apart(self) -> int:
+        """Values of x from a point to the next."""
+        return AT_ONCE * self.of_x + APART
+
+    @property
+    def y_apart(self) -> int:
+        """Values of y from a point to the next."""
+        return AT_ONCE * self.of_y + APART
+
+    @property
+    def w_apart(self) -> int:
+        """Values of the weights from a point to the next."""
+        return self.of.x.channels * self.of.y.channels + APART
+
+
+@dataclass(frozen=True)
+class TiledConvolution(KernelSpec):
+    """y[o] = bias[o] + sum over i of w[o, i] correlated with x[i].
+
+    Kernel: (address of x, of w, of the bias, of y, of `scratch` values to work in; samples).
+    """
+
+    sizes: ChannelsConvolution
+    bias: bool
+
+    def _memory(self, target: Target) -> tuple[int, int, int, int, int]:
+        """Where values of the weights, of x and of y at the points begin, and some weights, and where all ends."""
+        scratch, sizes, places = Scratch(), self.sizes, _Places(self.sizes)
+        scratch.take(sizes.x.channels)
+        of_w = scratch.take(POINTS * places.w_apart)
+        of_x = scratch.take(POINTS * places.x_apart)
+        of_y = scratch.take(POINTS * places.y_apart)
+        some_w = scratch.take(POINTS * (target.lanes * target.lanes + APART))
+        return of_w, of_x, of_y, some_w, scratch.values
+
+    def scratch(self, target: Target) -> int:
+        """Values (float32) that the kernel needs to work in."""
+        return self._memory(target)[-1]
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k, sizes, places = KernelBuilder(module, target.lanes, 5, 1), self.sizes, _Places(self.sizes)
+        at_x, at_w, at_bias, at_y, scratch, samples = k.arguments
+        of_w, of_x, of_y, some_w, _ = (k.at(scratch, begin) for begin in self._memory(target))
+        use, y = transforms(sizes.weights.width), sizes.y
+        inputs, outputs = sizes.x.channels, y.channels
+        rows, vectors = _block(target, outputs)
+        wide = vectors * k.lanes
+        clear(k, scratch, inputs)
+        self._weights(k, use, at_w, of_w, some_w, wide)
+
+        def of_block(first: Value, n: Value) -> None:
+            _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
+
+            def of_point(p: Value, _: list[Value]) -> None:
+                seen, made = k.at(of_x, k.times(p, places.x_apart)), k.at(of_y, k.times(p, places.y_apart))
+                w = k.at(of_w, k.times(p, places.w_apart))
+
+                def of_panel(panel: Value, _: list[Value]) -> None:
+                    weights, out = k.at(w, k.times(panel, inputs * wide)), k.times(panel, wide)
+
+                    def of_tiles(t: Value, size: int) -> None:
+                        def of_input(i: Value, sums: list[Value]) -> list[Value]:
+                            here = k.at(weights, k.times(i, wide))
+                            read = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
+                            value = k.at(seen, k.times(t, places.of_x), i)
+                            for j in range(size):
+                                factor = k.load_spread(k.at(value, j * places.of_x))
+                                for v in range(vectors):
+                                    sums[j * vectors + v] = k.fma(factor, read[v], sums[j * vectors + v])
+                            return sums
+
+                        sums = k.loop(0, inputs, 1, [k.constant(0.0)] * (size * vectors), of_input)
+                        for j in range(size):
+                            there = k.at(made, k.times(k.sum(t, j), places.of_y), out)
+                            for v in range(vectors):
+                                k.store(sums[j * vectors + v], k.at(there, v * k.lanes))
+
+                    _in_blocks(k, n, rows, of_tiles)
+
+                k.loop(0, outputs // wide, 1, [], of_panel)
+
+            k.loop(0, POINTS, 1, [], of_point)
+
+            def out_of(t: Value, _: list[Value]) -> None:
+                pixels = _pixels(k, sizes, at_y, k.sum(first, t))
+                begin = k.at(of_y, k.times(t, places.of_y))
+
+                def of_channels(o: Value, _: list[Value]) -> None:
+                    grid = load_points(k, k.at(begin, o), places.y_apart)
+                    added = k.load(k.at(at_bias, o)) if self.bias else None
+                    found = both_ways(lambda values: of_points(k, use.of_y, values), grid)
+                    for line, there in zip(found, pixels, strict=True):
+                        for value, place in zip(line, there, strict=True):
+                            k.store(value if added is None else k.b.fadd(value, added), k.at(place, o))
+
+                k.loop(0, outputs, k.lanes, [], of_channels)
+
+            k.loop(0, n, 1, [], out_of)
+
+        _blocks(k, sizes, samples, of_block)
+        return k.end()
+
+    def _weights(
+        self, k: KernelBuilder, use: Transforms, at_w: Value, of_w: Value, some_w: Value, wide: int
+    ) -> None:
+        """Write the weights' values at the points, of each panel of `wide` outputs all inputs one after the other."""
+        sizes, places = self.sizes, _Places(self.sizes)
+        inputs, outputs, lanes = sizes.x.channels, sizes.y.channels, k.lanes
+
+        def place(o: Value, i: Value) -> Value:
+            panel, rest = k.b.sdiv(o, k.number(wide)), k.b.srem(o, k.number(wide))
+            return k.at(of_w, k.times(panel, inputs * wide), k.times(i, wide), rest)
+
+        def values(o: Value, i: Value) -> Grid:
+            grid = [[k.load(at) for at in row] for row in weight_places(k, sizes.weights, at_w, o, i)]
+            return both_ways(lambda some: at_points(k, use.of_w, some), grid)
+
+        def outputs_together(o: Value, _: list[Value]) -> None:
+            k.loop(
+                0,
+                inputs,
+                1,
+                [],
+                lambda i, _: store_points(k, values(o, i), place(o, i), places.w_apart),
+            )
+
+        def inputs_together(o: Value, _: list[Value]) -> None:
+            apart = lanes * lanes + APART
+
+            def of_inputs(i: Value, _: list[Value]) -> None:
+                k.loop(
+                    0,
+                    lanes,
+                    1,
+                    [],
+                    lambda j, _: store_points(
+                        k, values(k.sum(o, j), i), k.at(some_w, k.times(j, lanes)), apart
+                    ),
+                )
+
+                def of_point(p: Value, _: list[Value]) -> None:
+                    here = k.at(some_w, k.times(p, apart))
+                    turned = k.transposed([k.load(k.at(here, j * lanes)) for j in range(lanes)])
+                    there = k.at(place(o, i), k.times(p, places.w_apart))
+                    for j, vector in enumerate(turned):
+                        k.store(vector, k.at(there, j * wide))
+
+                k.loop(0, POINTS, 1, [], of_point)
+
+            k.loop(0, inputs, lanes, [], of_inputs)
+
+        of_outputs = inputs_together if sizes.weights.strides[1] == 1 else outputs_together
+        k.loop(0, outputs, lanes, [], of_outputs)
+
+
+@dataclass(frozen=True)
+class TiledWeightGradient(KernelSpec):
+    """dw[o, i] += sum over samples and pixels of dy[o] times x[i]. The inputs' weights must lie side by side.
+
+    Kernel: (address of x, of dy, of dw, of `scratch` values to work in; samples).
+    """
+
+    sizes: ChannelsConvolution
+
+    def _memory(self) -> tuple[int, int, int, int]:
+        """Where values of dw, of x and of dy at the points begin, and where all ends."""
+        scratch, places = Scratch(), _Places(self.sizes)
+        scratch.take(self.sizes.x.channels)
+        of_w = scratch.take(POINTS * places.w_apart)
+        of_x = scratch.take(POINTS * places.x_apart)
+        of_y = scratch.take(POINTS * places.y_apart)
+        return of_w, of_x, of_y, scratch.values
+
+    def scratch(self, target: Target) -> int:
+        """Values (float32) that the kernel needs to work in."""
+        return self._memory()[-1]
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k, sizes, places = KernelBuilder(module, target.lanes, 4, 1), self.sizes, _Places(self.sizes)
+        at_x, at_y, at_w, scratch, samples = k.arguments
+        of_w, of_x, of_y, _ = (k.at(scratch, begin) for begin in self._memory())
+        use, inputs, outputs = transforms(sizes.weights.width), sizes.x.channels, sizes.y.channels
+        rows, vectors = _block(target, inputs)
+        wide = vectors * k.lanes
+        clear(k, scratch, inputs)
+        clear(k, of_w, POINTS * places.w_apart)
+
+        def of_block(first: Value, n: Value) -> None:
+            _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
+
+            def of_slopes(t: Value, _: list[Value]) -> None:
+                pixels = _pixels(k, sizes, at_y, k.sum(first, t))
+                begin = k.at(of_y, k.times(t, places.of_y))
+
+                def of_channels(o: Value, _: list[Value]) -> None:
+                    grid = [[k.load(k.at(place, o)) for place in line] for line in pixels]
+                    found = both_ways(lambda values: at_points(k, use.of_y, values), grid)
+                    store_points(k, found, k.at(begin, o), places.y_apart)
+
+                k.loop(0, outputs, k.lanes, [], of_channels)
+
+            k.loop(0, n, 1, [], of_slopes)
+
+            def of_point(p: Value, _: list[Value]) -> None:
+                seen, slopes = k.at(of_x, k.times(p, places.x_apart)), k.at(of_y, k.times(p, places.y_apart))
+                w = k.at(of_w, k.times(p, places.w_apart))
+
+                def of_inputs(i: Value, _: list[Value]) -> None:
+                    for begin, size, groups in parts(outputs, rows):
+                        k.loop(0, groups, 1, [], of_outputs(i, begin, size))
+
+                def of_outputs(i: Value, begin: int, size: int) -> Any:
+                    def of_group(group: Value, _: list[Value]) -> None:
+                        out = k.sum(begin, k.times(group, size))
+
+                        def of_tile(t: Value, sums: list[Value]) -> list[Value]:
+                            here = k.at(seen, k.times(t, places.of_x), i)
+                            read = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
+                            slope = k.at(slopes, k.times(t, places.of_y), out)
+                            for j in range(size):
+                                factor = k.load_spread(k.at(slope, j))
+                                for v in range(vectors):
+                                    sums[j * vectors + v] = k.fma(factor, read[v], sums[j * vectors + v])
+                            return sums
+
+                        # Sums of sums: a single long one would lose more bits.
+                        sums = k.loop(0, n, 1, [k.constant(0.0)] * (size * vectors), of_tile)
+                        for j in range(size):
+                            for v in range(vectors):
+                                place = k.at(w, k.times(k.sum(out, j), inputs), i, v * k.lanes)
+                                k.store(k.b.fadd(k.load(place), sums[j * vectors + v]), place)
+
+                    return of_group
+
+                k.loop(0, inputs, wide, [], of_inputs)
+
+            k.loop(0, POINTS, 1, [], of_point)
+
+        _blocks(k, sizes, samples, of_block)
+
+        def of_output(o: Value, _: list[Value]) -> None:
+            def of_inputs(i: Value, _: list[Value]) -> None:
+                grid = load_points(k, k.at(of_w, k.times(o, inputs), i), places.w_apart)
+                found = both_ways(lambda values: of_points(k, use.of_w, values), grid)
+                for line, there in zip(found, weight_places(k, sizes.weights, at_w, o, i), strict=True):
+                    for value, place in zip(line, there, strict=True):
+                        k.store(k.b.fadd(k.load(place), value), place)
+
+            k.loop(0, inputs, k.lanes, [], of_inputs)
+
+        k.loop(0, outputs, 1, [], of_output)
+        return k.end()
+
+
+def _block(target: Target, channels: int) -> tuple[int, int]:
+    """How many rows of a product of matrices, and vectors of each, are summed at a time: vectors fill the channels."""
+    vectors = next(v for v in range(target.vectors, 0, -1) if channels % (v * target.lanes) == 0)
+    return target.channels * target.vectors // vectors, vectors
+
+
+def _in_blocks(k: KernelBuilder, n: Value, rows: int, body: Any) -> None:
+    """0 .. n - 1 in blocks of `rows`, then of fewer."""
+    begin: Value = k.number(0)
+    for size in (rows, max(rows // 2, 2), 1):
+        left = k.b.sub(n, begin)
+        end = k.sum(begin, k.b.sub(left, k.b.srem(left, k.number(size))))
+        k.loop(begin, end, size, [], partial(_of_size, body, size))
+        begin = end
+
+
+def _of_size(body: Any, size: int, t: Value, _: list[Value]) -> None:
+    body(t, size)
+
+
+def _blocks(k: KernelBuilder, sizes: ChannelsConvolution, samples: Value, body: Any) -> None:
+    """All tiles of all samples, some at a time: body(first, how many)."""
+    tiles = k.times(samples, sizes.tiles)
+
+    def of_block(first: Value, _: list[Value]) -> None:
+        body(first, k.smaller(AT_ONCE, k.b.sub(tiles, first)))
+
+    k.loop(0, tiles, AT_ONCE, [], of_block)
+
+
+def _tile(k: KernelBuilder, sizes: ChannelsConvolution, tile: Value) -> tuple[Value, Value, Value]:
+    """Sample, and first row and column in y."""
+    count, across = k.number(sizes.tiles), k.number(sizes.across)
+    sample, rest = k.b.sdiv(tile, count), k.b.srem(tile, count)
+    return sample, k.times(k.b.sdiv(rest, across), sizes.step), k.times(k.b.srem(rest, across), sizes.step)
+
+
+def _pixels(k: KernelBuilder, sizes: ChannelsConvolution, at_y: Value, tile: Value) -> Grid:
+    """Where the pixels of a tile's y lie."""
+    y, (sample, row, column) = sizes.y, _tile(k, sizes, tile)
+    line = k.sum(k.times(sample, y.height), row)
+    first = k.at(at_y, k.times(k.sum(k.times(line, y.width), column), y.channels))
+    return [
+        [k.at(first, (down * y.width + right) * y.channels) for right in range(sizes.step)]
+        for down in range(sizes.step)
+    ]
+
+
+def _values_of_x(
+    k: KernelBuilder,
+    sizes: ChannelsConvolution,
+    use: Transforms,
+    first: Value,
+    n: Value,
+    where: tuple[Value, Value, Value],
+) -> None:
+    """Write the values of x at the points, of n tiles. where: of x, of the values, and of zeros for what is outside."""
+    x, places, (at_x, of_x, zeros) = sizes.x, _Places(sizes), where
+
+    def of_tile(t: Value, _: list[Value]) -> None:
+        sample, row, column = _tile(k, sizes, k.sum(first, t))
+        lines = [k.sum(row, down - sizes.padding) for down in range(SIDE)]
+        columns = [k.sum(column, right - sizes.padding) for right in range(SIDE)]
+        above = [
+            k.b.icmp_unsigned("<", line, k.number(x.height)) for line in lines
+        ]  # below 0 is a large number
+        beside = [k.b.icmp_unsigned("<", at, k.number(x.width)) for at in columns]
+        pixels: Grid = []
+        for line, inside in zip(lines, above, strict=True):
+            begin = k.times(k.sum(k.times(sample, x.height), line), x.width)
+            pixels.append([])
+            for at, inside_too in zip(columns, beside, strict=True):
+                there = k.at(at_x, k.times(k.sum(begin, at), x.channels))
+                pixels[-1].append(k.b.select(k.b.and_(inside, inside_too), there, zeros))
+        begin = k.at(of_x, k.times(t, places.of_x))
+
+        def of_channels(i: Value, _: list[Value]) -> None:
+            grid = [[k.load(k.at(pixel, i)) for pixel in line] for line in pixels]
+            found = both_ways(lambda values: at_points(k, use.of_x, values), grid)
+            store_points(k, found, k.at(begin, i), places.x_apart)
+
+        k.loop(0, x.channels, k.lanes, [], of_channels)
+
+    k.loop(0, n, 1, [], of_tile)

@@ -1,0 +1,191 @@
+"""Convolutions by tiles as steps of autograd, against torch's in float64, and within whole networks."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional
+
+from fedroam.components import build
+from fedroam.learning import Layout, make_network
+from fedroam.learning.cpu.fused_conv2d import fuse
+from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.tiled_conv2d import TiledConv2d
+from support.learners import problem
+
+pytest.importorskip("llvmlite")
+UNIT = 2.0**-24
+
+
+def drawn(*shape: int, seed: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Doubled(nn.Module):
+    """A layer behind another, so that what it is given wants a gradient."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(2 * x)
+        return y
+
+
+def tiled(layer: nn.Conv2d) -> Doubled:
+    """The layer as `fuse` has it, with weights that lie as in rows."""
+    other = copy.deepcopy(layer)
+    other.weight.data = other.weight.data.contiguous(memory_format=torch.channels_last)
+    whole = Doubled(other)
+    assert fuse(whole) is whole
+    assert type(whole.layer) is TiledConv2d
+    return whole
+
+
+def off(found: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+def check(layer: nn.Conv2d, x: torch.Tensor, seed: int) -> None:
+    """Output and all gradients are off by rounding alone, of so many terms as are summed."""
+    ours, exact = tiled(layer), Doubled(copy.deepcopy(layer).double())
+    mine, true = x.clone().requires_grad_(), x.double().requires_grad_()
+    y, expected = ours(mine), exact(true)
+    assert y.is_contiguous(memory_format=torch.channels_last)
+    slope = drawn(*y.shape, seed=seed)
+    y.backward(slope)
+    expected.backward(slope.double())
+    walk = 8 * UNIT
+    assert off(y.detach(), expected.detach()) < walk * math.sqrt(layer.weight[0].numel())
+    assert mine.grad is not None
+    assert true.grad is not None
+    assert off(mine.grad, true.grad) < walk * math.sqrt(layer.weight[:, 0].numel())
+    for (name, found), other in zip(ours.named_parameters(), exact.parameters(), strict=True):
+        assert found.grad is not None
+        assert other.grad is not None
+        assert found.grad.stride() == found.stride()
+        assert off(found.grad, other.grad) < walk * math.sqrt(y[:, 0].numel()), name
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[nn.Conv2d, torch.Tensor, int]:
+    side, channels = draw(st.sampled_from([3, 5])), st.sampled_from([16, 32, 48])
+    step, seed = 7 - side, draw(st.integers(0, 1000))
+    inputs, outputs, bias = draw(channels), draw(channels), draw(st.booleans())
+    layer = nn.Conv2d(inputs, outputs, side, padding=side // 2, bias=bias)
+    for parameter in layer.parameters():
+        parameter.data = drawn(*parameter.shape, seed=seed)
+    size = (step * draw(st.integers(1, 4)), step * draw(st.integers(1, 5)))
+    x = drawn(draw(st.integers(1, 9)), inputs, *size, seed=seed + 1)
+    return layer, x, seed + 2
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases())
+def test_any_sizes(case: tuple[nn.Conv2d, torch.Tensor, int]) -> None:
+    check(*case)
+
+
+@pytest.mark.parametrize("lanes", ["4", "8", "16"])
+@pytest.mark.parametrize(("channels", "side", "n"), [(64, 16, 3), (128, 8, 5), (512, 4, 2)])
+def test_layers_of_resnets(
+    channels: int, side: int, n: int, lanes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDROAM_VECTOR", lanes)
+    layer = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+    check(layer, drawn(n, channels, side, side, seed=channels), 1)
+
+
+def test_what_is_left_to_torch() -> None:
+    """Few channels, strides, groups, other sizes of weights; images that are no whole tiles, or of other numbers."""
+    for other in (
+        nn.Conv2d(3, 32, 3, padding=1),
+        nn.Conv2d(32, 10, 3, padding=1),
+        nn.Conv2d(32, 32, 3, stride=2, padding=1),
+        nn.Conv2d(32, 32, 3, padding=1, groups=2),
+        nn.Conv2d(32, 32, 3, padding=2, dilation=2),
+        nn.Conv2d(32, 32, 1),
+        nn.Conv2d(32, 32, 3, padding="same"),
+        nn.Conv2d(32, 32, 3, padding=1, padding_mode="reflect"),
+        nn.Conv2d(32, 32, (3, 5), padding=(1, 2)),
+    ):
+        assert type(fuse(Doubled(other)).layer) is nn.Conv2d
+    layer = nn.Conv2d(32, 32, 3, padding=1)
+    ours = tiled(layer)
+    for x in (drawn(2, 32, 7, 8, seed=0), drawn(2, 32, 8, 8, seed=0)[:0], drawn(32, 8, 8, seed=0)):
+        torch.testing.assert_close(ours(x), layer(2 * x))
+    wider = copy.deepcopy(ours).double()
+    torch.testing.assert_close(
+        wider(drawn(2, 32, 8, 8, seed=0).double()), layer.double()(2 * drawn(2, 32, 8, 8, seed=0).double())
+    )
+    no_padding = nn.Conv2d(32, 32, 3)
+    with pytest.raises(RuntimeError, match="can't be greater than actual input size"):
+        tiled(no_padding)(drawn(1, 32, 2, 2, seed=0))
+    torch.testing.assert_close(
+        tiled(no_padding)(drawn(1, 32, 6, 10, seed=0)), no_padding(2 * drawn(1, 32, 6, 10, seed=0))
+    )
+
+
+def test_without_kernels_all_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    assert target() is None
+    assert type(fuse(Doubled(nn.Conv2d(32, 32, 3, padding=1))).layer) is nn.Conv2d
+
+
+def resnet(norm: str) -> nn.Module:
+    part: Any = build("model", {"kind": "resnet18", "norm": norm})
+    return make_network(lambda: part.build((3, 8, 8), 10), 0)
+
+
+def test_of_a_resnet_all_convolutions_of_one_pixel_a_step_are_tiled() -> None:
+    """All 3x3 ones with stride 1 behind the first layer whose images are whole tiles; names stay."""
+    module, plain = resnet("group"), resnet("group")
+    fused = fuse(module)
+    kinds = [type(layer) for layer in fused.modules()]
+    assert kinds.count(TiledConv2d) == 4 + 3 * 3
+    assert [name for name, _ in fused.named_parameters()] == [name for name, _ in plain.named_parameters()]
+
+
+@pytest.mark.parametrize("norm", ["group", "batch"])
+def test_a_resnet_as_one_step(norm: str) -> None:
+    """Outputs and gradients of the whole network, as far from float64 as torch's own are, up to a factor."""
+    plain = resnet(norm).train()
+    ours, exact = copy.deepcopy(plain), copy.deepcopy(plain).double()
+    for layer in ours.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
+    ours = fuse(ours)
+    x, y = drawn(6, 3, 8, 8, seed=1), torch.arange(6)
+    gradients = {}
+    for name, module in (("ours", ours), ("plain", plain), ("exact", exact)):
+        given = x.double() if name == "exact" else x
+        functional.cross_entropy(module(given), y).backward()
+        gradients[name] = torch.cat([p.grad.double().flatten() for p in module.parameters()])  # type: ignore[union-attr]
+    errors = {name: float((gradients[name] - gradients["exact"]).norm()) for name in ("ours", "plain")}
+    assert errors["ours"] <= 10 * errors["plain"]
+    assert errors["ours"] <= 1e-3 * float(gradients["exact"].norm())
+
+
+def test_a_resnet_learns_as_without_kernels() -> None:
+    def network() -> nn.Module:
+        part: Any = build("model", {"kind": "resnet18", "norm": "group"})
+        module: nn.Module = part.build((3, 8, 8), 10)
+        return module
+
+    case = problem(network, (8, 8, 3), (12, 9), seed=3)
+    with_kernels, without = (
+        case.trained("cpu", workers=2, native=native)[0].parameters for native in (True, False)
+    )
+    assert torch.equal(with_kernels, case.trained("cpu", workers=1)[0].parameters)
+    assert not torch.equal(with_kernels, without)  # it is another way of computing
+    layout = Layout.of(network())
+    assert with_kernels.shape[1] >= layout.size
+    assert float((with_kernels - without).norm() / without.norm()) < 1e-3
