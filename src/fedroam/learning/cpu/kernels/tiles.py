@@ -7,7 +7,7 @@ gradient of the weights is found the same way backwards. A. Lavin and S. Gray, F
 Networks, CVPR 2016; S. Winograd, Arithmetic Complexity of Computations, 1980.
 
 The points are 0, infinity, and r, -r, 2r and -2r with r = sqrt(1/2), whose squares and the products of them are
-exact: rounding errors are then twice those of the plain sum, where those of 0, 1, -1, 2 and -2 are ten times them.
+exact: rounding errors are then about twice those of the plain sum; with 0, 1, -1, 2 and -2 they are twice as large.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class Transforms:
     of_y: Matrix
 
 
-def transforms(weights: int) -> Transforms:
-    """Those for so many weights in a row (Toom and Cook's, as Winograd has them)."""
+def transforms(weights: int, finite: Sequence[float] = FINITE) -> Transforms:
+    """Those for so many weights in a row (Toom and Cook's, as Winograd has them), with points beside infinity."""
     of_x, of_w, of_y = [], [], []
-    for n, at in enumerate(FINITE):
-        others = [point for k, point in enumerate(FINITE) if k != n]
+    for n, at in enumerate(finite):
+        others = [point for k, point in enumerate(finite) if k != n]
         share = math.prod(at - other for other in others)
         of_x.append((*polynomial.polyfromroots(others), 0.0))
         of_w.append(tuple(at**j / share for j in range(weights)))
         of_y.append(tuple(at**j for j in range(SIDE - weights + 1)))
-    of_x.append(tuple(polynomial.polyfromroots(FINITE)))
+    of_x.append(tuple(polynomial.polyfromroots(finite)))
     for found, width in ((of_w, weights), (of_y, SIDE - weights + 1)):
         found.append((*[0.0] * (width - 1), 1.0))
     return Transforms(*(_rounded(matrix) for matrix in (of_x, of_w, of_y)))
