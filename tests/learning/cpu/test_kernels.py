@@ -219,10 +219,11 @@ def test_a_samples_outputs_do_not_hang_on_its_neighbours() -> None:
     assert torch.equal(bench.outputs(x.flip(0)), whole.flip(0))
 
 
-def test_what_was_computed_before_leaves_no_trace() -> None:
-    layers, image = papers_layers("mnist")
+@pytest.mark.parametrize(("name", "features"), [("mnist", 320), ("lenet", 1024)])
+def test_what_was_computed_before_leaves_no_trace(name: str, features: int) -> None:
+    layers, image = papers_layers(name)
     bench, x = Bench(layers, image), drawn(5, *image, seed=1)
-    slope = drawn(5, 320, seed=2)
+    slope = drawn(5, features, seed=2)
 
     def gradient() -> torch.Tensor:
         bench.gradient.zero_()
@@ -232,12 +233,13 @@ def test_what_was_computed_before_leaves_no_trace() -> None:
 
     first = gradient()
     bench.outputs(torch.full((8, *image), math.inf))  # into the same memory, where 5 samples are padded to 8
-    bench.stack.backward(torch.full((8, 320), math.nan), False)
+    bench.stack.backward(torch.full((8, features), math.nan), False)
     assert torch.equal(gradient(), first)
 
 
-def test_values_that_are_no_numbers_are_not_hidden() -> None:
-    layers, image = papers_layers("mnist")
+@pytest.mark.parametrize("name", ["mnist", "lenet"])
+def test_values_that_are_no_numbers_are_not_hidden(name: str) -> None:
+    layers, image = papers_layers(name)
     bench, x = Bench(layers, image), drawn(4, *image, seed=1)
     x[1, 0, 14, 14] = math.nan
     found = bench.outputs(x)

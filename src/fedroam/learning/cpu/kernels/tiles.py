@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.polynomial import polynomial
 
 from fedroam.learning.cpu.kernels.convolution import Weights
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
+from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import Target
 
 SIDE = 6  # pixels of a tile
@@ -122,6 +123,68 @@ class Scratch:
         begin = self.values
         self.values += -(-values // APART) * APART
         return begin
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of matrices, c = a b or, added, c + a b, of which a block is summed up in registers at a time.
+
+    Addresses, and how many values lie from one row (of a and of c) to the next, and from one term of the sums (columns
+    of a, rows of b) to the next. Columns of b and of c lie side by side.
+    """
+
+    a: Value
+    a_row: int
+    a_term: int
+    b: Value
+    b_term: int
+    c: Value
+    c_row: int
+    terms: int | Value
+    added: bool = False
+
+    def block(self, k: KernelBuilder, row: Value, column: int | Value, rows: int, vectors: int) -> None:
+        """The block of so many rows, and vectors of columns, that begins there."""
+
+        def of_term(n: Value, sums: list[Value]) -> list[Value]:
+            here = k.at(self.b, k.times(n, self.b_term), column)
+            read = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
+            first = k.at(self.a, k.times(row, self.a_row), k.times(n, self.a_term))
+            for j in range(rows):
+                factor = k.load_spread(k.at(first, j * self.a_row))
+                for v in range(vectors):
+                    sums[j * vectors + v] = k.fma(factor, read[v], sums[j * vectors + v])
+            return sums
+
+        # What is added to is not what the sums begin with: sums of sums lose fewer bits than a single long one.
+        sums = k.loop(0, self.terms, 1, [k.constant(0.0)] * (rows * vectors), of_term)
+        for j in range(rows):
+            there = k.at(self.c, k.times(k.sum(row, j), self.c_row), column)
+            for v in range(vectors):
+                place, value = k.at(there, v * k.lanes), sums[j * vectors + v]
+                k.store(k.b.fadd(k.load(place), value) if self.added else value, place)
+
+    def whole(self, k: KernelBuilder, rows: int, at_once: int, columns: int | Value, vectors: int) -> None:
+        """All rows, at most so many at once, and all columns: so many vectors at once, the rest one by one."""
+
+        def of_columns(some: int) -> Body:
+            def of_column(column: Value, _: list[Value]) -> None:
+                for first, size, groups in parts(rows, at_once):
+                    k.loop(0, groups, 1, [], partial(of_rows, column, some, first, size))
+
+            return of_column
+
+        def of_rows(column: Value, some: int, first: int, size: int, group: Value, _: list[Value]) -> None:
+            self.block(k, k.sum(first, k.times(group, size)), column, size, some)
+
+        wide = vectors * k.lanes
+        full = (
+            columns // wide * wide
+            if isinstance(columns, int)
+            else k.b.sub(columns, k.b.srem(columns, k.number(wide)))
+        )
+        k.loop(0, full, wide, [], of_columns(vectors))
+        k.loop(full, columns, k.lanes, [], of_columns(1))
 
 
 def sums_at_once(target: Target, values: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiles import (
     APART,
@@ -16,6 +16,7 @@ from fedroam.learning.cpu.kernels.tiles import (
     POINTS,
     SIDE,
     Grid,
+    Product,
     Scratch,
     Transforms,
     at_points,
@@ -149,40 +150,10 @@ class WinogradConvolution(KernelSpec):
                 seen, made = k.at(of_x, k.times(p, x_apart)), k.at(of_y, k.times(p, y_apart))
                 w = k.at(of_w, k.times(p, x.channels * y.channels + APART))
 
-                def block(vectors: int) -> Any:
-                    def of_vectors(v: Value, _: list[Value]) -> None:
-                        for begin, size, groups in parts(y.channels, outputs):
-                            k.loop(0, groups, 1, [], of_outputs(v, vectors, begin, size))
-
-                    return of_vectors
-
-                def of_outputs(v: Value, vectors: int, begin: int, size: int) -> Any:
-                    def of_group(group: Value, _: list[Value]) -> None:
-                        out = k.sum(begin, k.times(group, size))
-
-                        def of_input(i: Value, sums: list[Value]) -> list[Value]:
-                            here = k.at(seen, k.times(i, tiles.at_once), v)
-                            read = [k.load(k.at(here, n * k.lanes)) for n in range(vectors)]
-                            weight = k.at(w, k.times(out, per_out), k.times(i, per_in))
-                            for j in range(size):
-                                factor = k.load_spread(k.at(weight, j * per_out))
-                                for n in range(vectors):
-                                    sums[j * vectors + n] = k.fma(factor, read[n], sums[j * vectors + n])
-                            return sums
-
-                        nothing = [k.constant(0.0)] * (size * vectors)
-                        sums = k.loop(0, x.channels, 1, nothing, of_input)
-                        for j in range(size):
-                            there = k.at(made, k.times(k.sum(out, j), tiles.at_once), v)
-                            for n in range(vectors):
-                                k.store(sums[j * vectors + n], k.at(there, n * k.lanes))
-
-                    return of_group
-
-                wide = most * k.lanes
-                many = k.b.sub(n, k.b.srem(n, k.number(wide)))
-                k.loop(0, many, wide, [], block(most))
-                k.loop(many, n, k.lanes, [], block(1))
+                product = Product(
+                    w, per_out, per_in, seen, tiles.at_once, made, tiles.at_once, terms=x.channels
+                )
+                product.whole(k, y.channels, outputs, n, most)
 
             k.loop(0, POINTS, 1, [], of_point)
 
@@ -291,42 +262,10 @@ class WinogradWeightGradient(KernelSpec):
                 seen, slopes = k.at(of_x, k.times(p, x_apart)), k.at(of_y, k.times(p, y_apart))
                 w = k.at(of_w, k.times(p, w_apart))
 
-                def of_inputs(vectors: int) -> Any:
-                    def block(i: Value, _: list[Value]) -> None:
-                        for begin, size, groups in parts(y.channels, outputs):
-                            k.loop(0, groups, 1, [], of_outputs(i, vectors, begin, size))
-
-                    return block
-
-                def of_outputs(i: Value, vectors: int, begin: int, size: int) -> Any:
-                    def of_group(group: Value, _: list[Value]) -> None:
-                        out = k.sum(begin, k.times(group, size))
-                        places = [
-                            k.at(w, k.times(k.sum(out, j), x.channels), i, n * k.lanes)
-                            for j in range(size)
-                            for n in range(vectors)
-                        ]
-
-                        def of_value(v: Value, sums: list[Value]) -> list[Value]:
-                            here = k.at(seen, k.times(v, x.channels), i)
-                            read = [k.load(k.at(here, n * k.lanes)) for n in range(vectors)]
-                            for j in range(size):
-                                slope = k.load_spread(k.at(slopes, k.times(k.sum(out, j), tiles.at_once), v))
-                                for n in range(vectors):
-                                    sums[j * vectors + n] = k.fma(slope, read[n], sums[j * vectors + n])
-                            return sums
-
-                        # Sums of sums: a single long one would lose more bits.
-                        sums = k.loop(0, n, 1, [k.constant(0.0)] * len(places), of_value)
-                        for place, total in zip(places, sums, strict=True):
-                            k.store(k.b.fadd(k.load(place), total), place)
-
-                    return of_group
-
-                wide = most * k.lanes
-                many = x.channels // wide * wide
-                k.loop(0, many, wide, [], of_inputs(most))
-                k.loop(many, x.channels, k.lanes, [], of_inputs(1))
+                product = Product(
+                    slopes, tiles.at_once, 1, seen, x.channels, w, x.channels, terms=n, added=True
+                )
+                product.whole(k, y.channels, outputs, x.channels, most)
 
             k.loop(0, POINTS, 1, [], of_point)
 

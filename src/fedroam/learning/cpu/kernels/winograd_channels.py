@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiles import (
     APART,
@@ -17,6 +17,7 @@ from fedroam.learning.cpu.kernels.tiles import (
     POINTS,
     SIDE,
     Grid,
+    Product,
     Scratch,
     Transforms,
     at_points,
@@ -150,25 +151,10 @@ class TiledConvolution(KernelSpec):
 
                 def of_panel(panel: Value, _: list[Value]) -> None:
                     weights, out = k.at(w, k.times(panel, inputs * wide)), k.times(panel, wide)
-
-                    def of_tiles(t: Value, size: int) -> None:
-                        def of_input(i: Value, sums: list[Value]) -> list[Value]:
-                            here = k.at(weights, k.times(i, wide))
-                            read = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
-                            value = k.at(seen, k.times(t, places.of_x), i)
-                            for j in range(size):
-                                factor = k.load_spread(k.at(value, j * places.of_x))
-                                for v in range(vectors):
-                                    sums[j * vectors + v] = k.fma(factor, read[v], sums[j * vectors + v])
-                            return sums
-
-                        sums = k.loop(0, inputs, 1, [k.constant(0.0)] * (size * vectors), of_input)
-                        for j in range(size):
-                            there = k.at(made, k.times(k.sum(t, j), places.of_y), out)
-                            for v in range(vectors):
-                                k.store(sums[j * vectors + v], k.at(there, v * k.lanes))
-
-                    _in_blocks(k, n, rows, of_tiles)
+                    product = Product(
+                        seen, places.of_x, 1, weights, wide, k.at(made, out), places.of_y, terms=inputs
+                    )
+                    _in_blocks(k, n, rows, lambda t, size: product.block(k, t, 0, size, vectors))
 
                 k.loop(0, outputs // wide, 1, [], of_panel)
 
@@ -275,7 +261,6 @@ class TiledWeightGradient(KernelSpec):
         of_w, of_x, of_y, _ = (k.at(scratch, begin) for begin in self._memory())
         use, inputs, outputs = transforms(sizes.weights.width), sizes.x.channels, sizes.y.channels
         rows, vectors = _block(target, inputs)
-        wide = vectors * k.lanes
         clear(k, scratch, inputs)
         clear(k, of_w, POINTS * places.w_apart)
 
@@ -299,34 +284,8 @@ class TiledWeightGradient(KernelSpec):
                 seen, slopes = k.at(of_x, k.times(p, places.x_apart)), k.at(of_y, k.times(p, places.y_apart))
                 w = k.at(of_w, k.times(p, places.w_apart))
 
-                def of_inputs(i: Value, _: list[Value]) -> None:
-                    for begin, size, groups in parts(outputs, rows):
-                        k.loop(0, groups, 1, [], of_outputs(i, begin, size))
-
-                def of_outputs(i: Value, begin: int, size: int) -> Any:
-                    def of_group(group: Value, _: list[Value]) -> None:
-                        out = k.sum(begin, k.times(group, size))
-
-                        def of_tile(t: Value, sums: list[Value]) -> list[Value]:
-                            here = k.at(seen, k.times(t, places.of_x), i)
-                            read = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
-                            slope = k.at(slopes, k.times(t, places.of_y), out)
-                            for j in range(size):
-                                factor = k.load_spread(k.at(slope, j))
-                                for v in range(vectors):
-                                    sums[j * vectors + v] = k.fma(factor, read[v], sums[j * vectors + v])
-                            return sums
-
-                        # Sums of sums: a single long one would lose more bits.
-                        sums = k.loop(0, n, 1, [k.constant(0.0)] * (size * vectors), of_tile)
-                        for j in range(size):
-                            for v in range(vectors):
-                                place = k.at(w, k.times(k.sum(out, j), inputs), i, v * k.lanes)
-                                k.store(k.b.fadd(k.load(place), sums[j * vectors + v]), place)
-
-                    return of_group
-
-                k.loop(0, inputs, wide, [], of_inputs)
+                product = Product(slopes, 1, places.of_y, seen, places.of_x, w, inputs, terms=n, added=True)
+                product.whole(k, outputs, rows, inputs, vectors)
 
             k.loop(0, POINTS, 1, [], of_point)
 
