@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from fedroam.analysis import compare_runs
@@ -28,3 +29,10 @@ def test_headline_of_one_seed_claims_no_error(tmp_path: Path) -> None:
     first, second = headline(compare_runs(runs))
     assert "±" not in first + second
     assert "−10.0 percentage points, one seed: no error can be given" in second
+
+
+def test_headline_gives_no_difference_to_what_is_no_number(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path, "static", s, [0.1, v]) for s, v in enumerate((0.50, math.nan, 0.52))]
+    runs += [made_run(tmp_path, "random", s, [0.1, v]) for s, v in enumerate((0.80, 0.82, 0.81))]
+    _, second = headline(compare_runs(runs))
+    assert second == "“random” minus “static”: in one of 3 seeds or more a final accuracy is no number."

@@ -44,6 +44,10 @@ def _difference(row: pd.Series, first: str) -> str:
     n, gap = int(row["difference_n"]), float(row["difference"])
     shown = number(gap, row["difference_error"], scale=100, sign=True)
     low, high, p = (float(row[f"difference_{end}"]) for end in ("low", "high", "p"))
+    if not math.isfinite(gap):
+        return (
+            f"“{row['variant']}” minus “{first}”: in one of {n} seeds or more a final accuracy is no number."
+        )
     if not math.isfinite(low):
         return (
             f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."
