@@ -11,12 +11,8 @@ import torch
 from torch import nn
 
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
-from fedroam.learning.cpu.kernels.winograd import (
-    WinogradConvolution,
-    WinogradWeightGradient,
-    across,
-    suits,
-)
+from fedroam.learning.cpu.kernels.tiles import across
+from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient, suits
 from fedroam.learning.matrix import Entry
 
 WIDEST_VECTOR = 16  # float32 values, on any machine
@@ -137,7 +133,7 @@ class Stage:
     def widths(self) -> list[int]:
         """How many pixels, or tiles of them, lie side by side where kernels need full vectors."""
         images = ((self.x, self.raw), (self.draw, self.dx))
-        tiles = [across(y, self.weights) for x, y in images if suits(x, y, self.weights)]
+        tiles = [across(y.width, self.weights) for x, y in images if suits(x, y, self.weights)]
         return [self.raw.width, self.dx.width, *tiles]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
+from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiles import (
     APART,
@@ -19,11 +21,14 @@ from fedroam.learning.cpu.kernels.tiles import (
     Product,
     Scratch,
     Transforms,
+    across,
     at_points,
     both_ways,
     clear,
     load_points,
     of_points,
+    pays,
+    step,
     store_points,
     sums_at_once,
     transforms,
@@ -34,37 +39,37 @@ NEAR = 40 << 10  # bytes for each lane: values at the points of some tiles, whic
 
 
 def suits(x: Images, y: Images, weights: Weights) -> bool:
-    """Whether a convolution, and the gradient of its weights, can be found this way, and fast."""
-    if weights.height != weights.width or weights.width not in (3, 5):
-        return False
-    step, many = SIDE - weights.width + 1, y.channels % EVERY == 0 and x.channels % EVERY == 0
-    return (
-        many and y.height % step == 0 and y.width % step == 0 and y.width > step and 1 in weights.strides[:2]
-    )
-
-
-def across(y: Images, weights: Weights) -> int:
-    """Tiles of y that lie side by side."""
-    return y.width // (SIDE - weights.width + 1)
+    """Whether a convolution, and the gradient of its weights, are computed by tiles: there are two side by side."""
+    fast = pays(x.channels, y.channels, y.height, y.width, weights)
+    return fast and across(y.width, weights) > 1
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """The tiles of an image y, each `step` x `step` pixels, in memory by points: `at_once` values of each channel."""
+    """The tiles of an image y, each `step` x `step` pixels, in memory by points: `at_once` values of each channel.
 
+    The last tile of a row, or of a column, may reach beyond y.
+    """
+
+    x: Images
     y: Images
-    step: int
+    weights: Weights
     at_once: int
+
+    @property
+    def step(self) -> int:
+        """Pixels of y, down and across."""
+        return step(self.weights)
 
     @property
     def across(self) -> int:
         """Tiles side by side."""
-        return self.y.width // self.step
+        return across(self.y.width, self.weights)
 
     @property
     def count(self) -> int:
         """Tiles of a channel."""
-        return self.across * (self.y.height // self.step)
+        return self.across * across(self.y.height, self.weights)
 
     def apart(self, channels: int) -> int:
         """Values from a point to the next."""
@@ -77,11 +82,50 @@ class Tiles:
         row, column = k.b.sdiv(tile, across), k.b.srem(tile, across)
         return k.times(row, self.step), k.times(column, self.step), sample
 
+    def each(
+        self, k: KernelBuilder, column: Value, count: int, by: int, body: Callable[[int, int], Body]
+    ) -> None:
+        """A loop over 0, by, ... count; its body is body(columns of x that the tile has, columns of y).
+
+        The last tile in a row may have fewer than others; it has code of its own.
+        """
+        last = self.step * (self.across - 1)
+        whole, cut = (SIDE, self.step), (min(self.x.row - last, SIDE), self.y.width - last)
+        if cut == whole:
+            k.loop(0, count, by, [], body(*whole))
+            return
+        ends, nothing = k.b.icmp_signed("==", column, k.number(last)), k.number(0)
+        k.loop(0, k.b.select(ends, nothing, k.number(count)), by, [], body(*whole))
+        k.loop(0, k.b.select(ends, k.number(count), nothing), by, [], body(*cut))
+
+    def pixels(
+        self,
+        k: KernelBuilder,
+        at_y: Value,
+        channel: Value,
+        place: tuple[Value, Value, Value],
+        samples: Value,
+        columns: int,
+        outside: Value,
+    ) -> Grid:
+        """Where the pixels of a tile's y lie, of so many columns; those of rows that are not there are `outside`."""
+        row, column, sample = place
+        y, found = self.y, []
+        for down in range(self.step):
+            line, right = k.sum(row, down), samples
+            first = k.sum(k.times(k.sum(k.times(channel, y.height), line), y.row), y.border, column)
+            there = k.at(at_y, k.times(first, samples), sample)
+            if y.height % self.step:
+                inside = k.b.icmp_signed("<", line, k.number(y.height))
+                there, right = k.b.select(inside, there, outside), k.b.select(inside, samples, k.number(0))
+            found.append([k.at(there, k.times(j, right)) for j in range(columns)])
+        return found
+
 
 def _tiles(x: Images, y: Images, weights: Weights, target: Target) -> Tiles:
     # A machine with wider vectors has a larger cache beside the core, too.
     fitting = NEAR * max(target.lanes, 8) // (4 * POINTS * (x.channels + y.channels))
-    return Tiles(y, SIDE - weights.width + 1, max(EVERY, min(fitting // EVERY * EVERY, 4 * EVERY)))
+    return Tiles(x, y, weights, max(EVERY, min(fitting // EVERY * EVERY, 4 * EVERY)))
 
 
 @dataclass(frozen=True)
@@ -101,9 +145,12 @@ class WinogradConvolution(KernelSpec):
     lanes: int
 
     def _memory(self, target: Target) -> tuple[int, int, int, int]:
-        """Where values of the weights, of x and of y at the points begin, and where all ends."""
+        """Where values of the weights, of x and of y at the points begin, and where all ends.
+
+        Zeros come first, and then what is written to no pixel.
+        """
         scratch, tiles = Scratch(), _tiles(self.x, self.y, self.weights, target)
-        scratch.take(APART)
+        scratch.take(2 * APART)
         of_w = scratch.take(POINTS * (self.x.channels * self.y.channels + APART))
         of_x = scratch.take(POINTS * tiles.apart(self.x.channels))
         of_y = scratch.take(POINTS * tiles.apart(self.y.channels))
@@ -134,15 +181,21 @@ class WinogradConvolution(KernelSpec):
                 begin = k.sum(k.times(column, samples), sample)
                 rows = _rows(k, x, at_x, scratch, row, self.above, begin, samples)
 
-                def of_channel(i: Value, _: list[Value]) -> None:
-                    grid = [
-                        [some.load(k.at(line, k.times(i, down), k.times(j, right))) for j in range(SIDE)]
-                        for line, down, right in rows
-                    ]
-                    found = both_ways(lambda some_values: at_points(some, use.of_x, some_values), grid)
-                    store_points(some, found, k.at(of_x, k.times(i, tiles.at_once), v), x_apart)
+                def of_columns(columns: int, _: int) -> Body:
+                    def of_channel(i: Value, _: list[Value]) -> None:
+                        grid = [
+                            [
+                                some.load(k.at(line, k.times(i, down), k.times(j, right)))
+                                for j in range(columns)
+                            ]
+                            for line, down, right in rows
+                        ]
+                        found = both_ways(partial(at_points, some, use.of_x), _filled(some, grid, SIDE))
+                        store_points(some, found, k.at(of_x, k.times(i, tiles.at_once), v), x_apart)
 
-                k.loop(0, x.channels, 1, [], of_channel)
+                    return of_channel
+
+                tiles.each(k, column, x.channels, 1, of_columns)
 
             k.loop(0, n, some.lanes, [], into)
 
@@ -158,18 +211,21 @@ class WinogradConvolution(KernelSpec):
             k.loop(0, POINTS, 1, [], of_point)
 
             def out_of(v: Value, _: list[Value]) -> None:
-                row, column, sample = tiles.place(some, some.sum(first, v), samples)
+                place = tiles.place(some, some.sum(first, v), samples)
 
-                def of_channel(o: Value, _: list[Value]) -> None:
-                    grid = load_points(some, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
-                    found = both_ways(lambda some_values: of_points(some, use.of_y, some_values), grid)
-                    added = some.load_spread(k.at(at_bias, o)) if self.bias else None
-                    pixels = _pixels(k, y, at_y, o, row, column, sample, samples, tiles.step)
-                    for line, places in zip(found, pixels, strict=True):
-                        for value, place in zip(line, places, strict=True):
-                            some.store(value if added is None else k.b.fadd(value, added), place)
+                def of_columns(_: int, columns: int) -> Body:
+                    def of_channel(o: Value, _: list[Value]) -> None:
+                        grid = load_points(some, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
+                        found = both_ways(partial(of_points, some, use.of_y), grid)
+                        added = some.load_spread(k.at(at_bias, o)) if self.bias else None
+                        pixels = tiles.pixels(k, at_y, o, place, samples, columns, k.at(scratch, APART))
+                        for line, places in zip(found, pixels, strict=True):
+                            for value, there in zip(line, places, strict=False):  # beyond y is nothing
+                                some.store(value if added is None else k.b.fadd(value, added), there)
 
-                k.loop(0, y.channels, 1, [], of_channel)
+                    return of_channel
+
+                tiles.each(k, place[1], y.channels, 1, of_columns)
 
             k.loop(0, n, some.lanes, [], out_of)
 
@@ -233,28 +289,34 @@ class WinogradWeightGradient(KernelSpec):
                 step = k.times(samples, x.channels)
                 rows = _rows(k, flat, turned, scratch, row, self.above, begin, step)
 
-                def of_channels(i: Value, _: list[Value]) -> None:
-                    grid = [
-                        [k.load(k.at(line, i, k.times(j, right))) for j in range(SIDE)]
-                        for line, _, right in rows
-                    ]
-                    found = both_ways(lambda some_values: at_points(k, use.of_x, some_values), grid)
-                    store_points(k, found, k.at(of_x, k.times(v, x.channels), i), x_apart)
+                def of_columns(columns: int, _: int) -> Body:
+                    def of_channels(i: Value, _: list[Value]) -> None:
+                        grid = [
+                            [k.load(k.at(line, i, k.times(j, right))) for j in range(columns)]
+                            for line, _, right in rows
+                        ]
+                        found = both_ways(partial(at_points, k, use.of_x), _filled(k, grid, SIDE))
+                        store_points(k, found, k.at(of_x, k.times(v, x.channels), i), x_apart)
 
-                k.loop(0, x.channels, k.lanes, [], of_channels)
+                    return of_channels
+
+                tiles.each(k, column, x.channels, k.lanes, of_columns)
 
             k.loop(0, n, 1, [], of_pixels)
 
             def of_slopes(v: Value, _: list[Value]) -> None:
-                row, column, sample = tiles.place(k, k.sum(first, v), samples)
+                place = tiles.place(k, k.sum(first, v), samples)
 
-                def of_channel(o: Value, _: list[Value]) -> None:
-                    pixels = _pixels(k, y, at_y, o, row, column, sample, samples, tiles.step)
-                    grid = [[some.load(place) for place in places] for places in pixels]
-                    found = both_ways(lambda some_values: at_points(some, use.of_y, some_values), grid)
-                    store_points(some, found, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
+                def of_columns(_: int, columns: int) -> Body:
+                    def of_channel(o: Value, _: list[Value]) -> None:
+                        pixels = tiles.pixels(k, at_y, o, place, samples, columns, scratch)
+                        grid = [[some.load(there) for there in places] for places in pixels]
+                        found = both_ways(partial(at_points, some, use.of_y), _filled(some, grid, tiles.step))
+                        store_points(some, found, k.at(of_y, k.times(o, tiles.at_once), v), y_apart)
 
-                k.loop(0, y.channels, 1, [], of_channel)
+                    return of_channel
+
+                tiles.each(k, place[1], y.channels, 1, of_columns)
 
             k.loop(0, n, some.lanes, [], of_slopes)
 
@@ -280,7 +342,7 @@ class WinogradWeightGradient(KernelSpec):
         def of_output(o: Value, _: list[Value]) -> None:
             def of_inputs(i: Value, _: list[Value]) -> None:
                 grid = load_points(k, k.at(of_w, k.times(o, x.channels), i), x.channels * y.channels + APART)
-                found = both_ways(lambda values: of_points(k, use.of_w, values), grid)
+                found = both_ways(partial(of_points, k, use.of_w), grid)
                 for line, places in zip(found, weight_places(k, weights, at_w, o, i), strict=True):
                     for value, place in zip(line, places, strict=True):
                         k.store(k.b.fadd(k.load(place), value), place)
@@ -301,7 +363,7 @@ def _of_weights(
     def of_output(o: Value, _: list[Value]) -> None:
         def of_input(i: Value, _: list[Value]) -> None:
             grid = [[k.load(place) for place in places] for places in weight_places(k, weights, at_w, o, i)]
-            found = both_ways(lambda values: at_points(k, use.of_w, values), grid)
+            found = both_ways(partial(at_points, k, use.of_w), grid)
             there = k.at(of_w, k.times(o, per_out), k.times(i, per_in))
             store_points(k, found, there, x.channels * y.channels + APART)
 
@@ -341,24 +403,9 @@ def _rows(
     return found
 
 
-def _pixels(
-    k: KernelBuilder,
-    y: Images,
-    at_y: Value,
-    channel: Value,
-    row: Value,
-    column: Value,
-    sample: Value,
-    samples: Value,
-    step: int,
-) -> Grid:
-    """Where the pixels of a tile's y lie."""
-    found = []
-    for down in range(step):
-        line = k.sum(k.times(channel, y.height), row, down)
-        first = k.sum(k.times(line, y.row), y.border, column)
-        found.append([k.at(at_y, k.times(k.sum(first, j), samples), sample) for j in range(step)])
-    return found
+def _filled(k: KernelBuilder, grid: Grid, columns: int) -> Grid:
+    """The grid with zeros behind its rows, so many columns in all."""
+    return [[*row, *[k.constant(0.0)] * (columns - len(row))] for row in grid]
 
 
 def _turn(some: KernelBuilder, x: Images, at_x: Value, turned: Value, samples: Value) -> None:

@@ -13,18 +13,20 @@ from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiles import (
     APART,
-    EVERY,
     POINTS,
     SIDE,
     Grid,
     Product,
     Scratch,
     Transforms,
+    across,
     at_points,
     both_ways,
     clear,
     load_points,
     of_points,
+    pays,
+    step,
     store_points,
     transforms,
     weight_places,
@@ -45,17 +47,17 @@ class ChannelsConvolution:
     @property
     def step(self) -> int:
         """Pixels of a tile's y, down and across."""
-        return SIDE - self.weights.width + 1
+        return step(self.weights)
 
     @property
     def across(self) -> int:
         """Tiles side by side."""
-        return self.y.width // self.step
+        return across(self.y.width, self.weights)
 
     @property
     def tiles(self) -> int:
         """Tiles of a sample."""
-        return self.across * (self.y.height // self.step)
+        return self.across * across(self.y.height, self.weights)
 
     @property
     def turned(self) -> ChannelsConvolution:
@@ -66,12 +68,9 @@ class ChannelsConvolution:
 
     @property
     def suits(self) -> bool:
-        """Whether it can be found by tiles, and fast."""
-        weights, y = self.weights, self.y
-        if weights.height != weights.width or weights.width not in (3, 5) or 1 not in weights.strides[:2]:
-            return False
-        many = y.channels % EVERY == 0 and self.x.channels % EVERY == 0
-        return many and y.height % self.step == 0 and y.width % self.step == 0
+        """Whether it is computed by tiles."""
+        y = self.y
+        return pays(self.x.channels, y.channels, y.height, y.width, self.weights)
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class TiledConvolution(KernelSpec):
     def _memory(self, target: Target) -> tuple[int, int, int, int, int]:
         """Where values of the weights, of x and of y at the points begin, and some weights, and where all ends."""
         scratch, sizes, places = Scratch(), self.sizes, _Places(self.sizes)
-        scratch.take(sizes.x.channels)
+        scratch.take(sizes.x.channels + sizes.y.channels)  # zeros, and what is written to no pixel
         of_w = scratch.take(POINTS * places.w_apart)
         of_x = scratch.take(POINTS * places.x_apart)
         of_y = scratch.take(POINTS * places.y_apart)
@@ -161,13 +160,13 @@ class TiledConvolution(KernelSpec):
             k.loop(0, POINTS, 1, [], of_point)
 
             def out_of(t: Value, _: list[Value]) -> None:
-                pixels = _pixels(k, sizes, at_y, k.sum(first, t))
+                pixels = _pixels(k, sizes, at_y, k.sum(first, t), k.at(scratch, inputs))
                 begin = k.at(of_y, k.times(t, places.of_y))
 
                 def of_channels(o: Value, _: list[Value]) -> None:
                     grid = load_points(k, k.at(begin, o), places.y_apart)
                     added = k.load(k.at(at_bias, o)) if self.bias else None
-                    found = both_ways(lambda values: of_points(k, use.of_y, values), grid)
+                    found = both_ways(partial(of_points, k, use.of_y), grid)
                     for line, there in zip(found, pixels, strict=True):
                         for value, place in zip(line, there, strict=True):
                             k.store(value if added is None else k.b.fadd(value, added), k.at(place, o))
@@ -192,7 +191,7 @@ class TiledConvolution(KernelSpec):
 
         def values(o: Value, i: Value) -> Grid:
             grid = [[k.load(at) for at in row] for row in weight_places(k, sizes.weights, at_w, o, i)]
-            return both_ways(lambda some: at_points(k, use.of_w, some), grid)
+            return both_ways(partial(at_points, k, use.of_w), grid)
 
         def outputs_together(o: Value, _: list[Value]) -> None:
             k.loop(
@@ -244,7 +243,7 @@ class TiledWeightGradient(KernelSpec):
     def _memory(self) -> tuple[int, int, int, int]:
         """Where values of dw, of x and of dy at the points begin, and where all ends."""
         scratch, places = Scratch(), _Places(self.sizes)
-        scratch.take(self.sizes.x.channels)
+        scratch.take(max(self.sizes.x.channels, self.sizes.y.channels))  # zeros
         of_w = scratch.take(POINTS * places.w_apart)
         of_x = scratch.take(POINTS * places.x_apart)
         of_y = scratch.take(POINTS * places.y_apart)
@@ -261,19 +260,19 @@ class TiledWeightGradient(KernelSpec):
         of_w, of_x, of_y, _ = (k.at(scratch, begin) for begin in self._memory())
         use, inputs, outputs = transforms(sizes.weights.width), sizes.x.channels, sizes.y.channels
         rows, vectors = _block(target, inputs)
-        clear(k, scratch, inputs)
+        clear(k, scratch, max(inputs, outputs))
         clear(k, of_w, POINTS * places.w_apart)
 
         def of_block(first: Value, n: Value) -> None:
             _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
 
             def of_slopes(t: Value, _: list[Value]) -> None:
-                pixels = _pixels(k, sizes, at_y, k.sum(first, t))
+                pixels = _pixels(k, sizes, at_y, k.sum(first, t), scratch)
                 begin = k.at(of_y, k.times(t, places.of_y))
 
                 def of_channels(o: Value, _: list[Value]) -> None:
                     grid = [[k.load(k.at(place, o)) for place in line] for line in pixels]
-                    found = both_ways(lambda values: at_points(k, use.of_y, values), grid)
+                    found = both_ways(partial(at_points, k, use.of_y), grid)
                     store_points(k, found, k.at(begin, o), places.y_apart)
 
                 k.loop(0, outputs, k.lanes, [], of_channels)
@@ -294,7 +293,7 @@ class TiledWeightGradient(KernelSpec):
         def of_output(o: Value, _: list[Value]) -> None:
             def of_inputs(i: Value, _: list[Value]) -> None:
                 grid = load_points(k, k.at(of_w, k.times(o, inputs), i), places.w_apart)
-                found = both_ways(lambda values: of_points(k, use.of_w, values), grid)
+                found = both_ways(partial(of_points, k, use.of_w), grid)
                 for line, there in zip(found, weight_places(k, sizes.weights, at_w, o, i), strict=True):
                     for value, place in zip(line, there, strict=True):
                         k.store(k.b.fadd(k.load(place), value), place)
@@ -342,15 +341,24 @@ def _tile(k: KernelBuilder, sizes: ChannelsConvolution, tile: Value) -> tuple[Va
     return sample, k.times(k.b.sdiv(rest, across), sizes.step), k.times(k.b.srem(rest, across), sizes.step)
 
 
-def _pixels(k: KernelBuilder, sizes: ChannelsConvolution, at_y: Value, tile: Value) -> Grid:
-    """Where the pixels of a tile's y lie."""
+def _pixels(k: KernelBuilder, sizes: ChannelsConvolution, at_y: Value, tile: Value, outside: Value) -> Grid:
+    """Where the pixels of a tile's y lie; those that are not there are `outside`."""
     y, (sample, row, column) = sizes.y, _tile(k, sizes, tile)
     line = k.sum(k.times(sample, y.height), row)
     first = k.at(at_y, k.times(k.sum(k.times(line, y.width), column), y.channels))
-    return [
-        [k.at(first, (down * y.width + right) * y.channels) for right in range(sizes.step)]
-        for down in range(sizes.step)
+    inside = [
+        [k.b.icmp_signed("<", k.sum(begin, n), k.number(size)) for n in range(sizes.step)]
+        for begin, size in ((row, y.height), (column, y.width))
     ]
+    whole = y.height % sizes.step == y.width % sizes.step == 0
+    found: Grid = []
+    for down in range(sizes.step):
+        found.append([])
+        for right in range(sizes.step):
+            there = k.at(first, (down * y.width + right) * y.channels)
+            both = k.b.and_(inside[0][down], inside[1][right])
+            found[-1].append(there if whole else k.b.select(both, there, outside))
+    return found
 
 
 def _values_of_x(
@@ -383,7 +391,7 @@ def _values_of_x(
 
         def of_channels(i: Value, _: list[Value]) -> None:
             grid = [[k.load(k.at(pixel, i)) for pixel in line] for line in pixels]
-            found = both_ways(lambda values: at_points(k, use.of_x, values), grid)
+            found = both_ways(partial(at_points, k, use.of_x), grid)
             store_points(k, found, k.at(begin, i), places.x_apart)
 
         k.loop(0, x.channels, k.lanes, [], of_channels)
