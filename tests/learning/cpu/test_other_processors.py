@@ -27,7 +27,7 @@ from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.row_sums import RowSums
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
-from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient
+from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.matrix import Layout
 

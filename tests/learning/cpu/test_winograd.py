@@ -16,8 +16,8 @@ from torch.nn import functional, grad
 from fedroam.learning.cpu.kernels import kernel, target
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
 from fedroam.learning.cpu.kernels.target import Target, narrowed
-from fedroam.learning.cpu.kernels.tiles import FINITE, transforms
-from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient, suits
+from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient, suits
+from fedroam.learning.cpu.kernels.tiled.transforms import FINITE, transforms
 
 pytest.importorskip("llvmlite")
 HERE = target()

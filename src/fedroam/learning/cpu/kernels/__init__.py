@@ -2,7 +2,7 @@
 
 oneDNN works on channels side by side, in sixteens; the papers' networks have 1, 3, 10 or 20. Here samples and pixels
 lie side by side, and norm, pool and ReLU are one pass over memory. Between wide layers, and in networks of others,
-convolutions are computed by tiles of pixels (`tiles`), which takes fewer multiplications.
+convolutions are computed by tiles of pixels (`tiled`), which takes fewer multiplications.
 """
 
 from fedroam.learning.cpu.kernels.blocks import leading as leading
@@ -27,6 +27,6 @@ from fedroam.learning.cpu.kernels.target import Kernel as Kernel
 from fedroam.learning.cpu.kernels.target import Target as Target
 from fedroam.learning.cpu.kernels.target import kernel as kernel
 from fedroam.learning.cpu.kernels.target import target as target
-from fedroam.learning.cpu.kernels.winograd_channels import ChannelsConvolution as ChannelsConvolution
-from fedroam.learning.cpu.kernels.winograd_channels import TiledConvolution as TiledConvolution
-from fedroam.learning.cpu.kernels.winograd_channels import TiledWeightGradient as TiledWeightGradient
+from fedroam.learning.cpu.kernels.tiled import ChannelsConvolution as ChannelsConvolution
+from fedroam.learning.cpu.kernels.tiled import TiledConvolution as TiledConvolution
+from fedroam.learning.cpu.kernels.tiled import TiledWeightGradient as TiledWeightGradient

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
-from fedroam.learning.cpu.kernels.tiles import across
-from fedroam.learning.cpu.kernels.winograd import WinogradConvolution, WinogradWeightGradient, suits
+from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, across, suits
 from fedroam.learning.matrix import Entry
 
 WIDEST_VECTOR = 16  # float32 values, on any machine

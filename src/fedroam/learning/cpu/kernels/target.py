@@ -141,7 +141,7 @@ def _name(spec: KernelSpec, target: Target) -> str:
     That is its description, machine, compiler, and what writes it. The last is known of our own kernels: by their
     source, since to write one only to look it up would take a quarter of the time of compiling it.
     """
-    if not SOURCES or type(spec).__module__.rpartition(".")[0] != __package__:
+    if not SOURCES or not type(spec).__module__.startswith(f"{__package__}."):
         return ""
     versions = (SOURCES, llvmlite.__version__, *binding.llvm_version_info)
     decides = (*versions, binding.get_default_triple(), target, type(spec).__module__, spec)
@@ -151,9 +151,10 @@ def _name(spec: KernelSpec, target: Target) -> str:
 def _sources() -> str:
     """The digest of the files that write kernels; "" where they are not there as files."""
     seen = hashlib.sha256()
-    files = sorted(Path(__file__).parent.glob("*.py"))
+    folder = Path(__file__).parent
+    files = sorted(folder.rglob("*.py"))
     for file in files:
-        seen.update(f"{file.name}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
+        seen.update(f"{file.relative_to(folder)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
     return seen.hexdigest() if files else ""
 
 

@@ -1,4 +1,4 @@
-"""Winograd's convolutions (`tiles`) of images whose channels lie side by side in memory, as libraries have them."""
+"""Convolutions by tiles (`transforms`) of images whose channels lie side by side in memory, as libraries have them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
-from fedroam.learning.cpu.kernels.tiles import (
+from fedroam.learning.cpu.kernels.tiled.transforms import (
     APART,
     POINTS,
     SIDE,

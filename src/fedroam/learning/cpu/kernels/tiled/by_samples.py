@@ -1,4 +1,4 @@
-"""Winograd's convolutions (`tiles`) of images whose samples lie side by side in memory, as `convolution` has them."""
+"""Convolutions by tiles (`transforms`) of images whose samples lie side by side, as `convolution` has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
 from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
-from fedroam.learning.cpu.kernels.tiles import (
+from fedroam.learning.cpu.kernels.tiled.transforms import (
     APART,
     EVERY,
     POINTS,
