@@ -142,21 +142,26 @@ def test_products_of_tiles_stay_in_registers(model: str, processor: str) -> None
     for spec in found:
         text = assembly(spec, processor)
         check_calls(text, processor)
-        stretches = re.split(r"^\.?L\w+:.*$", text, flags=re.MULTILINE)
         counts = [
             len(re.findall(MULTIPLIES[processor], some))
-            for some in stretches
+            for some in stretches(text)
             if not re.search(STACKED[processor], some)
         ]
         many = 0.8 * target.channels * target.vectors
         assert any(many <= count < target.registers for count in counts)
 
 
+def stretches(text: str) -> list[str]:
+    """The code behind each label, up to the first jump that may be taken."""
+    found = re.split(r"^\.?L\w+:.*$", text, flags=re.MULTILINE)
+    return [
+        re.split(r"^\s+(?:j\w+|b\.\w+|cbn?z)\s", some, maxsplit=1, flags=re.MULTILINE)[0] for some in found
+    ]
+
+
 def check_inmost(spec: KernelSpec, processor: str) -> None:
     text = assembly(spec, processor)
     check_calls(text, processor)
-    stretches = re.split(r"^\.?L\w+:.*$", text, flags=re.MULTILINE)
-    inmost = max(stretches, key=lambda some: len(re.findall(MULTIPLIES[processor], some)))
-    inmost = inmost[: re.search(r"^\s+(?:j\w+|b\.\w+|cbn?z)\s", inmost, re.MULTILINE).end()]  # type: ignore[union-attr]
+    inmost = max(stretches(text), key=lambda some: len(re.findall(MULTIPLIES[processor], some)))
     assert len(re.findall(MULTIPLIES[processor], inmost)) >= 2
     assert not re.search(STACKED[processor], inmost)
