@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import platform
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -79,8 +80,7 @@ def others(record: dict[str, Any]) -> str:
         found = record[kind]
         mixing, overhead = _line(found, "F"), _line(found, "overhead")
         share, over = (line["value"] for line in found["results"] if line["name"] == "evaluation")
-        copies = sorted(mixing["times"]["copy"])
-        copy = 1e3 * copies[len(copies) // 2]
+        copy = 1e3 * statistics.median(mixing["times"]["copy"])
         told.append(
             f"With {kind} ({found['processor']}, {found['cores']} cores, torch {found['torch']}) mixing 1,000 models "
             f"of 100,000 values takes {mixing['value']:.0f} ms, where copying them takes {copy:.0f}; testing 20 models "
