@@ -20,6 +20,7 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     Scratch,
     Transforms,
     across,
+    add_to_weights,
     at_points,
     both_ways,
     clear,
@@ -289,18 +290,7 @@ class TiledWeightGradient(KernelSpec):
             k.loop(0, POINTS, 1, [], of_point)
 
         _blocks(k, sizes, samples, of_block)
-
-        def of_output(o: Value, _: list[Value]) -> None:
-            def of_inputs(i: Value, _: list[Value]) -> None:
-                grid = load_points(k, k.at(of_w, k.times(o, inputs), i), places.w_apart)
-                found = both_ways(partial(of_points, k, use.of_w), grid)
-                for line, there in zip(found, weight_places(k, sizes.weights, at_w, o, i), strict=True):
-                    for value, place in zip(line, there, strict=True):
-                        k.store(k.b.fadd(k.load(place), value), place)
-
-            k.loop(0, inputs, k.lanes, [], of_inputs)
-
-        k.loop(0, outputs, 1, [], of_output)
+        add_to_weights(k, use, sizes.weights, at_w, of_w, outputs, inputs)
         return k.end()
 
 

@@ -22,6 +22,7 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     Scratch,
     Transforms,
     across,
+    add_to_weights,
     at_points,
     both_ways,
     clear,
@@ -332,24 +333,8 @@ class WinogradWeightGradient(KernelSpec):
             k.loop(0, POINTS, 1, [], of_point)
 
         k.loop(0, values, tiles.at_once, [], of_block)
-        self._add(k, use, of_w, at_w)
+        add_to_weights(k, use, self.weights, at_w, of_w, y.channels, x.channels)
         return k.end()
-
-    def _add(self, k: KernelBuilder, use: Transforms, of_w: Value, at_w: Value) -> None:
-        """Add to dw what its values at the points are of."""
-        x, y, weights = self.x, self.y, self.weights
-
-        def of_output(o: Value, _: list[Value]) -> None:
-            def of_inputs(i: Value, _: list[Value]) -> None:
-                grid = load_points(k, k.at(of_w, k.times(o, x.channels), i), x.channels * y.channels + APART)
-                found = both_ways(partial(of_points, k, use.of_w), grid)
-                for line, places in zip(found, weight_places(k, weights, at_w, o, i), strict=True):
-                    for value, place in zip(line, places, strict=True):
-                        k.store(k.b.fadd(k.load(place), value), place)
-
-            k.loop(0, x.channels, k.lanes, [], of_inputs)
-
-        k.loop(0, y.channels, 1, [], of_output)
 
 
 def _of_weights(
@@ -408,9 +393,9 @@ def _filled(k: KernelBuilder, grid: Grid, columns: int) -> Grid:
     return [[*row, *[k.constant(0.0)] * (columns - len(row))] for row in grid]
 
 
-def _turn(some: KernelBuilder, x: Images, at_x: Value, turned: Value, samples: Value) -> None:
+def _turn(k: KernelBuilder, x: Images, at_x: Value, turned: Value, samples: Value) -> None:
     """Write x as [height, row, samples, channels]."""
-    k, plane = some, x.plane
+    plane = x.plane
 
     def of_pixel(pixel: Value, _: list[Value]) -> None:
         def of_samples(s: Value, _: list[Value]) -> None:

@@ -42,7 +42,7 @@ Grid = list[list[Value]]
 class Transforms:
     """What makes values at the points of a row of pixels (6 x 6), of weights (6 x r), and of a gradient (6 x m).
 
-    Correlating 6 pixels x with weights w gives y = to_y^T ((of_w w) * (of_x x)).
+    Correlating 6 pixels x with weights w gives y = of_y^T ((of_w w) * (of_x x)).
     """
 
     of_x: Matrix
@@ -222,6 +222,24 @@ def weight_places(k: KernelBuilder, weights: Weights, at_w: Value, o: Value, i: 
         [k.at(first, weights.first + row * per_row + column * per_column) for column in range(weights.width)]
         for row in range(weights.height)
     ]
+
+
+def add_to_weights(
+    k: KernelBuilder, use: Transforms, weights: Weights, at_w: Value, of_w: Value, outputs: int, inputs: int
+) -> None:
+    """Add to weights, whose inputs lie side by side, what values at the points [POINTS, outputs, inputs] are of."""
+
+    def of_output(o: Value, _: list[Value]) -> None:
+        def of_inputs(i: Value, _: list[Value]) -> None:
+            grid = load_points(k, k.at(of_w, k.times(o, inputs), i), outputs * inputs + APART)
+            found = both_ways(partial(of_points, k, use.of_w), grid)
+            for line, places in zip(found, weight_places(k, weights, at_w, o, i), strict=True):
+                for value, place in zip(line, places, strict=True):
+                    k.store(k.b.fadd(k.load(place), value), place)
+
+        k.loop(0, inputs, k.lanes, [], of_inputs)
+
+    k.loop(0, outputs, 1, [], of_output)
 
 
 def clear(k: KernelBuilder, first: Value, values: int) -> None:
