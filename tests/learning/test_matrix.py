@@ -1,4 +1,4 @@
-"""Rows as networks and back, averages, distances, and the exchange of rows."""
+"""Rows as networks and back, and the exchange of rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import nn
 
-from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix, weighted_sum
+from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.engine import make_network, start_models
-from fedroam.learning.matrix import BLOCK, column_sums
 from fedroam.randomness import stream
 from support.learners import problem
 
@@ -106,36 +106,10 @@ def models_of(parameters: torch.Tensor, buffers: torch.Tensor | None = None) -> 
     return Models(layout, parameters, buffers, None)
 
 
-def test_consensus_distance_in_closed_form() -> None:
-    """Rows k * u for k = 1 .. n: sum (k - (n + 1) / 2)^2 |u|^2 = n (n^2 - 1) / 12 |u|^2."""
-    n, u = 9, torch.arange(1, 6001, dtype=torch.float32) / 100
-    rows = torch.arange(1, n + 1, dtype=torch.float32)[:, None] * u
-    square = float((u.double() ** 2).sum())
-    assert consensus_distance(rows) == pytest.approx(n * (n**2 - 1) / 12 * square, rel=1e-7)
-    assert consensus_distance(rows[:1].repeat(4, 1)) == 0
-    assert consensus_distance(rows[:0]) == 0
-
-
 def test_the_mean_is_that_of_exact_sums() -> None:
     """A hundred million and one small number: a float32 sum would lose the latter."""
     rows = torch.tensor([[1e8], [1.0], [-1e8], [1.0]])
     assert models_of(rows).mean().parameters.tolist() == [[0.5]]
-
-
-def test_sums_over_wide_rows_are_those_of_whole_rows_to_the_last_bit() -> None:
-    """Rows are summed in blocks of columns that one thread works on; the last one is not whole."""
-    draws = stream(0, "wide rows")
-    rows = torch.from_numpy(draws.standard_normal((5, 70_001)).astype(np.float32))
-    chosen, weights = np.array([4, 0, 3]), draws.random(3)
-    summed, weighted = (torch.zeros(rows.shape[1], dtype=torch.float64) for _ in range(2))
-    for row in rows:
-        summed += row
-    for k, weight in zip(chosen, weights, strict=True):
-        weighted.add_(rows[k], alpha=weight)
-    assert torch.equal(column_sums(rows), summed)
-    assert torch.equal(weighted_sum(rows, chosen, weights), weighted)
-    away = [part.sum().item() for row in rows for part in ((row - summed / len(rows)) ** 2).split(BLOCK)]
-    assert consensus_distance(rows) == np.add.accumulate(away)[-1]
 
 
 @pytest.fixture
@@ -143,7 +117,7 @@ def restore_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-    exchange._workers.cache_clear()
+    shared_workers.cache_clear()
 
 
 def test_threads_change_no_bit(restore_threads: None) -> None:
@@ -153,7 +127,7 @@ def test_threads_change_no_bit(restore_threads: None) -> None:
     found = []
     for count in (1, 2):
         torch.set_num_threads(count)
-        exchange._workers.cache_clear()
+        shared_workers.cache_clear()
         models = models_of(rows.clone())
         distance, mean = consensus_distance(models.parameters), models.mean().parameters
         mix(models, weights)

@@ -11,7 +11,7 @@ from scipy import sparse
 from fedroam.federation import FederationContext, InitialState, Meeting, Round
 from fedroam.federation.protocol import NOBODY, Exchanged
 from fedroam.learning import Layout, Models
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.mobility import Paths
 
 NOTHING: Any = None

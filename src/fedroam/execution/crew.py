@@ -15,7 +15,7 @@ from fedroam.execution.rows import HERE, Slots, SpreadModels
 from fedroam.execution.transport import Transport, WorkersLost
 from fedroam.execution.worker import Outfit, WorkerSamples
 from fedroam.learning import Models
-from fedroam.learning.matrix import distances, in_order
+from fedroam.learning.sums import distances, in_order
 
 TRIES = 3  # to give workers what they need
 PIECE = 64 * 2**20  # bytes of models that come here at a time

@@ -17,7 +17,7 @@ from fedroam.federation import AggregatesAtHolders, FederationContext, Gathered,
 from fedroam.learning import Anchor, Engine, Job, Learner, Models, Task, to_tensors
 from fedroam.learning.capacity import with_capacity
 from fedroam.learning.exchange import mix_rows
-from fedroam.learning.matrix import column_sums, distances
+from fedroam.learning.sums import column_sums, distances
 from fedroam.mixing import Facts
 
 Arrays = Mapping[str, np.ndarray]

@@ -2,11 +2,11 @@
 
 from fedroam.learning import auto as auto
 from fedroam.learning import batched as batched
-from fedroam.learning import cpu as cpu
 from fedroam.learning import objective as objective
 from fedroam.learning import reference as reference
 from fedroam.learning import training as training
 from fedroam.learning.auto import device_of as device_of
+from fedroam.learning.cpu.engine import Cpu as Cpu
 from fedroam.learning.engine import Anchor as Anchor
 from fedroam.learning.engine import Engine as Engine
 from fedroam.learning.engine import Evaluates as Evaluates
@@ -25,8 +25,8 @@ from fedroam.learning.exchange import mix as mix
 from fedroam.learning.half_precision import in_half_precision as in_half_precision
 from fedroam.learning.held import ClassMeans as ClassMeans
 from fedroam.learning.held import Held as Held
-from fedroam.learning.matrix import Entry as Entry
-from fedroam.learning.matrix import Layout as Layout
+from fedroam.learning.layout import Entry as Entry
+from fedroam.learning.layout import Layout as Layout
 from fedroam.learning.matrix import Models as Models
-from fedroam.learning.matrix import consensus_distance as consensus_distance
-from fedroam.learning.matrix import weighted_sum as weighted_sum
+from fedroam.learning.sums import consensus_distance as consensus_distance
+from fedroam.learning.sums import weighted_sum as weighted_sum

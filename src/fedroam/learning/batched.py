@@ -23,7 +23,8 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, rate
-from fedroam.learning.matrix import Entry, Models
+from fedroam.learning.layout import Entry
+from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
 from fedroam.models import Dropout

@@ -13,7 +13,8 @@ from torch import nn
 from typing_extensions import override
 
 from fedroam.learning.held import ClassMeans, Held, class_means
-from fedroam.learning.matrix import Layout, Models
+from fedroam.learning.layout import Layout
+from fedroam.learning.matrix import Models
 from fedroam.learning.objective import Objective
 from fedroam.learning.training import DecaysLearningRate, Training
 from fedroam.models import as_batch, own_dropout

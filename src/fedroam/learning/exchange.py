@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from scipy import sparse
 from torch.nn import functional
 
 from fedroam.learning.cpu.kernels import RowSums, Target, kernel, target
-from fedroam.learning.cpu.workers import Workers, cores
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import held
 from fedroam.learning.matrix import Models
 
@@ -65,7 +64,7 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
         return
     # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
     # whichever is held up by something else.
-    here, width, workers = target(), matrix.shape[1], _workers()
+    here, width, workers = target(), matrix.shape[1], shared_workers()
     if here and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1:
         do = _compiled(matrix, sums, here, workers.count)
     else:
@@ -133,9 +132,3 @@ def cpu_columns(rows: int) -> int:
     """How many columns of so many rows are done at a time on a CPU: a power of two, from `LEAST` to `TASK`."""
     fit = max(1, CPU_VALUES // max(1, rows))
     return min(TASK, max(LEAST, 1 << fit.bit_length() - 1))
-
-
-@functools.cache
-def _workers() -> Workers:
-    """As many as torch may use threads in this process, made at the first exchange."""
-    return Workers(max(1, min(cores(), torch.get_num_threads())))

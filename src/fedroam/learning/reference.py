@@ -16,7 +16,8 @@ from typing_extensions import override
 
 from fedroam.components import Part, register
 from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, rate, tally
-from fedroam.learning.matrix import Layout, Models
+from fedroam.learning.layout import Layout
+from fedroam.learning.matrix import Models
 from fedroam.learning.samples import standard
 from fedroam.learning.training import Training
 from fedroam.models import noise, split

@@ -19,7 +19,7 @@ from fedroam.errors import InputError
 from fedroam.learning.cpu.kernels import ConvStack, conv_stack, kernel, leading, stages_of, target
 from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence, sequential_model
-from fedroam.learning.matrix import Layout
+from fedroam.learning.layout import Layout
 from support.learners import learner_of, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 

@@ -22,7 +22,7 @@ from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool, Conv1dSiz
 from fedroam.learning.cpu.kernels.object_cache import MOST, ObjectCache
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence
-from fedroam.learning.matrix import Layout
+from fedroam.learning.layout import Layout
 from support.warm import python
 
 pytest.importorskip("llvmlite")

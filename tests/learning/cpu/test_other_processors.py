@@ -24,12 +24,12 @@ from fedroam.learning.cpu.kernels.calls import Chain
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
-from fedroam.learning.cpu.kernels.row_sums import RowSums
+from fedroam.learning.cpu.kernels.row_sums import RowDistances, RowSums, RowTotal
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient
 from fedroam.learning.cpu.sequential import sequence
-from fedroam.learning.matrix import Layout
+from fedroam.learning.layout import Layout
 
 binding = pytest.importorskip("llvmlite").binding
 
@@ -91,6 +91,8 @@ OTHERS = (
     DenseGradient(PERCEPTRON, 4),
     DenseScores(PERCEPTRON),
     RowSums(),
+    RowTotal(),
+    RowDistances(),
 )
 
 
@@ -114,7 +116,8 @@ def test_convolutions_for_arm(model: str) -> None:
 def test_other_kernels_for_arm(spec: KernelSpec) -> None:
     text = assembly(spec, "aarch64")
     check_calls(text, "aarch64")
-    assert re.search(r"\bfmla\s+v\d+\.4s", text)
+    values = "2d" if isinstance(spec, RowTotal | RowDistances) else "4s"
+    assert re.search(rf"\bfmla\s+v\d+\.{values}", text)
 
 
 def test_kernels_are_called_by_their_addresses_on_arm() -> None:

@@ -31,7 +31,7 @@ from fedroam.federation.protocol import (
     Start,
 )
 from fedroam.learning import Jobs, Layout, Learner, Models, clients_of, some_of
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.learning.training import sample_passes
 from fedroam.randomness import stream
 

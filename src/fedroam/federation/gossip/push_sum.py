@@ -30,7 +30,7 @@ from fedroam.federation.protocol import (
     own_models,
 )
 from fedroam.learning import Layout, Learner, Models
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 
 # State: numerators, float64 [clients, parameters and buffers], and weights, float64 [clients].
 NUMERATORS, WEIGHTS = "numerators", "push_weights"

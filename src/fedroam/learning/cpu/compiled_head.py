@@ -12,7 +12,7 @@ import torch
 
 from fedroam.learning.cpu.kernels import Calls, ConvStack, DenseGradient, DenseLayer, Kernel, Target, kernel
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
 
 

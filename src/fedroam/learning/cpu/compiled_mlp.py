@@ -10,7 +10,7 @@ import torch
 
 from fedroam.learning.cpu.kernels import DenseLayer, DenseTraining, Kernel, Target, kernel
 from fedroam.learning.engine import Task
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
 
 WORK = 2e9  # operations of a call: some hundredths of a second, after which somebody may want to stop

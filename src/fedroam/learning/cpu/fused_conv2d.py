@@ -17,7 +17,7 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
 from fedroam.learning.cpu.sequential import hooked
 from fedroam.learning.cpu.tiled_conv2d import tile
-from fedroam.learning.matrix import Entry, Layout
+from fedroam.learning.layout import Entry, Layout
 
 
 def fuse(module: nn.Module) -> nn.Module:

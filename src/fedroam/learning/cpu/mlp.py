@@ -20,7 +20,8 @@ from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import HalfPrecision, widened
-from fedroam.learning.matrix import Entry, Models
+from fedroam.learning.layout import Entry
+from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
 from fedroam.learning.training import LimitsBatches

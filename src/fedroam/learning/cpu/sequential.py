@@ -14,7 +14,7 @@ from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
 from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, View, Weighted
 from fedroam.learning.engine import Task
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
 from fedroam.models import Network

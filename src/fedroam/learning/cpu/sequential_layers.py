@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from typing_extensions import override
 
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 
 aten = torch.ops.aten
 LANES = 16  # below so many channels torch's max-pool works on one value at a time

@@ -18,7 +18,8 @@ from fedroam.learning.cpu.worker_model import (
     write_buffers,
 )
 from fedroam.learning.engine import Anchor, Job, Task, rate
-from fedroam.learning.matrix import Entry, Models
+from fedroam.learning.layout import Entry
+from fedroam.learning.matrix import Models
 from fedroam.learning.samples import Samples
 from fedroam.models import noise
 from fedroam.randomness import torch_default_stream, torch_stream

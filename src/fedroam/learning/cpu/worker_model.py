@@ -10,7 +10,7 @@ from torch import nn
 from fedroam.learning.cpu.fused_layers import quicken
 from fedroam.learning.engine import Task
 from fedroam.learning.half_precision import HalfPrecision, widened
-from fedroam.learning.matrix import Layout
+from fedroam.learning.layout import Layout
 from fedroam.learning.objective import NeedsWholeBatches
 from fedroam.learning.samples import Samples, standard
 from fedroam.models import draws, noise

@@ -202,3 +202,10 @@ class Workers:
     def close(self) -> None:
         """End the threads."""
         self._finalizer()
+
+
+@functools.cache
+def shared_workers() -> Workers:
+    """Workers for what is done to all models together: as many as torch may use threads in this process, made at the
+    first call."""
+    return Workers(max(1, min(cores(), torch.get_num_threads())))

@@ -12,7 +12,7 @@ from torch import nn
 
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
 from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, across, suits
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 
 WIDEST_VECTOR = 16  # float32 values, on any machine
 WIDEST = 9  # columns of a kernel: its sums must fit the registers

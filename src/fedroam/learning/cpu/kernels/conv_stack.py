@@ -19,7 +19,7 @@ from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
 
 View = Callable[[Entry], torch.Tensor]

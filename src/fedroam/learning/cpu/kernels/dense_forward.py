@@ -11,7 +11,7 @@ from typing import Any
 
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import Target, ir
-from fedroam.learning.matrix import Entry
+from fedroam.learning.layout import Entry
 
 NEAR = 48  # samples that stay in a core's cache while the weights pass by
 

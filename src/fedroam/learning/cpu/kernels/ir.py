@@ -31,6 +31,17 @@ class KernelBuilder:
         other.lanes, other.vector = lanes, ir.VectorType(self.float, lanes)
         return other
 
+    def of_doubles(self) -> KernelBuilder:
+        """What writes on in the same function, with vectors of as many float64 values, and their addresses."""
+        other = copy.copy(self)
+        other.float = ir.DoubleType()
+        other.vector = ir.VectorType(other.float, self.lanes)
+        return other
+
+    def as_doubles(self, vector: Value) -> Value:
+        """The values of a float32 vector as float64."""
+        return self.b.fpext(vector, ir.VectorType(ir.DoubleType(), self.lanes))
+
     def number(self, value: int | Value) -> Value:
         """A whole number."""
         return ir.Constant(self.whole, value) if isinstance(value, int) else value
@@ -57,7 +68,7 @@ class KernelBuilder:
         return self.b.select(self.b.icmp_signed("<", a, b), a, b)
 
     def at(self, address: Value, *steps: int | Value) -> Value:
-        """The address so many float32 values on."""
+        """The address so many values on."""
         return self.b.gep(address, [self.sum(*steps)], source_etype=self.float)
 
     def whole_at(self, address: Value, place: Value) -> Value:
@@ -235,7 +246,8 @@ class KernelBuilder:
     def _call(
         self, name: str, result: Any, *values: Value, of: Any = None, fastmath: Any = (), more: str = ""
     ) -> Value:
-        whole = f"{name}.v{(of or result).count}f32{more}"
+        vectors = of or result
+        whole = f"{name}.v{vectors.count}{vectors.element.intrinsic_name}{more}"
         function = self.module.globals.get(whole) or ir.Function(
             self.module, ir.FunctionType(result, [value.type for value in values]), whole
         )

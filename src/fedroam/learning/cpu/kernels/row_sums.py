@@ -1,4 +1,4 @@
-"""A kernel that replaces rows of a matrix by weighted sums of its rows, in place."""
+"""Kernels that sum rows of a matrix up: in place, into one row, and how far each is from another."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ VECTORS = (
     8  # of a tile: as many sums at once keep the multipliers busy, and 16 registers hold them and a factor
 )
 LINE = 16  # float32 values of a cache line
+TOGETHER = 4  # rows that are added to a total while it is in registers
 
 
 @dataclass(frozen=True)
@@ -79,4 +80,88 @@ class RowSums(KernelSpec):
         tiles(begin, wide, VECTORS, k.lanes)
         tiles(wide, whole, 1, k.lanes)
         tiles(whole, end, 1, k.b.sub(end, whole))
+        return k.end()
+
+
+@dataclass(frozen=True)
+class RowTotal(KernelSpec):
+    """totals += sum of weights[e] * row rows[e] over e in turn, in float64, in some columns; each is rounded once.
+
+    Kernel: (addresses of the matrix float32, of rows int64, weights float64, and totals float64 [columns]; how many
+    rows, values from a row to the next, first column, the column after the last). Columns are best so few that their
+    totals stay in a core's nearest cache.
+    """
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, target.lanes, 4, 4)
+        matrix, rows, weights, totals, count, row, begin, end = k.arguments
+
+        def add(first: Value, size: int) -> None:
+            numbers = [k.sum(first, j) for j in range(size)]
+            places = [k.at(matrix, k.times(k.whole_at(rows, n), row)) for n in numbers]
+
+            def columns(some: KernelBuilder, start: Value, after: Value) -> None:
+                wide = some.of_doubles()
+                factors = [wide.load_spread(wide.at(weights, n)) for n in numbers]
+
+                def of_column(column: Value, _: list[Value]) -> None:
+                    total = wide.load(wide.at(totals, column))
+                    for factor, place in zip(factors, places, strict=True):
+                        total = wide.fma(factor, some.as_doubles(some.load(some.at(place, column))), total)
+                    wide.store(total, wide.at(totals, column))
+
+                k.loop(start, after, some.lanes, [], of_column)
+
+            whole = k.b.sub(end, k.b.srem(k.b.sub(end, begin), k.number(k.lanes)))
+            columns(k, begin, whole)
+            columns(k.of_lanes(1), whole, end)
+
+        k.blocks(k.number(0), count, TOGETHER, add)
+        return k.end()
+
+
+@dataclass(frozen=True)
+class RowDistances(KernelSpec):
+    """found[i] = sum over some columns of (row i - mean)^2, in float64.
+
+    Kernel: (addresses of the matrix float32, of mean float64 [columns], and found float64; how many rows, values from a
+    row to the next, values from what is found of a row to that of the next, first column, the column after the last).
+    """
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, target.lanes, 3, 5)
+        matrix, mean, found, count, row, step, begin, end = k.arguments
+
+        def of_row(i: Value, _: list[Value]) -> None:
+            here = k.at(matrix, k.times(i, row))
+
+            def columns(
+                some: KernelBuilder, vectors: int, start: Value, after: Value, carried: list[Value]
+            ) -> list[Value]:
+                wide = some.of_doubles()
+
+                def of_columns(column: Value, sums: list[Value]) -> list[Value]:
+                    more = []
+                    for v, sum_ in enumerate(sums):
+                        at = k.sum(column, v * some.lanes)
+                        value = some.as_doubles(some.load(some.at(here, at)))
+                        apart = some.b.fsub(value, wide.load(wide.at(mean, at)))
+                        more.append(wide.fma(apart, apart, sum_))
+                    return more
+
+                return k.loop(start, after, vectors * some.lanes, carried, of_columns)
+
+            wide, one = k.of_doubles(), k.of_lanes(1)
+            size = k.b.sub(end, begin)
+            many, whole = (k.b.sub(end, k.b.srem(size, k.number(n))) for n in (TOGETHER * k.lanes, k.lanes))
+            sums = columns(k, TOGETHER, begin, many, [wide.constant(0.0)] * TOGETHER)
+            sums = [k.b.fadd(k.b.fadd(sums[0], sums[1]), k.b.fadd(sums[2], sums[3]))]
+            sums = columns(k, 1, many, whole, sums)
+            last = columns(one, 1, whole, end, [one.of_doubles().constant(0.0)])
+            total = k.b.fadd(wide.fold(sums[0], k.b.fadd), one.of_doubles().fold(last[0], k.b.fadd))
+            k.b.store(total, wide.at(found, k.times(i, step)))
+
+        k.loop(0, count, 1, [], of_row)
         return k.end()

@@ -1,0 +1,107 @@
+"""Sums over the rows of a matrix, in float64: the same to the last bit for any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+
+from fedroam.learning.cpu.kernels import RowDistances, RowTotal, Target, kernel, target
+from fedroam.learning.cpu.workers import shared_workers
+from fedroam.learning.half_precision import held
+
+BLOCK = 4096  # columns: a block of every row fits the cache
+NEAREST = 2048  # columns whose sums stay in a core's nearest cache
+# Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
+# that have nothing to do until the next row wait at full speed.
+_ALONE = 32_768
+
+
+def column_sums(matrix: torch.Tensor) -> torch.Tensor:
+    """Sum of the rows, in row order: float64 [columns]."""
+    return weighted_sum(matrix, np.arange(len(matrix)), np.ones(len(matrix)))
+
+
+def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> torch.Tensor:
+    """sum_k weights[k] * matrix[rows[k]], in the order given: float64 [columns].
+
+    rows: int64; weights: float64. Kernels add each product with one rounding. Raises IndexError for a row that is not
+    there.
+    """
+    rows, weights = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(weights, np.float64)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(matrix):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} of a matrix of {len(matrix)}")
+    total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
+    here = _target(matrix)
+    if here:
+        run = kernel(RowTotal(), here)
+        given = matrix.data_ptr(), rows.ctypes.data, weights.ctypes.data, total.data_ptr()
+        sizes = len(rows), matrix.stride(0)
+        _each(matrix.shape[1], NEAREST, lambda begin, end: run(*given, *sizes, begin, end))
+        return total
+    terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
+    for some in _column_blocks(matrix):
+        part, block = total[some], matrix[:, some]
+        for row, weight in terms:
+            part.add_(block[row], alpha=weight)
+    return total
+
+
+def consensus_distance(parameters: torch.Tensor) -> float:
+    """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64)."""
+    if len(parameters) == 0:
+        return 0.0
+    return in_order(distances(parameters, column_sums(parameters) / len(parameters)))
+
+
+def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
+    """||x_i - xbar||^2 of rows x_i (float32 [rows, columns]) and a mean (float64 [columns]) in parts that are to be
+    added up: float64 [rows, parts]. What is found of a row does not depend on those beside it."""
+    columns, here = rows.shape[1], _target(rows)
+    if here:
+        run, middle = kernel(RowDistances(), here), mean.contiguous()
+        found = np.empty((len(rows), -(-columns // BLOCK)), dtype=np.float64)
+
+        def do(begin: int, end: int) -> None:
+            there = found.ctypes.data + begin // BLOCK * found.itemsize
+            sizes = len(rows), rows.stride(0), found.shape[1]
+            run(rows.data_ptr(), middle.data_ptr(), there, *sizes, begin, end)
+
+        _each(columns, BLOCK, do)
+        return found
+    # In blocks too small to be divided among threads: the same for any number of them.
+    several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
+    parts = [
+        [float(part.sum()) for block, middle in several for part in ((block[k] - middle) ** 2).split(BLOCK)]
+        for k in range(len(rows))
+    ]
+    return np.array(parts, dtype=np.float64).reshape(len(rows), -1)
+
+
+def in_order(parts: np.ndarray) -> float:
+    """The sum of all values, one after the other."""
+    return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0
+
+
+def _target(matrix: torch.Tensor) -> Target | None:
+    """What kernels are cut for, where they can read a matrix."""
+    suits = matrix.device.type == "cpu" and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1
+    return target() if suits else None
+
+
+def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:
+    """do(begin, end) for so many columns at a time, by all workers."""
+    starts = range(0, columns, step)
+    shared_workers().run(
+        [1.0] * len(starts),
+        lambda _, k: do(starts[k], min(starts[k] + step, columns)),
+        "sums, part {}".format,
+    )
+
+
+def _column_blocks(matrix: torch.Tensor) -> Iterator[slice]:
+    """All columns in order, in blocks that are worked on by one thread; on a GPU in one."""
+    width = _ALONE if matrix.device.type == "cpu" else max(matrix.shape[1], 1)
+    for begin in range(0, matrix.shape[1], width):
+        yield slice(begin, begin + width)
