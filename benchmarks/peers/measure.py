@@ -12,7 +12,8 @@ graph; S is a schedule of transfers in which nobody learns. All have the same sa
 batches in the same rounds (`work.py`), the same learning rate, and are tested after each round.
 
 A measurement is a command of 20 rounds. Peers take turns; five times, those of A, D and E first. It is kept as soon as
-it is done, and not made again. Nothing else should run meanwhile.
+it is done, and not made again; the record has a part for each kind of vectors that a processor has (`AVX2`, `AVX512`).
+Nothing else should run meanwhile.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,14 +89,14 @@ def order(repeats: int) -> Iterator[tuple[int, str, str]]:
 
 
 class Bench:
-    """The record, and what is needed to add to it."""
+    """The record of a processor of this kind, and what is needed to add to it."""
 
     def __init__(self, record: Path, folder: Path, environments: Path, rounds: int, small: bool) -> None:
         self.path, self.folder, self.environments = record, folder, environments
         self.rounds, self.small = rounds, small
-        self.record: dict[str, Any] = {"machine": {}, "works": {}, "versions": {}, "checks": {}, "runs": {}}
-        if record.exists():
-            self.record = json.loads(record.read_text(encoding="utf-8"))
+        self.kinds: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+        nothing = {"machine": {}, "last": "", "works": {}, "versions": {}, "checks": {}, "runs": {}}
+        self.record: dict[str, Any] = self.kinds.setdefault(kind(), nothing)
 
     def interpreter(self, name: str) -> Path | None:
         """Who runs a peer; None where its environment is missing."""
@@ -112,7 +114,7 @@ class Bench:
         if known and known["sha256"] != facts["sha256"]:
             raise SystemExit(
                 f"{self.path}: its measurements of {name} are of other work (data, rounds or settings were others); "
-                "choose another --record, or delete it"
+                f"choose another --record, or delete its part {kind()}"
             )
         self.record["works"][name] = facts
         return folder
@@ -134,9 +136,9 @@ class Bench:
 
     def keep(self) -> None:
         """Write the record."""
-        self.record["machine"] = machine()
+        self.record |= {"machine": machine(), "last": date.today().isoformat()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self.path, json.dumps(self.record, indent=1) + "\n")
+        write_text(self.path, json.dumps(self.kinds, indent=1) + "\n")
 
     def check(self, workloads: Iterable[str], peers: Iterable[str]) -> int:
         """Play one round of each, and hold models, or what got through, against fedroam's; 1 where any differ."""
@@ -175,7 +177,7 @@ class Bench:
         """
         if self.record["runs"] and self.record["machine"] != machine():
             raise SystemExit(
-                f"{self.path}: measured on another machine; choose another --record, or delete it"
+                f"{self.path}: {kind()} was measured on another machine; choose another --record, or delete that part"
             )
         begun, left, failed = time.monotonic(), 0, 0
         for r, w, p in order(repeats):
@@ -244,16 +246,21 @@ def surroundings(peer: Peer, home: Path) -> dict[str, str]:
     return found | quiet | {"PYTHONDONTWRITEBYTECODE": ""}
 
 
+def kind() -> str:
+    """The vectors of this processor, as torch calls them."""
+    import torch
+
+    return torch.backends.cpu.get_cpu_capability()
+
+
 def machine() -> dict[str, Any]:
     """What all of it ran on."""
     told = environment()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    import torch
-
     return {
         "processor": told.get("processor", platform.processor()),
-        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "instructions": kind(),
         "cores": cores,
         "memory_gib": round(memory, 1),
         "system": platform.system(),
@@ -306,7 +313,7 @@ def spread(values: list[float], form: str) -> str:
 
 
 def table(record: dict[str, Any]) -> str:
-    """The record as Markdown: a table for each kind of work."""
+    """The record of a processor as Markdown: a table for each kind of work."""
     heads = {
         "fedavg": "accuracy at the end",
         "gossip": "accuracy at the end",
@@ -341,7 +348,7 @@ def table(record: dict[str, Any]) -> str:
     versions = {name: value for each in record["versions"].values() for name, value in each.items()}
     named = ", ".join(f"{name} {versions[name]}" for name in sorted(versions))
     cores = f"{told['cores']} cores of {told['processor']} ({told['instructions']})" if told else ""
-    return "\n\n".join([*(parts or ["No times are kept yet."]), f"On {cores}; {named}."])
+    return "\n\n".join([*(parts or ["No times are kept yet."]), f"On {cores}, {record['last']}; {named}."])
 
 
 def main() -> int:

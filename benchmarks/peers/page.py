@@ -9,7 +9,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,30 +133,42 @@ def _value(point: dict[str, Any]) -> float:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the page: its name is that of its record, its figure and its marks."""
+    """A part of the page, of a record of the same name: a figure, and a table below it; one of each for every kind of
+    processor, where the record has a part for each."""
 
     name: str
     table: Callable[[dict[str, Any]], str]
     draw: Callable[[dict[str, Any]], Figure | None]
     about: str
+    by_kind: bool = False
 
-    def record(self) -> dict[str, Any] | None:
-        """What is kept; None where nothing is."""
+    def records(self) -> dict[str, dict[str, Any]]:
+        """What is kept, by the names of figures."""
         source = RECORD.parent / f"{self.name}.json"
-        return json.loads(source.read_text(encoding="utf-8")) if source.exists() else None
+        if not source.exists():
+            return {}
+        kept = json.loads(source.read_text(encoding="utf-8"))
+        if not self.by_kind:
+            return {self.name: kept}
+        return {f"{self.name}-{kind.lower()}": kept[kind] for kind in sorted(kept)}
 
-    def figure(self) -> str | None:
-        """The figure as SVG; None where nothing is measured."""
+    def figures(self) -> dict[str, str]:
+        """Figures as SVG, by their names: of what is measured."""
         with style():
-            found = None if (record := self.record()) is None else self.draw(record)
-        return None if found is None else both(svg_text(found, self.name))
+            drawn = {name: self.draw(record) for name, record in self.records().items()}
+            return {
+                name: both(svg_text(figure, name)) for name, figure in drawn.items() if figure is not None
+            }
 
-    def text(self, drawn: bool) -> str:
-        """What stands between the marks."""
-        record = self.record()
-        table = "Nothing is kept yet." if record is None else self.table(record)
-        picture = f"![{self.about}](images/{self.name}.svg)\n\n" if drawn else ""
-        return f"<!-- {self.name}: begin -->\n{picture}{table}\n<!-- {self.name}: end -->"
+    def text(self, drawn: Collection[str]) -> str:
+        """What stands between the marks; drawn: the figures that there are."""
+        parts = []
+        for name, record in self.records().items():
+            of = f", {record['machine']['instructions']}" if self.by_kind else ""
+            picture = f"![{self.about}{of}](images/{name}.svg)\n\n" if name in drawn else ""
+            parts.append(picture + self.table(record))
+        told = "\n\n".join(parts or ["Nothing is kept yet."])
+        return f"<!-- {self.name}: begin -->\n{told}\n<!-- {self.name}: end -->"
 
 
 PARTS = (
@@ -165,6 +177,7 @@ PARTS = (
         measure.table,
         peers,
         "Times fedroam's seconds of each peer and workload, a round and a command",
+        by_kind=True,
     ),
     Part(
         "scaling",
@@ -179,11 +192,11 @@ def main() -> int:
     """Draw what records are there, and rewrite their parts of the page."""
     text = PAGE.read_text(encoding="utf-8")
     for part in PARTS:
-        figure = part.figure()
-        if figure is not None:
-            write_text(IMAGES / f"{part.name}.svg", figure)
+        figures = part.figures()
+        for name, figure in figures.items():
+            write_text(IMAGES / f"{name}.svg", figure)
         marks = rf"<!-- {part.name}: begin -->.*<!-- {part.name}: end -->"
-        new = part.text(drawn=figure is not None)
+        new = part.text(figures)
         text = re.sub(marks, lambda _, new=new: new, text, count=1, flags=re.DOTALL)
     write_text(PAGE, text)
     print("docs/performance.md, docs/images: rewritten")

@@ -95,7 +95,7 @@ def networks(draw: st.DrawFn) -> tuple[Callable[[], nn.Module], tuple[int, int, 
         layers.append(partial(nn.Conv2d, channels, out, side, padding=edge, bias=bias))
         channels, height, width = out, height + 2 * edge - side + 1, width + 2 * edge - side + 1
         layers += [partial(nn.GroupNorm, 1, channels)] if draw(st.booleans()) else []
-        if height % 2 == width % 2 == 0 and draw(st.booleans()):
+        if min(height, width) > 1 and draw(st.booleans()):
             layers.append(partial(nn.MaxPool2d, 2))
             height, width = height // 2, width // 2
         layers += [nn.ReLU] if draw(st.booleans()) else []

@@ -72,12 +72,12 @@ def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[ConvolutionBlock]:
 
 
 def _halves(layer: nn.Module) -> bool:
-    """Whether a layer is no pool, or one of 2x2 pixels side by side."""
+    """Whether a layer is no pool, or one of 2x2 pixels side by side that leaves an odd one out."""
     if not isinstance(layer, nn.MaxPool2d):
         return True
     settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
     plain = [_pair(value) for value in settings] == [(2, 2), (2, 2), (0, 0), (1, 1)]
-    return plain and not layer.return_indices
+    return plain and not layer.return_indices and not layer.ceil_mode
 
 
 class Stage:
@@ -145,8 +145,7 @@ def stages_of(
 ) -> list[Stage] | None:
     """The blocks with their sizes for images [channels, height, width]; None where kernels cannot do it.
 
-    They can where convolutions move by one pixel, in one group, with at most as much padding as loses no pixel, and
-    pools meet an even number of pixels.
+    They can where convolutions move by one pixel, in one group, with at most as much padding as loses no pixel.
     """
     stages: list[Stage] = []
     x = Images(*image)
@@ -168,9 +167,7 @@ def stages_of(
         x = Images(x.channels, x.height, x.width, border)
         following = _pair(blocks[k + 1].convolution.padding)[1] if k + 1 < len(blocks) else 0
         stage = Stage(block, x, following, entries)
-        if min(stage.raw.height, stage.raw.width) < 1:
-            return None
-        if block.pooled and (stage.raw.height % 2 or stage.raw.width % 2):
+        if min(stage.y.height, stage.y.width) < 1:
             return None
         stages.append(stage)
         x = stage.y

@@ -6,6 +6,7 @@ Images lie as for the convolutions: each lane is a sample, so that a norm's sums
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from typing_extensions import override
@@ -19,7 +20,7 @@ from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 class Epilogue:
     """From a convolution's result x to the next layer's input y: [norm], [max of side x side pixels], [ReLU].
 
-    groups: of the norm, 0 is no norm; eps is the norm's. lanes: samples in a vector, of which the number of samples
+    Where x has an odd number of rows or columns, the pool leaves the last one out; a norm counts it in. groups: of the norm, 0 is no norm; eps is the norm's. lanes: samples in a vector, of which the number of samples
     must be a multiple.
     """
 
@@ -154,7 +155,8 @@ class Forward(Epilogue, KernelSpec):
 class Backward(Epilogue, KernelSpec):
     """The gradient's way back. Among equal pixels the first gets it, as torch does it.
 
-    dx: images that the gradient of x is written into. bias: whether the convolution has one. Kernel: (address of x,
+    dx: images that the gradient of x is written into; pixels that a pool left out must be zero, and stay so without
+    a norm. bias: whether the convolution has one. Kernel: (address of x,
     of y, of dy, of dx, of gamma, of beta, of the means, of the scales, of the gradients of gamma, of beta, and of the
     bias, samples); dy is shaped as y without borders; the last three gradients are added to.
 
@@ -202,6 +204,25 @@ class Backward(Epilogue, KernelSpec):
             return k.loop(0, self.y.width, 1, carried, of_pixel)
 
         return k.loop(0, self.y.height, 1, carried, of_row)
+
+    def _left_out(
+        self, k: KernelBuilder, channel: Value, n: Value, carried: list[Value], do: Any
+    ) -> list[Value]:
+        """Every pixel of x that becomes none of y: `do(x's value, where its gradient lies, carried)`."""
+        x, high, wide = self.x, self.side * self.y.height, self.side * self.y.width
+        at_x, samples, at_dx = k.arguments[0], k.arguments[-1], k.arguments[3]
+
+        def of_row(first: int, row: Value, carried: list[Value]) -> list[Value]:
+            def of_pixel(column: Value, carried: list[Value]) -> Any:
+                seen = k.load(k.at(at_x, self.place(k, x, channel, row, column, samples), n))
+                there = k.at(at_dx, self.place(k, self.dx, channel, row, column, samples), n)
+                return do(seen, there, carried)
+
+            return k.loop(first, x.width, 1, carried, of_pixel)
+
+        if wide < x.width:
+            carried = k.loop(0, high, 1, carried, partial(of_row, wide))
+        return k.loop(high, x.height, 1, carried, partial(of_row, 0)) if high < x.height else carried
 
     def _share(self, k: KernelBuilder, values: list[Value], y: Value, slope: Value) -> list[Value]:
         """What of dy goes to each pixel."""
@@ -277,9 +298,14 @@ class Backward(Epilogue, KernelSpec):
                     total = k.b.fadd(total, value)
                 return [total]
 
-            (total,) = self._pixels(k, channel, n, [nothing], do)
+            def do_left_out(x: Value, there: Value, sums: Any) -> Any:
+                value = k.fma(bent, x, flat)
+                k.store(value, there)
+                return [k.b.fadd(sums[0], value)]
+
+            sums = self._pixels(k, channel, n, [nothing], do)
+            (total,) = self._left_out(k, channel, n, sums, do_left_out)
             if self.bias:
                 k.add_to(k.at(for_bias, channel), total)
 
         k.loop(first, last, 1, [], of_channel)
-        return
