@@ -57,7 +57,8 @@ def off(found: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def check(layer: nn.Conv2d, x: torch.Tensor, seed: int) -> None:
-    """Output and all gradients are off by rounding alone, of so many terms as are summed."""
+    """Output and all gradients are off by rounding alone, of so many terms as are summed: with 3x3 weights twice, with
+    5x5 five times that of plain sums."""
     ours, exact = tiled(layer), Doubled(copy.deepcopy(layer).double())
     mine, true = x.clone().requires_grad_(), x.double().requires_grad_()
     y, expected = ours(mine), exact(true)
@@ -65,7 +66,7 @@ def check(layer: nn.Conv2d, x: torch.Tensor, seed: int) -> None:
     slope = drawn(*y.shape, seed=seed)
     y.backward(slope)
     expected.backward(slope.double())
-    walk = 8 * UNIT
+    walk = {3: 8, 5: 20}[layer.weight.shape[2]] * UNIT
     assert off(y.detach(), expected.detach()) < walk * math.sqrt(layer.weight[0].numel())
     assert mine.grad is not None
     assert true.grad is not None
@@ -80,14 +81,14 @@ def check(layer: nn.Conv2d, x: torch.Tensor, seed: int) -> None:
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[nn.Conv2d, torch.Tensor, int]:
     side, channels = draw(st.sampled_from([3, 5])), st.sampled_from([16, 32, 48])
-    step, seed = 7 - side, draw(st.integers(0, 1000))
+    step, seed = 4, draw(st.integers(0, 1000))
     inputs, outputs, bias = draw(channels), draw(channels), draw(st.booleans())
     layer = nn.Conv2d(inputs, outputs, side, padding=side // 2, bias=bias)
     for parameter in layer.parameters():
         parameter.data = drawn(*parameter.shape, seed=seed)
     down, across = draw(st.integers(1, 4)), draw(st.integers(1, 5))
     size = (step * down - draw(st.integers(0, step - 1)), step * across - draw(st.integers(0, step - 1)))
-    if down * across * step**2 > {3: 1.8, 5: 1.35}[side] * size[0] * size[1]:
+    if down * across * step**2 > {3: 1.8, 5: 2.2}[side] * size[0] * size[1]:
         size = (step * down, step * across)
     x = drawn(draw(st.integers(1, 9)), inputs, *size, seed=seed + 1)
     return layer, x, seed + 2

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
-from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, across, suits
+from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, suits
 from fedroam.learning.layout import Entry
 
 WIDEST_VECTOR = 16  # float32 values, on any machine
@@ -130,10 +130,9 @@ class Stage:
 
     @property
     def widths(self) -> list[int]:
-        """How many pixels, or tiles of them, lie side by side where kernels need full vectors."""
+        """How many pixels lie side by side where kernels need full vectors: those that are not computed by tiles do."""
         images = ((self.x, self.raw), (self.draw, self.dx))
-        tiles = [across(y.width, self.weights) for x, y in images if suits(x, y, self.weights)]
-        return [self.raw.width, self.dx.width, *tiles]
+        return [y.width for x, y in images if not suits(x, y, self.weights)]
 
 
 def _pair(value: Any) -> tuple[int, int]:

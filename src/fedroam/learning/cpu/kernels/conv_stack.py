@@ -114,7 +114,7 @@ class ConvStack(Layer):
         self.stages, self.target = list(stages), target
         widths = [width for stage in stages for width in stage.widths]
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
-        self.unit = max(4, *(target.lanes // math.gcd(width, target.lanes) for width in widths))
+        self.unit = max([4, *(target.lanes // math.gcd(width, target.lanes) for width in widths)])
         largest = max(image.pixels for stage in stages for image in (stage.x, stage.raw, stage.draw))
         self.many = max(CACHE // (4 * largest) // self.unit * self.unit, self.unit)
         if self.many > 16:

@@ -20,8 +20,9 @@ from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 class Epilogue:
     """From a convolution's result x to the next layer's input y: [norm], [max of side x side pixels], [ReLU].
 
-    Where x has an odd number of rows or columns, the pool leaves the last one out; a norm counts it in. groups: of the norm, 0 is no norm; eps is the norm's. lanes: samples in a vector, of which the number of samples
-    must be a multiple.
+    Where x has an odd number of rows or columns, the pool leaves the last one out; a norm counts it in. groups: of the
+    norm, 0 is no norm; eps is the norm's. lanes: samples in a vector, of which the number of samples must be a
+    multiple.
     """
 
     x: Images

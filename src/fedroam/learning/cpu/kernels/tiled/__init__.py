@@ -9,4 +9,3 @@ from fedroam.learning.cpu.kernels.tiled.by_channels import TiledWeightGradient a
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution as WinogradConvolution
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradWeightGradient as WinogradWeightGradient
 from fedroam.learning.cpu.kernels.tiled.by_samples import suits as suits
-from fedroam.learning.cpu.kernels.tiled.transforms import across as across

@@ -13,8 +13,7 @@ from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiled.transforms import (
     APART,
-    POINTS,
-    SIDE,
+    STEP,
     Grid,
     Product,
     Scratch,
@@ -27,7 +26,7 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     load_points,
     of_points,
     pays,
-    step,
+    points,
     store_points,
     transforms,
     weight_places,
@@ -46,19 +45,14 @@ class ChannelsConvolution:
     padding: int
 
     @property
-    def step(self) -> int:
-        """Pixels of a tile's y, down and across."""
-        return step(self.weights)
-
-    @property
     def across(self) -> int:
         """Tiles side by side."""
-        return across(self.y.width, self.weights)
+        return across(self.y.width)
 
     @property
     def tiles(self) -> int:
         """Tiles of a sample."""
-        return self.across * across(self.y.height, self.weights)
+        return self.across * across(self.y.height)
 
     @property
     def turned(self) -> ChannelsConvolution:
@@ -120,10 +114,10 @@ class TiledConvolution(KernelSpec):
         """Where values of the weights, of x and of y at the points begin, and some weights, and where all ends."""
         scratch, sizes, places = Scratch(), self.sizes, _Places(self.sizes)
         scratch.take(sizes.x.channels + sizes.y.channels)  # zeros, and what is written to no pixel
-        of_w = scratch.take(POINTS * places.w_apart)
-        of_x = scratch.take(POINTS * places.x_apart)
-        of_y = scratch.take(POINTS * places.y_apart)
-        some_w = scratch.take(POINTS * (target.lanes * target.lanes + APART))
+        of_w = scratch.take(points(self.sizes.weights) * places.w_apart)
+        of_x = scratch.take(points(self.sizes.weights) * places.x_apart)
+        of_y = scratch.take(points(self.sizes.weights) * places.y_apart)
+        some_w = scratch.take(points(self.sizes.weights) * (target.lanes * target.lanes + APART))
         return of_w, of_x, of_y, some_w, scratch.values
 
     def scratch(self, target: Target) -> int:
@@ -158,14 +152,14 @@ class TiledConvolution(KernelSpec):
 
                 k.loop(0, outputs // wide, 1, [], of_panel)
 
-            k.loop(0, POINTS, 1, [], of_point)
+            k.loop(0, points(self.sizes.weights), 1, [], of_point)
 
             def out_of(t: Value, _: list[Value]) -> None:
                 pixels = _pixels(k, sizes, at_y, k.sum(first, t), k.at(scratch, inputs))
                 begin = k.at(of_y, k.times(t, places.of_y))
 
                 def of_channels(o: Value, _: list[Value]) -> None:
-                    grid = load_points(k, k.at(begin, o), places.y_apart)
+                    grid = load_points(k, use, k.at(begin, o), places.y_apart)
                     added = k.load(k.at(at_bias, o)) if self.bias else None
                     found = both_ways(partial(of_points, k, use.of_y), grid)
                     for line, there in zip(found, pixels, strict=True):
@@ -224,7 +218,7 @@ class TiledConvolution(KernelSpec):
                     for j, vector in enumerate(turned):
                         k.store(vector, k.at(there, j * wide))
 
-                k.loop(0, POINTS, 1, [], of_point)
+                k.loop(0, points(self.sizes.weights), 1, [], of_point)
 
             k.loop(0, inputs, lanes, [], of_inputs)
 
@@ -245,9 +239,9 @@ class TiledWeightGradient(KernelSpec):
         """Where values of dw, of x and of dy at the points begin, and where all ends."""
         scratch, places = Scratch(), _Places(self.sizes)
         scratch.take(max(self.sizes.x.channels, self.sizes.y.channels))  # zeros
-        of_w = scratch.take(POINTS * places.w_apart)
-        of_x = scratch.take(POINTS * places.x_apart)
-        of_y = scratch.take(POINTS * places.y_apart)
+        of_w = scratch.take(points(self.sizes.weights) * places.w_apart)
+        of_x = scratch.take(points(self.sizes.weights) * places.x_apart)
+        of_y = scratch.take(points(self.sizes.weights) * places.y_apart)
         return of_w, of_x, of_y, scratch.values
 
     def scratch(self, target: Target) -> int:
@@ -262,7 +256,7 @@ class TiledWeightGradient(KernelSpec):
         use, inputs, outputs = transforms(sizes.weights.width), sizes.x.channels, sizes.y.channels
         rows, vectors = _block(target, inputs)
         clear(k, scratch, max(inputs, outputs))
-        clear(k, of_w, POINTS * places.w_apart)
+        clear(k, of_w, points(self.sizes.weights) * places.w_apart)
 
         def of_block(first: Value, n: Value) -> None:
             _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
@@ -287,10 +281,10 @@ class TiledWeightGradient(KernelSpec):
                 product = Product(slopes, 1, places.of_y, seen, places.of_x, w, inputs, terms=n, added=True)
                 product.whole(k, outputs, rows, inputs, vectors)
 
-            k.loop(0, POINTS, 1, [], of_point)
+            k.loop(0, points(self.sizes.weights), 1, [], of_point)
 
         _blocks(k, sizes, samples, of_block)
-        add_to_weights(k, use, sizes.weights, at_w, of_w, outputs, inputs)
+        add_to_weights(k, use, sizes.weights, at_w, of_w, (outputs, inputs), (inputs, 1, places.w_apart))
         return k.end()
 
 
@@ -328,7 +322,7 @@ def _tile(k: KernelBuilder, sizes: ChannelsConvolution, tile: Value) -> tuple[Va
     """Sample, and first row and column in y."""
     count, across = k.number(sizes.tiles), k.number(sizes.across)
     sample, rest = k.b.sdiv(tile, count), k.b.srem(tile, count)
-    return sample, k.times(k.b.sdiv(rest, across), sizes.step), k.times(k.b.srem(rest, across), sizes.step)
+    return sample, k.times(k.b.sdiv(rest, across), STEP), k.times(k.b.srem(rest, across), STEP)
 
 
 def _pixels(k: KernelBuilder, sizes: ChannelsConvolution, at_y: Value, tile: Value, outside: Value) -> Grid:
@@ -337,14 +331,14 @@ def _pixels(k: KernelBuilder, sizes: ChannelsConvolution, at_y: Value, tile: Val
     line = k.sum(k.times(sample, y.height), row)
     first = k.at(at_y, k.times(k.sum(k.times(line, y.width), column), y.channels))
     inside = [
-        [k.b.icmp_signed("<", k.sum(begin, n), k.number(size)) for n in range(sizes.step)]
+        [k.b.icmp_signed("<", k.sum(begin, n), k.number(size)) for n in range(STEP)]
         for begin, size in ((row, y.height), (column, y.width))
     ]
-    whole = y.height % sizes.step == y.width % sizes.step == 0
+    whole = y.height % STEP == y.width % STEP == 0
     found: Grid = []
-    for down in range(sizes.step):
+    for down in range(STEP):
         found.append([])
-        for right in range(sizes.step):
+        for right in range(STEP):
             there = k.at(first, (down * y.width + right) * y.channels)
             both = k.b.and_(inside[0][down], inside[1][right])
             found[-1].append(there if whole else k.b.select(both, there, outside))
@@ -364,8 +358,8 @@ def _values_of_x(
 
     def of_tile(t: Value, _: list[Value]) -> None:
         sample, row, column = _tile(k, sizes, k.sum(first, t))
-        lines = [k.sum(row, down - sizes.padding) for down in range(SIDE)]
-        columns = [k.sum(column, right - sizes.padding) for right in range(SIDE)]
+        lines = [k.sum(row, down - sizes.padding) for down in range(use.side)]
+        columns = [k.sum(column, right - sizes.padding) for right in range(use.side)]
         above = [
             k.b.icmp_unsigned("<", line, k.number(x.height)) for line in lines
         ]  # below 0 is a large number

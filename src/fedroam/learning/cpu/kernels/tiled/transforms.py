@@ -1,13 +1,15 @@
 """Winograd's algorithm for convolutions: the transforms of tiles of pixels, and how a kernel writes them.
 
-Of an image's pixels, tiles of 6 x 6 that overlap become 36 values at as many points, the weights likewise; these are
-multiplied point by point and summed over channels, which is 36 products of matrices; the sums become m x m pixels. A
-convolution with 3 x 3 weights takes a fourth of the multiplications (m = 4), one with 5 x 5 a third (m = 2). The
-gradient of the weights is found the same way backwards. A. Lavin and S. Gray, Fast Algorithms for Convolutional Neural
-Networks, CVPR 2016; S. Winograd, Arithmetic Complexity of Computations, 1980.
+Of an image's pixels, tiles that overlap become values at as many points, the weights likewise; these are multiplied
+point by point and summed over channels, which is a product of matrices for each point; the sums become 4 x 4 pixels. A
+convolution with 3 x 3 weights takes tiles of 6 x 6 and a fourth of the multiplications, one with 5 x 5 weights tiles
+of 8 x 8 and a sixth. The gradient of the weights is found the same way backwards. A. Lavin and S. Gray, Fast
+Algorithms for Convolutional Neural Networks, CVPR 2016; S. Winograd, Arithmetic Complexity of Computations, 1980.
 
-The points are 0, infinity, and r, -r, 2r and -2r with r = sqrt(1/2), whose squares and the products of them are
-exact: rounding errors are then about twice those of the plain sum; with 0, 1, -1, 2 and -2 they are twice as large.
+The points of 6 x 6 are 0, infinity, and r, -r, 2r and -2r with r = sqrt(1/2), whose squares and the products of them
+are exact: rounding errors are then about twice those of the plain sum; with 0, 1, -1, 2 and -2 they are twice as
+large. Of 8 x 8 they are 0, infinity, and 1/2, 1, 2 and their negatives, and errors some five times those of the plain
+sum: other pairs were looked through, and none has notably smaller ones.
 """
 
 from __future__ import annotations
@@ -24,15 +26,19 @@ from fedroam.learning.cpu.kernels.convolution import Weights
 from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import Target
 
-SIDE = 6  # pixels of a tile
-POINTS = SIDE * SIDE
+STEP = 4  # pixels of y that a tile gives, down and across
 ROOT = math.sqrt(0.5)
-FINITE = (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT)
+# Points in a row beside infinity, by weights in a row: 0, and pairs of a value and its negative.
+FINITE = {
+    3: (0.0, ROOT, -ROOT, 2 * ROOT, -2 * ROOT),
+    5: (0.0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0),
+}
 APART = 16  # values between a point and the next: else all would want the same places of a cache
-EVERY = 16  # channels are multiples of this: the vectors of all machines
+EVERY = 16  # the vectors of all machines go into this
 
-# So many times as many pixels as there are may be computed, by weights in a row: more, and the plain sum is as fast.
-MOST = {3: 1.8, 5: 1.35}
+# Of channels side by side so many times as many pixels as there are may be computed, by weights in a row: more, and the
+# plain sum is as fast.
+MOST = {3: 1.8, 5: 2.2}
 
 Matrix = tuple[tuple[float, ...], ...]
 Grid = list[list[Value]]
@@ -40,27 +46,34 @@ Grid = list[list[Value]]
 
 @dataclass(frozen=True)
 class Transforms:
-    """What makes values at the points of a row of pixels (6 x 6), of weights (6 x r), and of a gradient (6 x m).
+    """What makes values at the points of a row of pixels (n x n), of weights (n x r), and of a gradient (n x 4).
 
-    Correlating 6 pixels x with weights w gives y = of_y^T ((of_w w) * (of_x x)).
+    Correlating n pixels x with r weights w gives y = of_y^T ((of_w w) * (of_x x)). Rows 1 and 2, 3 and 4, ... belong to
+    a point and its negative.
     """
 
     of_x: Matrix
     of_w: Matrix
     of_y: Matrix
 
+    @property
+    def side(self) -> int:
+        """Pixels of a tile, down and across."""
+        return len(self.of_x)
 
-def transforms(weights: int, finite: Sequence[float] = FINITE) -> Transforms:
+
+def transforms(weights: int, finite: Sequence[float] = ()) -> Transforms:
     """Those for so many weights in a row (Toom and Cook's, as Winograd has them), with points beside infinity."""
+    finite = finite or FINITE[weights]
     of_x, of_w, of_y = [], [], []
     for n, at in enumerate(finite):
         others = [point for k, point in enumerate(finite) if k != n]
         share = math.prod(at - other for other in others)
         of_x.append((*polynomial.polyfromroots(others), 0.0))
         of_w.append(tuple(at**j / share for j in range(weights)))
-        of_y.append(tuple(at**j for j in range(SIDE - weights + 1)))
+        of_y.append(tuple(at**j for j in range(STEP)))
     of_x.append(tuple(polynomial.polyfromroots(finite)))
-    for found, width in ((of_w, weights), (of_y, SIDE - weights + 1)):
+    for found, width in ((of_w, weights), (of_y, STEP)):
         found.append((*[0.0] * (width - 1), 1.0))
     return Transforms(*(_rounded(matrix) for matrix in (of_x, of_w, of_y)))
 
@@ -88,24 +101,25 @@ def _sum(k: KernelBuilder, factors: Sequence[float], vectors: Sequence[Value]) -
 def at_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
     """The matrix times the values. Of a point and its negative even powers are the same, odd ones have another sign."""
     found: list[Value] = [_sum(k, matrix[0], values)]
-    for row in (matrix[1], matrix[3]):
+    for row in matrix[1:-1:2]:
         even = _sum(k, row[::2], values[::2])
         factor = next(value for value in row[1::2] if value)
         odd = _sum(k, [value / factor for value in row[1::2]], values[1::2])
         found += [k.fma(k.constant(sign * factor), odd, even) for sign in (1, -1)]
-    return [*found, _sum(k, matrix[5], values)]
+    return [*found, _sum(k, matrix[-1], values)]
 
 
 def of_points(k: KernelBuilder, matrix: Matrix, values: Sequence[Value]) -> list[Value]:
     """The transposed matrix times values at the points, of a point and its negative first put together."""
+    first = range(1, len(matrix) - 1, 2)
     pairs = {
-        sign: [both(values[n], values[n + 1]) for n in (1, 3)]
+        sign: [both(values[n], values[n + 1]) for n in first]
         for sign, both in ((1, k.b.fadd), (-1, k.b.fsub))
     }
     found = []
     for j in range(len(matrix[0])):
-        some = [values[0], *pairs[1 if j % 2 == 0 else -1], values[5]]
-        found.append(_sum(k, [matrix[0][j], matrix[1][j], matrix[3][j], matrix[5][j]], some))
+        some = [values[0], *pairs[1 if j % 2 == 0 else -1], values[-1]]
+        found.append(_sum(k, [matrix[n][j] for n in (0, *first, -1)], some))
     return found
 
 
@@ -115,21 +129,32 @@ def both_ways(one: Callable[[list[Value]], list[Value]], grid: Grid) -> Grid:
     return [one([column[j] for column in columns]) for j in range(len(columns[0]))]
 
 
-def step(weights: Weights) -> int:
-    """Pixels of y that a tile gives, down and across."""
-    return SIDE - weights.width + 1
+def side(weights: Weights) -> int:
+    """Pixels of x that a tile has, down and across."""
+    return STEP + weights.width - 1
 
 
-def across(pixels: int, weights: Weights) -> int:
+def points(weights: Weights) -> int:
+    """Values of a tile."""
+    return side(weights) ** 2
+
+
+def across(pixels: int) -> int:
     """Tiles side by side, or one below the other, that give so many pixels: the last may give some of them in vain."""
-    return -(-pixels // step(weights))
+    return -(-pixels // STEP)
+
+
+def known(weights: Weights) -> bool:
+    """Whether there are transforms for these weights, of which inputs or outputs lie side by side."""
+    return weights.height == weights.width and weights.width in FINITE and 1 in weights.strides[:2]
 
 
 def pays(inputs: int, outputs: int, height: int, width: int, weights: Weights) -> bool:
-    """Whether a convolution of so many channels, to images y of this size, is computed by tiles: it can, and fast."""
-    if weights.height != weights.width or weights.width not in MOST or 1 not in weights.strides[:2]:
+    """Whether a convolution of channels side by side, to images y of this size, is computed by tiles: it can, and
+    fast."""
+    if not known(weights):
         return False
-    computed = across(height, weights) * across(width, weights) * step(weights) ** 2
+    computed = across(height) * across(width) * STEP**2
     return inputs % EVERY == outputs % EVERY == 0 and computed <= MOST[weights.width] * height * width
 
 
@@ -225,19 +250,31 @@ def weight_places(k: KernelBuilder, weights: Weights, at_w: Value, o: Value, i: 
 
 
 def add_to_weights(
-    k: KernelBuilder, use: Transforms, weights: Weights, at_w: Value, of_w: Value, outputs: int, inputs: int
+    k: KernelBuilder,
+    use: Transforms,
+    weights: Weights,
+    at_w: Value,
+    of_w: Value,
+    sizes: tuple[int, int],
+    steps: tuple[int, int, int],
 ) -> None:
-    """Add to weights, whose inputs lie side by side, what values at the points [POINTS, outputs, inputs] are of."""
+    """Add to weights, whose inputs lie side by side, what values at the points are of.
+
+    sizes: outputs and inputs. steps: how far it is from an output's values to the next one's, from an input's, and from
+    a point's.
+    """
+    (outputs, inputs), (per_out, per_in, apart) = sizes, steps
+    some = k.of_lanes(math.gcd(inputs, k.lanes) if per_in == 1 else 1)
 
     def of_output(o: Value, _: list[Value]) -> None:
         def of_inputs(i: Value, _: list[Value]) -> None:
-            grid = load_points(k, k.at(of_w, k.times(o, inputs), i), outputs * inputs + APART)
-            found = both_ways(partial(of_points, k, use.of_w), grid)
+            grid = load_points(some, use, k.at(of_w, k.times(o, per_out), k.times(i, per_in)), apart)
+            found = both_ways(partial(of_points, some, use.of_w), grid)
             for line, places in zip(found, weight_places(k, weights, at_w, o, i), strict=True):
                 for value, place in zip(line, places, strict=True):
-                    k.store(k.b.fadd(k.load(place), value), place)
+                    some.store(k.b.fadd(some.load(place), value), place)
 
-        k.loop(0, inputs, k.lanes, [], of_inputs)
+        k.loop(0, inputs, some.lanes, [], of_inputs)
 
     k.loop(0, outputs, 1, [], of_output)
 
@@ -253,6 +290,7 @@ def store_points(k: KernelBuilder, grid: Grid, first: Value, apart: int) -> None
         k.store(value, k.at(first, p * apart))
 
 
-def load_points(k: KernelBuilder, first: Value, apart: int) -> Grid:
+def load_points(k: KernelBuilder, use: Transforms, first: Value, apart: int) -> Grid:
     """The values of a tile at the points, so far from one another."""
-    return [[k.load(k.at(first, (row * SIDE + j) * apart)) for j in range(SIDE)] for row in range(SIDE)]
+    line = range(use.side)
+    return [[k.load(k.at(first, (row * use.side + j) * apart)) for j in line] for row in line]
