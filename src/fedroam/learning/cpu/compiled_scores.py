@@ -55,7 +55,7 @@ class CompiledScores:
 
     def _features(self, stack: ConvStack, samples: Samples, index: torch.Tensor) -> torch.Tensor:
         """What the convolutions make of samples, a row each. (Weights of linear layers pass by for many at a time.)"""
-        room = len(index) + stack.unit
+        room = len(index) + stack.spare
         if len(self.features) < room:
             self.features = torch.empty(room, self.width)
         stack.rows_of(samples, index, self.features)

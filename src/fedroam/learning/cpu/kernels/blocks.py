@@ -129,6 +129,11 @@ class Stage:
         return WeightGradient(self.x, self.draw, self.weights, self.above)
 
     @property
+    def tiled(self) -> bool:
+        """Whether the convolution is computed by tiles."""
+        return suits(self.x, self.raw, self.weights)
+
+    @property
     def widths(self) -> list[int]:
         """How many pixels lie side by side where kernels need full vectors: those that are not computed by tiles do."""
         images = ((self.x, self.raw), (self.draw, self.dx))

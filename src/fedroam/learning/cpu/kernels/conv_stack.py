@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.blocks import Stage
+from fedroam.learning.cpu.kernels.blocks import WIDEST_VECTOR, Stage
 from fedroam.learning.cpu.kernels.calls import Call
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
@@ -107,8 +107,10 @@ class _StageMemory:
 class ConvStack(Layer):
     """A layer: images float32 [n, channels, height, width] to features [n, features], and their gradient back.
 
-    many: samples that are best computed at a time.
+    many: samples that are best computed at a time. spare: at most so many are in memory beyond those asked for.
     """
+
+    spare = 2 * WIDEST_VECTOR
 
     def __init__(self, stages: Sequence[Stage], target: Target, gradient: View) -> None:
         self.stages, self.target = list(stages), target
@@ -116,9 +118,9 @@ class ConvStack(Layer):
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
         self.unit = max([4, *(target.lanes // math.gcd(width, target.lanes) for width in widths)])
         largest = max(image.pixels for stage in stages for image in (stage.x, stage.raw, stage.draw))
-        self.many = max(CACHE // (4 * largest) // self.unit * self.unit, self.unit)
-        if self.many > 16:
-            self.many -= self.many % 16
+        near = max(CACHE // (4 * largest) // self.unit * self.unit, self.unit)
+        self.tiled = any(stage.tiled for stage in stages)
+        self.many = min(range(near, 0, -self.unit), key=lambda n: self._cost(n) / n)
         self.memories: OrderedDict[int, list[_StageMemory]] = OrderedDict()
         self.gradients = [_addresses(stage, gradient) for stage in stages]
         self.values = self.gradients
@@ -134,8 +136,20 @@ class ConvStack(Layer):
         """Add the parameters' gradients to these from now on."""
         self.gradients = [_addresses(stage, gradient) for stage in self.stages]
 
+    def _cost(self, samples: int) -> float:
+        """About how long so many samples in memory take: what tiles cost beside products (norms and pools take a tenth
+        of that) by vectors of samples, and the rest, whose vectors are always whole."""
+        lanes = self.target.lanes
+        by_samples = 2.0 if self.tiled else 0.2
+        return by_samples * samples / min(math.gcd(samples, WIDEST_VECTOR), lanes) + 3 * samples / lanes
+
+    def _filled(self, samples: int) -> int:
+        """How many samples are in memory for so many: a few more where vectors are then wider."""
+        first = -(-samples // self.unit) * self.unit
+        return min(range(first, samples + self.spare, self.unit), key=self._cost)
+
     def _memory(self, samples: int) -> list[_StageMemory]:
-        padded = -(-samples // self.unit) * self.unit
+        padded = self._filled(samples)
         found = self.memories.get(padded)
         if found is None:
             found = []
@@ -174,7 +188,7 @@ class ConvStack(Layer):
         return forward, self._backward()
 
     def rows_of(self, samples: Samples, index: torch.Tensor, rows: torch.Tensor) -> None:
-        """Write the features of samples, any number of them, as rows float32 [n + `unit` at least, features]."""
+        """Write the features of samples, any number of them, as rows float32 [n + `spare` at least, features]."""
         base, places, into, width = _at(samples.base), _at(index), _at(rows), rows.shape[1]
         for begin in range(0, len(index), self.many):
             count = min(self.many, len(index) - begin)
