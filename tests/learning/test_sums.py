@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedroam.learning import consensus_distance, in_half_precision, weighted_sum
+from fedroam.learning import consensus_distance, in_half_precision, sums, weighted_sum
 from fedroam.learning.sums import BLOCK, NEAREST, column_sums, distances
 from fedroam.randomness import stream
 
@@ -104,14 +104,15 @@ def test_totals_and_distances_of_all_vectors(
     np.testing.assert_allclose(other_apart, apart, rtol=1e-12)
 
 
-def test_rows_at_rest_in_16_bits_are_summed_as_their_values() -> None:
-    held = torch.arange(12, dtype=torch.float16).reshape(3, 4) / 8
-    half, plain = in_half_precision(held), held.float()
-    weights = np.array([0.25, 0.5])
-    assert torch.equal(
-        weighted_sum(half, np.array([2, 0]), weights), weighted_sum(plain, np.array([2, 0]), weights)
-    )
-    assert consensus_distance(half) == pytest.approx(consensus_distance(plain), rel=1e-13)
+def test_rows_at_rest_in_16_bits_are_summed_as_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit, a few rows at a time."""
+    monkeypatch.setattr(sums, "COPIED", 2 * 5000)
+    drawn = torch.from_numpy(stream(0, "half").standard_normal((7, 5003), dtype=np.float32)).half()
+    half, plain = in_half_precision(drawn)[:, 1:5001], drawn.float()[:, 1:5001]
+    rows, weights = np.array([2, 0, 6, 6, 1]), np.array([0.3, 0.5, 0.1, 0.7, -2.0])
+    assert torch.equal(weighted_sum(half, rows, weights), weighted_sum(plain, rows, weights))
+    assert torch.equal(column_sums(half), column_sums(plain))
+    assert consensus_distance(half) == consensus_distance(plain)
 
 
 @pytest.mark.parametrize("row", [-1, 3])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import RowDistances, RowTotal, Target, kernel, target
+from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowTotal, Target, kernel, target
 from fedroam.learning.cpu.workers import shared_workers
-from fedroam.learning.half_precision import held
+from fedroam.learning.half_precision import held, widened
 
 BLOCK = 4096  # columns: a block of every row fits the cache
+COPIED = 2**22  # values of models at rest in 16 bits that are copied at a time
 NEAREST = 2048  # columns whose sums stay in a core's nearest cache
 # Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
 # that have nothing to do until the next row wait at full speed.
@@ -36,9 +38,9 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     here = _target(matrix)
     if here:
         run = kernel(RowTotal(), here)
-        given = matrix.data_ptr(), rows.ctypes.data, weights.ctypes.data, total.data_ptr()
-        sizes = len(rows), matrix.stride(0)
-        _each(matrix.shape[1], NEAREST, lambda begin, end: run(*given, *sizes, begin, end))
+        for own, chosen, factors in _in_float32(matrix, rows, weights):
+            given = own.data_ptr(), chosen.ctypes.data, factors.ctypes.data, total.data_ptr()
+            _each(own.shape[1], NEAREST, partial(run, *given, len(chosen), own.stride(0)))
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
     for some in _column_blocks(matrix):
@@ -62,13 +64,12 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     if here:
         run, middle = kernel(RowDistances(), here), mean.contiguous()
         found = np.empty((len(rows), -(-columns // BLOCK)), dtype=np.float64)
-
-        def do(begin: int, end: int) -> None:
-            there = found.ctypes.data + begin // BLOCK * found.itemsize
-            sizes = len(rows), rows.stride(0), found.shape[1]
-            run(rows.data_ptr(), middle.data_ptr(), there, *sizes, begin, end)
-
-        _each(columns, BLOCK, do)
+        done = 0
+        for some, chosen, _ in _in_float32(rows, np.arange(len(rows)), np.ones(len(rows))):
+            _each(
+                columns, BLOCK, partial(_distances_into, run, some, middle, found[done : done + len(chosen)])
+            )
+            done += len(chosen)
         return found
     # In blocks too small to be divided among threads: the same for any number of them.
     several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
@@ -84,10 +85,32 @@ def in_order(parts: np.ndarray) -> float:
     return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0
 
 
+def _distances_into(
+    run: Kernel, rows: torch.Tensor, mean: torch.Tensor, found: np.ndarray, begin: int, end: int
+) -> None:
+    """The distances of rows in some columns, the part of `found` [rows, parts] that is theirs."""
+    there = found.ctypes.data + begin // BLOCK * found.itemsize
+    run(rows.data_ptr(), mean.data_ptr(), there, len(rows), rows.stride(0), found.shape[1], begin, end)
+
+
+def _in_float32(
+    matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray
+) -> Iterator[tuple[torch.Tensor, np.ndarray, np.ndarray]]:
+    """A matrix in float32 with numbers of rows and their weights, one after the other: the matrix itself, or, where it
+    is held in 16 bits, copies of some rows at a time."""
+    if held(matrix).dtype == torch.float32:
+        yield matrix, rows, weights
+        return
+    step = max(1, COPIED // max(1, matrix.shape[1]))
+    for begin in range(0, len(rows), step):
+        some = rows[begin : begin + step]
+        yield widened(matrix[torch.from_numpy(some)]), np.arange(len(some)), weights[begin : begin + step]
+
+
 def _target(matrix: torch.Tensor) -> Target | None:
     """What kernels are cut for, where they can read a matrix."""
-    suits = matrix.device.type == "cpu" and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1
-    return target() if suits else None
+    here = matrix.device.type == "cpu" and (matrix.stride(1) == 1 or matrix.shape[1] == 1)
+    return target() if here else None
 
 
 def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:
