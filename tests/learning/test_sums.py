@@ -119,3 +119,12 @@ def test_rows_at_rest_in_16_bits_are_summed_as_their_values(monkeypatch: pytest.
 def test_a_row_that_is_not_there_is_told(row: int) -> None:
     with pytest.raises(IndexError, match="of a matrix of 3"):
         weighted_sum(torch.zeros(3, 4), np.array([0, row]), np.ones(2))
+
+
+def test_matrices_of_other_types_are_read_as_what_they_are() -> None:
+    """float64, and plain float16: kernels read float32."""
+    drawn = torch.from_numpy(stream(1, "types").standard_normal((3, 40)))
+    rows, weights = np.array([2, 0]), np.array([0.5, 0.25])
+    check_same(weighted_sum(drawn, rows, weights), 0.5 * drawn[2] + 0.25 * drawn[0], exact=False)
+    half = drawn.half()
+    assert torch.equal(weighted_sum(half, rows, weights), weighted_sum(half.float(), rows, weights))

@@ -10,7 +10,6 @@ import torch
 
 from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowTotal, Target, kernel, target
 from fedroam.learning.cpu.workers import shared_workers
-from fedroam.learning.half_precision import held, widened
 
 BLOCK = 4096  # columns: a block of every row fits the cache
 COPIED = 2**22  # values of models at rest in 16 bits that are copied at a time
@@ -38,13 +37,14 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     here = _target(matrix)
     if here:
         run = kernel(RowTotal(), here)
-        for own, chosen, factors in _in_float32(matrix, rows, weights):
+        for own, chosen, some in _in_float32(matrix, rows):
+            factors = weights[some]
             given = own.data_ptr(), chosen.ctypes.data, factors.ctypes.data, total.data_ptr()
             _each(own.shape[1], NEAREST, partial(run, *given, len(chosen), own.stride(0)))
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
-    for some in _column_blocks(matrix):
-        part, block = total[some], matrix[:, some]
+    for columns in _column_blocks(matrix):
+        part, block = total[columns], matrix[:, columns]
         for row, weight in terms:
             part.add_(block[row], alpha=weight)
     return total
@@ -64,12 +64,8 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     if here:
         run, middle = kernel(RowDistances(), here), mean.contiguous()
         found = np.empty((len(rows), -(-columns // BLOCK)), dtype=np.float64)
-        done = 0
-        for some, chosen, _ in _in_float32(rows, np.arange(len(rows)), np.ones(len(rows))):
-            _each(
-                columns, BLOCK, partial(_distances_into, run, some, middle, found[done : done + len(chosen)])
-            )
-            done += len(chosen)
+        for own, _, some in _in_float32(rows, np.arange(len(rows))):
+            _each(columns, BLOCK, partial(_distances_into, run, own, middle, found[some]))
         return found
     # In blocks too small to be divided among threads: the same for any number of them.
     several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
@@ -93,24 +89,22 @@ def _distances_into(
     run(rows.data_ptr(), mean.data_ptr(), there, len(rows), rows.stride(0), found.shape[1], begin, end)
 
 
-def _in_float32(
-    matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray
-) -> Iterator[tuple[torch.Tensor, np.ndarray, np.ndarray]]:
-    """A matrix in float32 with numbers of rows and their weights, one after the other: the matrix itself, or, where it
-    is held in 16 bits, copies of some rows at a time."""
-    if held(matrix).dtype == torch.float32:
-        yield matrix, rows, weights
+def _in_float32(matrix: torch.Tensor, rows: np.ndarray) -> Iterator[tuple[torch.Tensor, np.ndarray, slice]]:
+    """Matrices in float32, where in them rows lie (int64), and which of `rows` these are, in order: the matrix itself
+    with all, or, where it is held in 16 bits, copies of some rows at a time."""
+    if matrix.dtype == torch.float32:
+        yield matrix, rows, slice(None)
         return
     step = max(1, COPIED // max(1, matrix.shape[1]))
     for begin in range(0, len(rows), step):
-        some = rows[begin : begin + step]
-        yield widened(matrix[torch.from_numpy(some)]), np.arange(len(some)), weights[begin : begin + step]
+        some = slice(begin, begin + step)
+        yield matrix[torch.from_numpy(rows[some])].float(), np.arange(len(rows[some])), some
 
 
 def _target(matrix: torch.Tensor) -> Target | None:
-    """What kernels are cut for, where they can read a matrix."""
-    here = matrix.device.type == "cpu" and (matrix.stride(1) == 1 or matrix.shape[1] == 1)
-    return target() if here else None
+    """What kernels are cut for, where they can read a matrix, or copies of its rows in float32."""
+    lies_so = matrix.device.type == "cpu" and (matrix.stride(1) == 1 or matrix.shape[1] == 1)
+    return target() if lies_so and matrix.dtype in (torch.float32, torch.float16) else None
 
 
 def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:

@@ -123,7 +123,7 @@ class Stage:
 
     def slope(self, samples: int) -> Slope:
         """What gives the gradient of the weights."""
-        if suits(self.x, self.raw, self.weights):
+        if self.tiled:
             lanes = math.gcd(samples, WIDEST_VECTOR)
             return WinogradWeightGradient(self.x, self.draw, self.weights, self.above, lanes)
         return WeightGradient(self.x, self.draw, self.weights, self.above)

@@ -194,7 +194,7 @@ class _Writer:
         """One statement."""
         match node:
             case ast.Expr(value=ast.Constant()):
-                pass  # what it says of itself
+                return  # what it says of itself
             case ast.Expr(value=ast.Call() as call):
                 self.call(call)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=given)):

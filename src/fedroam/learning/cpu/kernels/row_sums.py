@@ -14,7 +14,7 @@ VECTORS = (
     8  # of a tile: as many sums at once keep the multipliers busy, and 16 registers hold them and a factor
 )
 LINE = 16  # float32 values of a cache line
-TOGETHER = 4  # rows that are added to a total while it is in registers
+TOGETHER = 4  # rows that are added to a total while it is in registers, or sums of one distance
 
 
 @dataclass(frozen=True)

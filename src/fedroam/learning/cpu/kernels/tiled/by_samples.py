@@ -18,6 +18,7 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     EVERY,
     STEP,
     Grid,
+    Matrix,
     Product,
     Scratch,
     Transforms,
@@ -244,7 +245,7 @@ class _Seen:
         k.loop(0, n, 1, [], of_value)
 
     def _store(
-        self, k: KernelBuilder, matrix: Any, grid: Grid, columns: int, there: Value, apart: int
+        self, k: KernelBuilder, matrix: Matrix, grid: Grid, columns: int, there: Value, apart: int
     ) -> None:
         """Write what the matrix makes of a tile, behind whose rows are zeros up to so many columns."""
         filled = [[*row, *[k.constant(0.0)] * (columns - len(row))] for row in grid]
