@@ -12,7 +12,9 @@ from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowTotal, Target,
 from fedroam.learning.cpu.workers import shared_workers
 
 BLOCK = 4096  # columns: a block of every row fits the cache
-COPIED = 2**22  # values of models at rest in 16 bits that are copied at a time
+# Values of models at rest in 16 bits that each worker copies at a time: they stay in its cache, and torch leaves so few
+# to one thread.
+COPIED = 2**15
 NEAREST = 2048  # columns whose sums stay in a core's nearest cache
 # Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
 # that have nothing to do until the next row wait at full speed.
@@ -36,11 +38,7 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
     here = _target(matrix)
     if here:
-        run = kernel(RowTotal(), here)
-        for own, chosen, some in _in_float32(matrix, rows):
-            factors = weights[some]
-            given = own.data_ptr(), chosen.ctypes.data, factors.ctypes.data, total.data_ptr()
-            _each(own.shape[1], NEAREST, partial(run, *given, len(chosen), own.stride(0)))
+        _each(len(total), NEAREST, partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total))
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
     for columns in _column_blocks(matrix):
@@ -62,10 +60,9 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     added up: float64 [rows, parts]. What is found of a row does not depend on those beside it."""
     columns, here = rows.shape[1], _target(rows)
     if here:
-        run, middle = kernel(RowDistances(), here), mean.contiguous()
         found = np.empty((len(rows), -(-columns // BLOCK)), dtype=np.float64)
-        for own, _, some in _in_float32(rows, np.arange(len(rows))):
-            _each(columns, BLOCK, partial(_distances_into, run, own, middle, found[some]))
+        run = kernel(RowDistances(), here)
+        _each(columns, BLOCK, partial(_distances_into, run, rows, mean.contiguous(), found))
         return found
     # In blocks too small to be divided among threads: the same for any number of them.
     several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
@@ -81,12 +78,30 @@ def in_order(parts: np.ndarray) -> float:
     return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0
 
 
+def _total_into(
+    run: Kernel,
+    matrix: torch.Tensor,
+    rows: np.ndarray,
+    weights: np.ndarray,
+    total: torch.Tensor,
+    begin: int,
+    end: int,
+) -> None:
+    """Add rows to a total (float64 [columns]) in some of its columns."""
+    for own, chosen, some in _in_float32(matrix[:, begin:end], rows):
+        factors, there = weights[some], total[begin:end]
+        addresses = own.data_ptr(), chosen.ctypes.data, factors.ctypes.data, there.data_ptr()
+        run(*addresses, len(chosen), own.stride(0), 0, end - begin)
+
+
 def _distances_into(
     run: Kernel, rows: torch.Tensor, mean: torch.Tensor, found: np.ndarray, begin: int, end: int
 ) -> None:
     """The distances of rows in some columns, the part of `found` [rows, parts] that is theirs."""
-    there = found.ctypes.data + begin // BLOCK * found.itemsize
-    run(rows.data_ptr(), mean.data_ptr(), there, len(rows), rows.stride(0), found.shape[1], begin, end)
+    middle, part = mean[begin:end], found[:, begin // BLOCK :]
+    for own, chosen, some in _in_float32(rows[:, begin:end], np.arange(len(rows))):
+        addresses = own.data_ptr(), middle.data_ptr(), part[some].ctypes.data
+        run(*addresses, len(chosen), own.stride(0), found.shape[1], 0, end - begin)
 
 
 def _in_float32(matrix: torch.Tensor, rows: np.ndarray) -> Iterator[tuple[torch.Tensor, np.ndarray, slice]]:
