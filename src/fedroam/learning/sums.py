@@ -38,7 +38,9 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
     here = _target(matrix)
     if here:
-        _each(len(total), NEAREST, partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total))
+        _each(
+            len(total), NEAREST, partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total)
+        )
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
     for columns in _column_blocks(matrix):
