@@ -43,7 +43,7 @@ from fedroam.study.presentation.sections import (
     summary_html,
     tables_html,
 )
-from fedroam.study.presentation.wording import MARKS, untested
+from fedroam.study.presentation.wording import MARKS, untested, verdict_words
 from fedroam.study.values import Item
 from fedroam.writing import write_text
 
@@ -376,13 +376,7 @@ def _row(paper: str, kept: Kept) -> list[str]:
 
 def _said(kept: Kept, claim: str, *, alone: bool) -> str:
     """The verdict on a claim, with the scale where there are several."""
-    verdict = kept.result.verdicts.get(claim)
-    if verdict is None:
-        said = "not at this scale"
-    elif claim in untested(kept.result):
-        said = "– not tested"
-    else:
-        said = f"{MARKS[verdict.word]} {verdict.word}"
+    said = verdict_words(kept.result, claim)
     return said if alone else f"{said} ({kept.scale})"
 
 

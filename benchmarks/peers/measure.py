@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 from environments import DEFAULT, python
+from interface import Work
 from watch import Taken, take
 from work import WORKLOADS, tiny, write
 
@@ -44,7 +45,11 @@ from fedroam.writing import write_text
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "records" / "peers.json"
 ROUNDS, REPEATS, LIMIT = 20, 5, 1800.0  # LIMIT: s of a command
-NEAR = 1e-4  # how far parameters may be apart after a round
+# How far models may be apart after a round, as a share of how far it took them (2-norm). Roundings alone are some 1e-7;
+# but where one sample lies beside a kink (a tie in a pool, a zero of a ReLU), they turn a part of its gradient, and a
+# client of 48 that is seldom one step behind is 1e-2.
+CLOSE = 5e-3
+NEAR = 1e-4  # how far a parameter may be apart, where a record was kept without that share
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,20 @@ def order(repeats: int) -> Iterator[tuple[int, str, str]]:
     yield from ((r, *which) for r in range(1, repeats) for which in later)
 
 
+def apart(theirs: np.ndarray, ours: np.ndarray, start: np.ndarray) -> dict[str, float]:
+    """How far models are from ours (both [models, parameters]): the largest difference, and the distance as a share of
+    ours from the start model."""
+    if theirs.shape != ours.shape:
+        return {"apart": float("inf"), "share": float("inf")}
+    away, way = (np.linalg.norm(each.astype(np.float64)) for each in (theirs - ours, ours - start))
+    return {"apart": float(np.abs(theirs - ours).max()), "share": float(away / way) if away else 0.0}
+
+
+def same(check: dict[str, Any]) -> bool:
+    """Whether what is kept of a check says that a peer computes what fedroam does."""
+    return bool(check["share"] <= CLOSE if "share" in check else check["apart"] <= NEAR)
+
+
 class Bench:
     """The record of a processor of this kind, and what is needed to add to it."""
 
@@ -110,6 +129,11 @@ class Bench:
             workload = WORKLOADS[name]
             write(name, tiny(workload) if self.small else workload, self.rounds, folder)
         facts = json.loads((folder / "facts.json").read_text(encoding="utf-8"))
+        if facts["data"].endswith("digits.npz") and not self.small:
+            raise SystemExit(
+                f"{folder}: its samples are scikit-learn's digits, since MNIST was not found: set FEDROAM_DATA, and "
+                "delete that folder (with --small digits will do)"
+            )
         known = self.record["works"].get(name)
         if known and known["sha256"] != facts["sha256"]:
             raise SystemExit(
@@ -155,18 +179,20 @@ class Bench:
                 _, told, models = self.play(w, p, 1)
                 ours = ours or (told["values"], models)
                 values, own = ours
-                apart = max(abs(a - b) for a, b in zip(values, told["values"], strict=True))
-                if models is not None and own is not None:
-                    apart = float(np.abs(models - own).max()) if models.shape == own.shape else float("inf")
+                if models is None or own is None:
+                    found = apart(np.array(told["values"]), np.array(values), np.zeros(1))
+                else:
+                    found = apart(models, own, Work(self.work(w)).start)
                 self.record["versions"][p] = told["versions"]
                 self.record["checks"][f"{w} {p}"] = {
-                    "sha256": self.record["works"][w]["sha256"], "apart": apart, "values": told["values"]
+                    "sha256": self.record["works"][w]["sha256"], **found, "values": told["values"]
                 }  # fmt: skip
                 self.keep()
-                good = apart <= NEAR
-                failed += not good
+                failed += not same(found)
                 print(
-                    f"{w}, {p}: {apart:.1e} apart after a round{'' if good else ': NOT THE SAME'}", flush=True
+                    f"{w}, {p}: {found['apart']:.1e} apart after a round, {found['share']:.1e} of its way"
+                    f"{'' if same(found) else ': NOT THE SAME'}",
+                    flush=True,
                 )
         return int(failed > 0)
 
@@ -210,8 +236,7 @@ class Bench:
 
     def _checked(self, workload: str, name: str) -> bool:
         kept = self.record["checks"].get(f"{workload} {name}", {})
-        same = kept.get("sha256") == self.record["works"][workload]["sha256"]
-        return bool(same and kept["apart"] <= NEAR)
+        return kept.get("sha256") == self.record["works"][workload]["sha256"] and same(kept)
 
     def _there(self, workload: str, name: str) -> bool:
         if self.interpreter(name) is None:

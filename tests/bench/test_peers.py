@@ -134,6 +134,19 @@ def test_every_measurement_has_its_turn_once_and_the_main_ones_come_first(peers:
     assert list(measure.order(1))[:9] == turns[:9]
 
 
+def test_how_far_apart_by_hand(peers: Scripts) -> None:
+    measure, start = peers.measure, np.zeros(2, np.float32)
+    ours, theirs = (np.array([each], np.float32) for each in ([3.0, 4.0], [3.0, 4.5]))
+    assert measure.apart(theirs, ours, start) == {"apart": 0.5, "share": 0.1}
+    assert measure.apart(ours, ours, start) == {"apart": 0.0, "share": 0.0}
+    assert not measure.same(measure.apart(ours[:, :1], ours, start))
+    assert measure.same({"apart": 1.0, "share": measure.CLOSE})
+    assert not measure.same({"apart": 0.0, "share": 1.1 * measure.CLOSE})
+    # Kept before there were shares.
+    assert measure.same({"apart": measure.NEAR})
+    assert not measure.same({"apart": 1.1 * measure.NEAR})
+
+
 def run_of(peer: str, repeat: int, **took: Any) -> dict[str, Any]:
     return {"workload": "A", "peer": peer, "rounds": 3, "repeat": repeat, **took}
 
@@ -221,7 +234,7 @@ def test_what_is_kept_agrees_with_fedroam(peers: Scripts) -> None:
         assert record["machine"]["instructions"] == kind
         assert set(record["checks"]) == {f"{w} {p}" for _, w, p in measure.order(1)}
         for key, check in record["checks"].items():
-            assert check["apart"] <= measure.NEAR, key
+            assert measure.same(check), key
             assert check["sha256"] == record["works"][key.split()[0]]["sha256"], key
         ours = {run["workload"]: run["value"] for run in record["runs"].values() if run["peer"] == "fedroam"}
         for key, run in record["runs"].items():

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from torch import nn
 
-from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, mix
+from fedroam.learning import Entry, Layout, Models, consensus_distance, exchange, fill_rows, mix
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.engine import make_network, start_models
+from fedroam.learning.half_precision import in_half_precision, widened
+from fedroam.learning.matrix import LONG, TOGETHER
 from fedroam.randomness import stream
 from support.learners import problem
 
@@ -104,6 +106,27 @@ def models_of(parameters: torch.Tensor, buffers: torch.Tensor | None = None) -> 
         (Entry("all", (width,), 0, width),), (Entry("more", (buffers.shape[1],), 0, buffers.shape[1]),)
     )
     return Models(layout, parameters, buffers, None)
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("values", [3, LONG - 1, LONG, TOGETHER + 5])
+@pytest.mark.parametrize("rows", [[], [4], [0, 5, 2, 6]])
+def test_rows_are_filled_in_these_columns_and_nowhere_else(rows: list[int], values: int, half: bool) -> None:
+    draws = torch.Generator().manual_seed(len(rows) + values)
+    matrix, given = torch.randn(7, values + 2, generator=draws), torch.randn(values, generator=draws)
+    wanted = matrix.clone()
+    for row in rows:
+        wanted[row, 1 : values + 1] = given
+    if half:
+        matrix, wanted = in_half_precision(matrix.half()), wanted.half().float()
+    fill_rows(matrix, np.array(rows, np.int64), slice(1, values + 1), given)
+    assert torch.equal(widened(matrix), wanted)
+
+
+def test_a_tensor_of_a_network_begins_at_its_address() -> None:
+    row = torch.arange(60.0)
+    for entry in Layout.of(nn.Sequential(nn.Conv2d(2, 3, 2), nn.Linear(4, 5))).parameters:
+        assert entry.address(row[1:]) == entry.view(row[1:]).data_ptr()
 
 
 def test_the_mean_is_that_of_exact_sums() -> None:

@@ -73,12 +73,7 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
         def do(_: int, begin: int, end: int) -> None:
             blocks(begin, end, step)
 
-    starts = range(0, width, TASK)
-    workers.run(
-        [1.0] * len(starts),
-        lambda worker, k: do(worker, starts[k], min(starts[k] + TASK, width)),
-        "exchange, part {}".format,
-    )
+    workers.parts(width, TASK, do, "exchange, part {}".format)
 
 
 class _Sums(NamedTuple):

@@ -28,6 +28,10 @@ class Entry:
             return flat.view(out, height, width, channels).permute(0, 3, 1, 2)
         return flat.view(self.shape)
 
+    def address(self, row: torch.Tensor) -> int:
+        """Where in memory the tensor begins in `row`, whose values lie side by side."""
+        return row.data_ptr() + self.offset * row.element_size()
+
 
 @dataclass(frozen=True)
 class Layout:

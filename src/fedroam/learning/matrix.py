@@ -6,9 +6,28 @@ import numpy as np
 import torch
 
 from fedroam.learning.capacity import keep, with_capacity
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 from fedroam.learning.layout import Layout
 from fedroam.learning.sums import column_sums, consensus_distance
+
+LONG = 2**14  # values of a row from which on rows are written by workers of ours
+TOGETHER = 2**16  # values that a worker writes at a time
+
+
+def fill_rows(matrix: torch.Tensor, rows: np.ndarray, columns: slice, values: torch.Tensor) -> None:
+    """These rows (int64) of a matrix get the same values in some columns: float32 [columns]."""
+    if matrix.device.type != "cpu" or isinstance(matrix, HalfPrecision) or len(values) < LONG:
+        matrix[torch.from_numpy(rows).to(matrix.device), columns] = values
+        return
+    # Not by torch's threads, which go on spinning for milliseconds when they are done, and take cores from others.
+    places = rows.tolist()
+
+    def fill(_: int, begin: int, end: int) -> None:
+        for row in places[begin:end]:
+            matrix[row, columns].copy_(values)
+
+    shared_workers().parts(len(places), max(1, TOGETHER // len(values)), fill, "rows, part {}".format)
 
 
 class Models:

@@ -12,9 +12,9 @@ from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowTotal, Target,
 from fedroam.learning.cpu.workers import shared_workers
 
 BLOCK = 4096  # columns: a block of every row fits the cache
-# Values of models at rest in 16 bits that each worker copies at a time: they stay in its cache, and torch leaves so few
-# to one thread.
-COPIED = 2**15
+COPIED = (
+    2**15
+)  # values of models at rest in 16 bits that each worker copies at a time: they stay in its cache
 NEAREST = 2048  # columns whose sums stay in a core's nearest cache
 # Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
 # that have nothing to do until the next row wait at full speed.
@@ -126,12 +126,7 @@ def _target(matrix: torch.Tensor) -> Target | None:
 
 def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:
     """do(begin, end) for so many columns at a time, by all workers."""
-    starts = range(0, columns, step)
-    shared_workers().run(
-        [1.0] * len(starts),
-        lambda _, k: do(starts[k], min(starts[k] + step, columns)),
-        "sums, part {}".format,
-    )
+    shared_workers().parts(columns, step, lambda _, begin, end: do(begin, end), "sums, part {}".format)
 
 
 def _column_blocks(matrix: torch.Tensor) -> Iterator[slice]:

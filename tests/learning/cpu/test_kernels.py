@@ -50,8 +50,8 @@ class Bench:
         assert named is not None
         stages = stages_of(leading(named), image, {entry.name: entry for entry in self.layout.parameters})
         assert stages is not None
-        self.stack = ConvStack(stages, here, lambda entry: entry.view(self.gradient))
-        self.stack.attach(lambda entry: entry.view(self.row))
+        self.stack = ConvStack(stages, here, lambda entry: entry.address(self.gradient))
+        self.stack.attach(lambda entry: entry.address(self.row))
 
     def set(self, row: torch.Tensor) -> None:
         """Compute with these parameters."""

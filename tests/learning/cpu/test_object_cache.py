@@ -274,8 +274,8 @@ def numbers(here: Target) -> torch.Tensor:
     blocks = leading(sequence(module) or [])
     stages = stages_of(blocks, (2, 8, 8), {entry.name: entry for entry in layout.parameters})
     assert stages is not None
-    stack = ConvStack(stages, here, lambda entry: entry.view(gradient))
-    stack.attach(lambda entry: entry.view(row))
+    stack = ConvStack(stages, here, lambda entry: entry.address(gradient))
+    stack.attach(lambda entry: entry.address(row))
     x = torch.empty(5, 2, 8, 8).normal_(generator=draws).contiguous(memory_format=torch.channels_last)
     y = stack.forward(x).clone()
     stack.backward(torch.empty(y.shape).normal_(generator=draws), False)

@@ -144,3 +144,20 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
 
 def test_cores() -> None:
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+@pytest.mark.parametrize(
+    ("count", "step", "wanted"), [(7, 3, [(0, 3), (3, 6), (6, 7)]), (6, 3, [(0, 3), (3, 6)]), (0, 3, [])]
+)
+def test_parts_cover_everything_once(count: int, step: int, wanted: list[tuple[int, int]]) -> None:
+    workers, found = Workers(2), []
+    workers.parts(count, step, lambda _, begin, end: found.append((begin, end)), "part {}".format)
+    assert sorted(found) == wanted
+    with pytest.raises(FedroamError, match=r"part 1: .*broken"):
+        workers.parts(4, 2, broken, "part {}".format)
+    workers.close()
+
+
+def broken(worker: int, begin: int, end: int) -> None:
+    if begin:
+        raise ValueError("broken")

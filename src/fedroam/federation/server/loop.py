@@ -30,7 +30,7 @@ from fedroam.federation.protocol import (
     one_model,
     own_models,
 )
-from fedroam.learning import Held, Job, Layout, Learner, Models, weighted_sum
+from fedroam.learning import Held, Job, Layout, Learner, Models, fill_rows, weighted_sum
 
 GLOBAL, GLOBAL_BUFFERS = "global", "global_buffers"
 
@@ -130,10 +130,10 @@ class ServerLoop:
 
     def broadcast(self, round: ServerRound) -> None:
         """Before training: the active clients' shared columns and buffers become the server's."""
-        clients, columns = torch.from_numpy(round.clients), self.shared_buffers(round.layout)
-        round.models.parameters[clients, self.shared(round.layout)] = round.tensor(GLOBAL)
+        models, layout, clients = round.models, round.layout, round.clients
+        fill_rows(models.parameters, clients, self.shared(layout), round.tensor(GLOBAL))
         if len(round.state[GLOBAL_BUFFERS]):
-            round.models.buffers[clients, columns] = round.tensor(GLOBAL_BUFFERS)
+            fill_rows(models.buffers, clients, self.shared_buffers(layout), round.tensor(GLOBAL_BUFFERS))
 
     def job(self, round: ServerRound, client: int) -> Job:
         """The local work of a client."""
@@ -252,7 +252,7 @@ def _server_values(models: Models, state: Arrays) -> tuple[torch.Tensor, torch.T
 
 def weighted_mean(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """sum_k weights[k] * matrix[rows[k]], accumulated in float64 in the order given; float32 [columns]."""
-    return _array(weighted_sum(matrix, rows, weights).to(torch.float32))
+    return _array(weighted_sum(matrix, rows, weights)).astype(np.float32)
 
 
 def _array(values: torch.Tensor) -> np.ndarray:

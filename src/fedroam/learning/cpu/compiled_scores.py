@@ -27,7 +27,7 @@ class CompiledScores:
         """Compute with the parameters in `row` (1-D) from now on."""
         self.row = row
         if self.stack is not None:
-            self.stack.attach(lambda entry: entry.view(row))
+            self.stack.attach(lambda entry: entry.address(row))
 
     def suit(self, samples: Samples) -> bool:
         """Whether samples are of the kind that the kernels were made for."""

@@ -17,7 +17,7 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
 from fedroam.learning.cpu.sequential import hooked
 from fedroam.learning.cpu.tiled_conv2d import tile
-from fedroam.learning.layout import Entry, Layout
+from fedroam.learning.layout import Layout
 
 
 def fuse(module: nn.Module) -> nn.Module:
@@ -104,7 +104,7 @@ class FusedConv2d(nn.Sequential):
         entries = {entry.name: entry for entry in self.layout.parameters}
         stages = stages_of(self.blocks, image, entries)
         unused = torch.empty(self.layout.size)
-        return None if stages is None else ConvStack(stages, self.target, lambda entry: entry.view(unused))
+        return None if stages is None else ConvStack(stages, self.target, lambda entry: entry.address(unused))
 
     def through(self, x: torch.Tensor, kept: bool) -> torch.Tensor:
         """The features [n, channels, height, width] of images; kept: a backward pass may be asked for."""
@@ -119,7 +119,7 @@ class FusedConv2d(nn.Sequential):
                 assert more is not None
                 stacks.append(more)
             stack = stacks[k if kept else 0]
-            stack.attach(lambda entry: values[entry.name])
+            stack.attach(lambda entry: values[entry.name].data_ptr())
             found.append(stack.forward(piece).clone(memory_format=torch.contiguous_format))
         self.computed += 1
         y = stacks[0].stages[-1].y
@@ -132,13 +132,10 @@ class FusedConv2d(nn.Sequential):
         assert stacks is not None
         into = torch.zeros(self.layout.size)
 
-        def view(entry: Entry) -> torch.Tensor:
-            return entry.view(into)
-
         for stack, piece in zip(stacks, gradient.flatten(1).split(stacks[0].many), strict=False):
-            stack.add_to(view)
+            stack.add_to(lambda entry: entry.address(into))
             stack.backward(piece, False)
-        return [view(entry) for entry in self.layout.parameters]
+        return [entry.view(into) for entry in self.layout.parameters]
 
 
 class _Convolutions(torch.autograd.Function):

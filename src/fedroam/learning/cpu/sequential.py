@@ -12,7 +12,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
-from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, View, Weighted
+from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, Weighted
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
 from fedroam.learning.objective import CrossEntropy
@@ -40,12 +40,16 @@ class SequentialModel:
     ) -> None:
         self.layers, self.many, self.head = layers, many, head
         self.native = any(isinstance(layer, ConvStack) for layer in layers)
+        # Whether kernels of ours compute all of a step: they read parameters wherever these lie.
+        self.compiled = head is not None and isinstance(layers[0], ConvStack)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
         for layer in self.layers:
-            if isinstance(layer, (Weighted, ConvStack)):
+            if isinstance(layer, ConvStack):
+                layer.attach(lambda entry: entry.address(row))
+            elif isinstance(layer, Weighted):
                 layer.attach(lambda entry: entry.view(row))
         if self.head is not None:
             self.head.attach(row)
@@ -111,7 +115,7 @@ def sequential_model(
 
     layers: list[Layer] = []
     used, many, begin, head = 0, PIECE, 0, None
-    found = _conv_stack(named, task, entries, view) if native and task.x.dim() == 4 else None
+    found = _conv_stack(named, task, entries, gradient) if native and task.x.dim() == 4 else None
     if found is not None:
         stack, used, begin = found
         layers, many = [stack], stack.many
@@ -158,7 +162,7 @@ def _head(
 
 
 def _conv_stack(
-    named: list[tuple[str, nn.Module]], task: Task, entries: dict[str, Entry], view: View
+    named: list[tuple[str, nn.Module]], task: Task, entries: dict[str, Entry], gradient: torch.Tensor
 ) -> tuple[ConvStack, int, int] | None:
     """Our kernels as the first layer, its number of parameters, and the number of the layer after it, if they fit."""
     here, blocks = target(), leading(named)
@@ -173,7 +177,7 @@ def _conv_stack(
     if stages is None:
         return None
     used = sum(entry is not None for stage in stages for entry in stage.entries)
-    return ConvStack(stages, here, view), used, end + 1
+    return ConvStack(stages, here, lambda entry: entry.address(gradient)), used, end + 1
 
 
 def _usual(layer: nn.Module) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedroam.learning.cpu.worker_model import (
     write_buffers,
 )
 from fedroam.learning.engine import Anchor, Job, Task, rate
+from fedroam.learning.half_precision import widened
 from fedroam.learning.layout import Entry
 from fedroam.learning.matrix import Models
 from fedroam.learning.samples import Samples
@@ -51,7 +53,7 @@ class Trainer:
         """Train the job's row; mean training loss."""
         task, layout = self.task, self.task.layout
         own = models.parameters[job.row].data
-        row = aligned(own)
+        row = widened(own) if self.sequential is not None and self.sequential.compiled else aligned(own)
         if self.sequential is not None:
             self.sequential.attach(row)
         else:
@@ -60,11 +62,15 @@ class Trainer:
         momentum = None if models.momentum is None else models.momentum[job.row].data
         if momentum is None and self.passing_momentum is not None:
             momentum = self.passing_momentum.zero_()
-        with noise(torch_stream(task.seed, "dropout", job.round, job.client)):
-            if self.nature.foreign:
-                with torch_default_stream(task.seed, "foreign draws", job.round, job.client):
-                    loss = self._steps(job, row, momentum)
-            else:
+        if self.sequential is not None:  # none of whose layers draws
+            loss = self._steps(job, row, momentum)
+        else:
+            with contextlib.ExitStack() as lent:
+                lent.enter_context(noise(torch_stream(task.seed, "dropout", job.round, job.client)))
+                if self.nature.foreign:
+                    lent.enter_context(
+                        torch_default_stream(task.seed, "foreign draws", job.round, job.client)
+                    )
                 loss = self._steps(job, row, momentum)
         write_buffers(self.module, layout, models.buffers[job.row])
         if row is not own:

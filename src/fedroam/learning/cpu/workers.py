@@ -168,6 +168,15 @@ class Workers:
             kind = InputError if isinstance(error, InputError) else FedroamError
             raise kind(f"{name(first)}: {told(error)}") from error
 
+    def parts(
+        self, count: int, step: int, do: Callable[[int, int, int], None], name: Callable[[int], str]
+    ) -> None:
+        """Call do(worker, begin, end) for so many of `count` columns, or rows, at a time, as `run` does."""
+        starts = range(0, count, step)
+        self.run(
+            [1.0] * len(starts), lambda worker, k: do(worker, starts[k], min(starts[k] + step, count)), name
+        )
+
     def _run(self, sizes: Sequence[float], do: Callable[[int, int], None], most: int) -> _Batch:
         if self._process != os.getpid():  # a forked process has the objects but not the threads
             self._inboxes.clear()

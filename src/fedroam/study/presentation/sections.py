@@ -25,8 +25,6 @@ from fedroam.study.kept import RunRecord
 from fedroam.study.outlook import More, Outlook
 from fedroam.study.presentation.wording import (
     FEW,
-    MARKS,
-    NOT_HERE,
     comparisons,
     estimate_words,
     evidence_words,
@@ -39,6 +37,7 @@ from fedroam.study.presentation.wording import (
     search_words,
     summary,
     test_words,
+    verdict_words,
     weakest,
 )
 from fedroam.study.values import Item
@@ -130,9 +129,9 @@ def _card(
     place = f"primary claim {primary.index(claim.name) + 1}" if claim.name in primary else ""
     source = "; ".join(filter(None, (claim.source, claim.family, place)))
     source = f' <span class="small">({escape(source)})</span>' * bool(source)
-    word, kind = NOT_HERE, ""
+    word, kind = verdict_words(result, claim.name), ""
     if verdict is not None:
-        word, kind = f"{MARKS[verdict.word]} {verdict.word}: {verdict.reason}", CLASSES[verdict.word]
+        word, kind = f"{word}: {verdict.reason}", CLASSES[verdict.word]
     lines = [
         f'<p class="said">{escape(claim.text)}{source}</p>',
         f'<p class="verdict">{escape(word)}</p>',
@@ -170,7 +169,7 @@ def _elsewhere(claim: Claim, results: Sequence[StudyResult]) -> Iterator[str]:
         verdict = result.verdicts.get(claim.name)
         if verdict is not None and verdict.evidence.n:
             found = estimate_words(verdict.evidence, claim.test.unit)
-            yield f"At scale {result.scale}: {MARKS[verdict.word]} {verdict.word}, {found}."
+            yield f"At scale {result.scale}: {verdict_words(result, claim.name)}, {found}."
 
 
 def _to_decide(

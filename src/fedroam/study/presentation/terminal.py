@@ -13,7 +13,6 @@ from rich.table import Table as Grid
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.presentation.wording import (
-    MARKS,
     NOT_HERE,
     evidence_words,
     in_short,
@@ -24,6 +23,7 @@ from fedroam.study.presentation.wording import (
     papers,
     search_words,
     summary,
+    verdict_words,
 )
 
 _COLOURS = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
@@ -101,8 +101,7 @@ def _claim(result: StudyResult, claim: Claim, console: Console) -> None:
         console.print(f"  {NOT_HERE}")
         return
     colour = _COLOURS[verdict.word]
-    console.print(
-        f"  [{colour}]{MARKS[verdict.word]} {verdict.word.upper()}[/{colour}]: {escape(verdict.reason)}"
-    )
+    said = verdict_words(result, claim.name).upper()
+    console.print(f"  [{colour}]{said}[/{colour}]: {escape(verdict.reason)}")
     console.print(escape(f"  tested: {in_short(claim, verdict.evidence)}"), style="dim")
     console.print(escape(f"  {evidence_words(verdict.evidence, claim.test.unit)}"), style="dim")

@@ -21,6 +21,7 @@ FEW = 3  # tests that are told in full
 _NAMED = 4  # of those that point the other way, how many are named
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 NOT_HERE = "not at this scale"
+WAITS = "– not tested"  # of a claim that has no runs yet
 
 
 def number(value: float, error: float, digits: int, signed: bool = False) -> str:
@@ -244,9 +245,17 @@ def summary(result: StudyResult) -> list[str]:
     texts = {claim.name: claim.text for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
-            word = result.verdicts[name].word
-            lines.append(f"{MARKS[word]} {texts[name]} {word.capitalize()}.")
+            mark, word = verdict_words(result, name).split(" ", 1)
+            lines.append(f"{mark} {texts[name]} {word.capitalize()}.")
     return lines
+
+
+def verdict_words(result: StudyResult, claim: str) -> str:
+    """The verdict on a claim with its mark, as `? undecided`."""
+    if claim not in result.verdicts:
+        return NOT_HERE
+    word = result.verdicts[claim].word
+    return WAITS if claim in untested(result) else f"{MARKS[word]} {word}"
 
 
 def untested(result: StudyResult) -> list[str]:

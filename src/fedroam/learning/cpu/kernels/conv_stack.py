@@ -22,7 +22,7 @@ from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
 
-View = Callable[[Entry], torch.Tensor]
+Address = Callable[[Entry], int]
 CACHE = 3 << 19  # bytes: the largest image of a slice of samples should stay near the core
 SIZES = 8  # numbers of samples for which memory is kept
 
@@ -107,12 +107,13 @@ class _StageMemory:
 class ConvStack(Layer):
     """A layer: images float32 [n, channels, height, width] to features [n, features], and their gradient back.
 
-    many: samples that are best computed at a time. spare: at most so many are in memory beyond those asked for.
+    Of a parameter it is told where it lies in memory. many: samples that are best computed at a time. spare: at most so
+    many are in memory beyond those asked for.
     """
 
     spare = 2 * WIDEST_VECTOR
 
-    def __init__(self, stages: Sequence[Stage], target: Target, gradient: View) -> None:
+    def __init__(self, stages: Sequence[Stage], target: Target, gradient: Address) -> None:
         self.stages, self.target = list(stages), target
         widths = [width for stage in stages for width in stage.widths]
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
@@ -128,11 +129,11 @@ class ConvStack(Layer):
         self.at_work: list[_StageMemory] = []  # of the last call
         self.turns: dict[int, tuple[Kernel, Kernel]] = {}  # in and out, by lanes
 
-    def attach(self, row: View) -> None:
+    def attach(self, row: Address) -> None:
         """Compute with a row's parameters from now on."""
         self.values = [_addresses(stage, row) for stage in self.stages]
 
-    def add_to(self, gradient: View) -> None:
+    def add_to(self, gradient: Address) -> None:
         """Add the parameters' gradients to these from now on."""
         self.gradients = [_addresses(stage, gradient) for stage in self.stages]
 
@@ -267,6 +268,6 @@ def _at(tensor: torch.Tensor) -> int:
     return tensor.data_ptr()
 
 
-def _addresses(stage: Stage, of: View) -> list[int]:
+def _addresses(stage: Stage, of: Address) -> list[int]:
     """Where the block's parameters lie; 0 for one that it does not have. Whoever gave the row keeps it alive."""
-    return [0 if entry is None else of(entry).data_ptr() for entry in stage.entries]
+    return [0 if entry is None else of(entry) for entry in stage.entries]
