@@ -461,7 +461,7 @@ def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(
     answer = call("reproduce", "mine.py", "claims", "--hours", "1", "--workers", "1", "--quiet")
     assert answer.code == 0, answer.err
     assert "the time is over; the same command goes on: fedroam reproduce mine.py claims" in answer.out
-    assert "UNDECIDED" in answer.out
+    assert "NOT TESTED" in answer.out
     assert finished(call) == {}
 
 

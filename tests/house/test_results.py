@@ -165,8 +165,9 @@ def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any
         if verdict is None:
             assert "not at this scale" in card[0]
             continue
-        assert f"{verdict.word}: {verdict.reason}" in card[0]
         evidence = verdict.evidence
+        word = verdict.word if evidence.n else "not tested"
+        assert f"{word}: {verdict.reason}" in card[0]
         if math.isfinite(evidence.estimate) and evidence.values and evidence.asks != "ratio above":
             middle = statistics.fmean(evidence.values)
             shown = re.search(r"Here: <strong>([+−]?\d+\.\d)", card[0])
