@@ -62,16 +62,12 @@ class Trainer:
         momentum = None if models.momentum is None else models.momentum[job.row].data
         if momentum is None and self.passing_momentum is not None:
             momentum = self.passing_momentum.zero_()
-        if self.sequential is not None:  # none of whose layers draws
-            loss = self._steps(job, row, momentum)
-        else:
-            with contextlib.ExitStack() as lent:
+        with contextlib.ExitStack() as lent:
+            if self.sequential is None:  # layers of a sequence draw nothing
                 lent.enter_context(noise(torch_stream(task.seed, "dropout", job.round, job.client)))
-                if self.nature.foreign:
-                    lent.enter_context(
-                        torch_default_stream(task.seed, "foreign draws", job.round, job.client)
-                    )
-                loss = self._steps(job, row, momentum)
+            if self.nature.foreign:
+                lent.enter_context(torch_default_stream(task.seed, "foreign draws", job.round, job.client))
+            loss = self._steps(job, row, momentum)
         write_buffers(self.module, layout, models.buffers[job.row])
         if row is not own:
             own.copy_(row)

@@ -252,10 +252,10 @@ def summary(result: StudyResult) -> list[str]:
 
 def verdict_words(result: StudyResult, claim: str) -> str:
     """The verdict on a claim with its mark, as `? undecided`."""
-    if claim not in result.verdicts:
+    verdict = result.verdicts.get(claim)
+    if verdict is None:
         return NOT_HERE
-    word = result.verdicts[claim].word
-    return WAITS if claim in untested(result) else f"{MARKS[word]} {word}"
+    return f"{MARKS[verdict.word]} {verdict.word}" if verdict.evidence.n else WAITS
 
 
 def untested(result: StudyResult) -> list[str]:

@@ -16,9 +16,9 @@ from fedroam.learning.cpu.kernels.conv_stack import ConvStack as ConvStack
 from fedroam.learning.cpu.kernels.convolution import Images as Images
 from fedroam.learning.cpu.kernels.convolution import Weights as Weights
 from fedroam.learning.cpu.kernels.dense import DenseGradient as DenseGradient
+from fedroam.learning.cpu.kernels.dense import DenseLayer as DenseLayer
+from fedroam.learning.cpu.kernels.dense import DenseScores as DenseScores
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
-from fedroam.learning.cpu.kernels.dense_forward import DenseLayer as DenseLayer
-from fedroam.learning.cpu.kernels.dense_scores import DenseScores as DenseScores
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
 from fedroam.learning.cpu.kernels.of_python import compiled as compiled

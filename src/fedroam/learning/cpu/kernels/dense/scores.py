@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.dense_forward import DenseForward, DenseLayer
+from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 

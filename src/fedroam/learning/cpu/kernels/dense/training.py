@@ -14,7 +14,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.dense_forward import DenseForward, DenseLayer
+from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.standing import stand, turned
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
