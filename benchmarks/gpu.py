@@ -5,8 +5,9 @@
 
 A to E are those of `fedroam bench`; R is ResNet-18 with GroupNorm; S is E's network with momentum that lives on from
 round to round, 1,000 stateful models. M is de Heredia's size: 20 clients, full batches of 3,000 MNIST-like images, of
-which so many rounds are played and 1,000 reckoned. Each is timed in turn with the plain loop, after a warm-up, to the
-end of the device's work; the numbers are medians and the ratio the median of ratios.
+which so many rounds are played and 1,000 reckoned. Each is timed in turn with the plain loop on the same device and
+with the engine of processors on two cores (`--cores`, 0 leaves it out), after a warm-up, to the end of the device's
+work; the numbers are medians and the ratios medians of ratios.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _resnet() -> nn.Module:
 MORE = {
     "R": Workload(
         *("ResNet-18, GroupNorm", {"kind": "resnet18", "norm": "group"}, (32, 32, 3)),
-        *(10, 32, 3, 107e9, 1.0, _resnet),
+        *(10, 32, 3, 107e9, 1.0, 0.0, _resnet),
     ),
     "S": replace(WORKLOADS["E"], about="1,000 stateful MLPs", steps=1),
     "M": replace(
@@ -49,7 +50,9 @@ MOMENTUM = {"S": 0.9}
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of a round, medians; ratio: of the plain loop's, median of neighbours in time."""
+    """Seconds of a round, medians; ratio: of the plain loop's, median of neighbours in time; over_cores: the same of
+    the processor's engine on so many `cores`, None where it was left out.
+    """
 
     name: str
     about: str
@@ -58,6 +61,8 @@ class Timing:
     engine: float
     plain: float
     ratio: float
+    cores: int
+    over_cores: float | None
     gflops: float
 
 
@@ -70,6 +75,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", help="names of workloads")
     parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--samples", type=int, default=16384, help="of all models of a pass together")
+    parser.add_argument(
+        "--cores", type=int, default=2, help="of the engine on the processor; 0: leave it out"
+    )
     parser.add_argument("--json", type=Path, help="write the figures there")
     options = parser.parse_args()
     device, known = torch.device(options.device), WORKLOADS | MORE
@@ -88,11 +96,16 @@ def main() -> int:
             samples=max(options.samples, workload.batch),
         )
         plain = Plain(workload, ours.x, ours.y, device, momentum)
-        times = in_turn(
-            options.repeats,
-            plain=partial(_to_the_end, plain.round, device),
-            engine=partial(_to_the_end, ours.round, device),
+        works = {
+            "plain": partial(_to_the_end, plain.round, device),
+            "engine": partial(_to_the_end, ours.round, device),
+        }
+        on_cores = (
+            Ours(workload, momentum=momentum, kind="cpu", workers=options.cores) if options.cores else None
         )
+        if on_cores is not None:
+            works["cores"] = on_cores.round
+        times = in_turn(options.repeats, **works)
         engine = statistics.median(times["engine"])
         rate = workload.flops * workload.steps * workload.clients / engine / 1e9
         one = Timing(
@@ -103,16 +116,21 @@ def main() -> int:
             engine,
             statistics.median(times["plain"]),
             ratio(times, "plain", "engine"),
+            options.cores,
+            ratio(times, "cores", "engine") if on_cores is not None else None,
             rate,
         )
         found.append(one)
+        beside = "" if one.over_cores is None else f"{one.over_cores:6.1f} x {one.cores} cores  "
         more = f", 1,000 rounds {1000 * engine:.0f} s" if name == "M" else ""
         print(
             f"{name}  {one.about:<26} engine {one.engine:9.4f} s  plain {one.plain:9.4f} s  {one.ratio:6.1f} x  "
-            f"{one.gflops:8.0f} GFLOP/s{more}",
+            f"{beside}{one.gflops:8.0f} GFLOP/s{more}",
             flush=True,
         )
-        ours.learner.close()
+        for each in (ours, on_cores):
+            if each is not None:
+                each.learner.close()
     if options.json is not None:
         options.json.write_text(json.dumps([asdict(one) for one in found], indent=2) + "\n")
     return 0

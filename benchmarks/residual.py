@@ -5,6 +5,8 @@
 Their convolutions are strided, padded and wide. For each batch: seconds of local training of four clients, two steps
 each, and of evaluating their models, as the engine does it and as a plain loop over modules does, in turn; how many
 times as fast the engine is, and what share of the machine's best convolution each reaches. For a quiet machine.
+The record holds one measurement for each kind of vectors (`AVX2`, `AVX512`): a new one takes the place of that of its
+kind.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from fedroam.bench.measures import in_turn, peak
 from fedroam.bench.workloads import CLASSES, Ours, Plain, Workload
 from fedroam.components import build
 from fedroam.learning import make_network
+from fedroam.learning.cpu.kernels import target
 from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "residual.json"
@@ -48,7 +51,7 @@ def step_flops(batch: int) -> float:
 def measured(batch: int, repeats: int) -> dict[str, float]:
     """What one batch size takes: seconds are medians over repeats, `peak` is in FLOP/s."""
     flops = step_flops(batch)
-    workload = Workload("ResNet-18", MODEL, (SIDE, SIDE, 3), CLIENTS, batch, STEPS, flops, 1.0, network)
+    workload = Workload("ResNet-18", MODEL, (SIDE, SIDE, 3), CLIENTS, batch, STEPS, flops, 1.0, 0.0, network)
     engine = Ours(workload, kind="cpu")
     plain = Plain(workload, engine.x, engine.y)
     works = {"train": engine.round, "plain_train": plain.round}
@@ -62,15 +65,16 @@ def measured(batch: int, repeats: int) -> dict[str, float]:
 def table(record: dict[str, Any]) -> str:
     """As the page on performance has it."""
     rows = [
-        "| batch | training, over the plain loop | share of peak | the plain loop's | evaluation |",
-        "|---|---|---|---|---|",
+        "| vectors | batch | training, over the plain loop | share of peak | the plain loop's | evaluation |",
+        "|---|---|---|---|---|---|",
     ]
-    for batch, found in record["batches"].items():
-        work = CLIENTS * STEPS * found["step_flops"] / found["peak"]
-        rows.append(
-            f"| {batch} | {found['plain_train'] / found['train']:.2f} | {work / found['train']:.0%} "
-            f"| {work / found['plain_train']:.0%} | {found['plain_evaluate'] / found['evaluate']:.2f} |"
-        )
+    for vectors, measurement in sorted(record.items()):
+        for batch, found in measurement["batches"].items():
+            work = CLIENTS * STEPS * found["step_flops"] / found["peak"]
+            rows.append(
+                f"| {vectors} | {batch} | {found['plain_train'] / found['train']:.2f} | {work / found['train']:.0%} "
+                f"| {work / found['plain_train']:.0%} | {found['plain_evaluate'] / found['evaluate']:.2f} |"
+            )
     return "\n".join(rows).replace("%", " %") + "\n"
 
 
@@ -81,11 +85,15 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=RECORD)
     chosen = parser.parse_args()
     vectors = torch.backends.cpu.get_cpu_capability()
-    record = {
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, {vectors}",
+    held = json.loads(chosen.record.read_text(encoding="utf-8")) if chosen.record.exists() else {}
+    here = target()
+    found = {
+        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
+        "processor": here.name if here else "",
         "torch": torch.__version__,
         "batches": {str(batch): measured(batch, chosen.repeats) for batch in chosen.batches},
     }
+    record = {**held, vectors: found}
     write_text(chosen.record, json.dumps(record, indent=1) + "\n")
     print(table(record), end="")
 

@@ -565,6 +565,11 @@ def describe(scene: Scene) -> dict[str, Any]:
 def advice(experiment: Experiment) -> list[str]:
     """What speaks against an experiment's settings although they are allowed, a sentence each."""
     parts, told = Parts.of(experiment), []
+    if experiment.device != "cpu":
+        told.append(
+            f'device = "{experiment.device}": not yet measured on an accelerator; benchmarks/gpu.py tells how fast '
+            "it is beside a plain loop and beside two cores"
+        )
     if "contacts" in used_by(parts.federation):
         told.append(small_reach(parts.contacts.reach(), parts.mobility.bounds()))
     # Where a log or the data name devices, too, they choose which devices of the trace are clients.

@@ -300,3 +300,10 @@ def test_a_citation_is_not_inherited() -> None:
 
         components._registry["mixing"].pop("mine_after_metropolis")
     assert "Jahani" in parent.source
+
+
+def test_a_device_that_was_not_measured_is_told() -> None:
+    experiment = tiny()
+    assert not any("not yet measured" in line for line in advice(experiment))
+    (told,) = (line for line in advice(experiment.replace(device="cuda:1")) if "measured" in line)
+    assert told.startswith('device = "cuda:1": not yet measured on an accelerator; benchmarks/gpu.py')

@@ -41,8 +41,8 @@ def test_a_table_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert all(result.value > 0 for result in results[:2])
     shown = console.export_text()
     assert "MNIST CNN" in shown
-    assert ">= 1.7 x" in shown
-    assert "<= 5 %" in shown
+    assert ">= 4 x, 50 % of peak" in shown
+    assert "<= 2 %" in shown
     held = json.loads((tmp_path / "bench.json").read_text())
     assert [line["name"] for line in held["results"]] == ["A", "E", "overhead"]
     assert len(held["results"][0]["times"]["plain"]) == 1
@@ -54,7 +54,7 @@ def test_a_table_and_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_it_says_which_kernels_and_where_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     here, folder = target(), tmp_path / "[kept]"
     assert here is not None
-    begins = f"kernels: vectors of {here.lanes} on {here.name}"
+    begins = f"kernels: vectors of {here.lanes} on {here.name} ({torch.backends.cpu.get_cpu_capability()})"
     monkeypatch.setenv("FEDROAM_KERNEL_CACHE", str(folder))
     assert bench.kernels() == f"{begins}; 0 compiled ones in {folder}, 0.0 of at most 64 MiB"
     ObjectCache(folder).write("0" * 64, bytes(1 << 20))
@@ -114,6 +114,8 @@ def test_targets() -> None:
     assert Result("", "", 90, 110, "ms", more_is_better=False).reached
     assert not Result("", "", 120, 110, "ms", more_is_better=False).reached
     assert Result("", "", 1, None, "x").reached is None
+    assert Result("", "", 1.8, 1.7, "x", share=0.5, least_share=0.5).reached
+    assert not Result("", "", 1.8, 1.7, "x", share=0.4, least_share=0.5).reached
     assert not Result("", "", 1, None, "x").disturbed
     assert Result("", "", 9, 1.7, "x", busy=0.5).disturbed
     assert not Result("", "", 9, 1.7, "x", busy=0.95).disturbed

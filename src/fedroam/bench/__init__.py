@@ -68,7 +68,7 @@ def kernels() -> str:
     here, kept = target(), object_cache()
     if here is None:
         return "kernels: none; convolutions are torch's"
-    told = f"kernels: vectors of {here.lanes} on {here.name}"
+    told = f"kernels: vectors of {here.lanes} on {here.name} ({torch.backends.cpu.get_cpu_capability()})"
     if kept is None:
         return f"{told}, compiled in each process"
     try:
@@ -105,6 +105,8 @@ def _table(results: Sequence[Result], workers: int) -> Table:
     for result in results:
         sign = ">=" if result.more_is_better else "<="
         target = "" if result.target is None else f"{sign} {result.target:g} {result.unit}"
+        if result.least_share:
+            target += f", {100 * result.least_share:.0f} % of peak"
         verdict = "disturbed" if result.disturbed else {True: "yes", False: "no", None: ""}[result.reached]
         table.add_row(
             *(result.name, result.about, target, f"{result.value:.2f} {result.unit}", verdict, result.detail)

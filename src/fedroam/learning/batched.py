@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,9 +24,10 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, rate
-from fedroam.learning.layout import Entry
+from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.recorded_passes import RecordedPass, recorder
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
@@ -48,10 +50,15 @@ class Batched(Part):
     precision: Literal["float32", "bfloat16"] = field(
         "float32", "of products and convolutions in training; models are float32 in either case"
     )
+    recorded: bool = field(
+        True,
+        "whether passes of the same sizes are recorded and played again, where the device can (CUDA graphs)",
+        identity=False,
+    )
 
     def build(self, task: Task) -> BatchedLearner:
         """One network, through which all models are computed."""
-        return BatchedLearner(task, self.samples, self.precision)
+        return BatchedLearner(task, self.samples, self.precision, self.recorded)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ class _Way:
 class BatchedLearner(Learner):
     """The batched engine at work."""
 
-    def __init__(self, task: Task, samples: int, precision: str) -> None:
+    def __init__(self, task: Task, samples: int, precision: str, recorded: bool) -> None:
         self.task, self.samples = task, samples
         self.device = task.x.device
         self.slow = ReferenceLearner(task)
@@ -130,7 +137,9 @@ class BatchedLearner(Learner):
         self.loss = _Loss(self.module, task).train()
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
         self.autocast = precision == "bfloat16"
+        self.record = recorder(self.device) if recorded else None
         self._ways: dict[tuple[str, ...], _Way] = {}
+        self._passes: dict[tuple[str, ...], RecordedPass] = {}  # by the names of what objectives are handed
         self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes
         notes = ["engine: batched"]
         if self.device.type != "cpu":
@@ -281,7 +290,7 @@ class BatchedLearner(Learner):
         way: _Way,
     ) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
         """Of every row of `models`, each on its own batch: gradients (float32 [rows, parameters]), mean losses and the
-        buffers afterwards.
+        buffers afterwards. All are overwritten by the next call.
         """
         layout, most = models.layout, max(len(batch) for batch in batches)
         # One transfer and one look-up for all: what fills a batch up is any sample, without a class.
@@ -301,17 +310,31 @@ class BatchedLearner(Learner):
             torch.stack([_mask(draw, len(b), most, g) for b, g in zip(batches, streams, strict=True)])
             for draw in way.draws
         ]
-        parameters = {entry.name: _views(entry, models.parameters) for entry in layout.parameters}
-        buffers = {
-            entry.name: _views(entry, models.buffers).to(self.types[entry.name]) for entry in layout.buffers
-        }
-        found, (loss, buffers) = vmap(grad(self._loss_of, has_aux=True))(
+        names = tuple(handed)
+        if names not in self._passes:
+            self._passes[names] = RecordedPass(partial(self._pass, layout, names), self.record)
+        gradient, loss, *after = self._passes[names](
+            models.parameters, models.buffers, x, y, *handed.values(), *masks
+        )
+        return gradient, loss, {entry.name: b for entry, b in zip(layout.buffers, after, strict=True)}
+
+    def _pass(
+        self, layout: Layout, names: Sequence[str], given: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, ...]:
+        """Gradients, mean losses and the buffers afterwards, of: rows of parameters and of buffers, samples, classes,
+        what objectives are handed by `names`, and masks. Nothing in it waits for the device: it can be recorded.
+        """
+        rows, kept, x, y, *rest = given
+        parameters = {entry.name: _views(entry, rows) for entry in layout.parameters}
+        buffers = {entry.name: _views(entry, kept).to(self.types[entry.name]) for entry in layout.buffers}
+        handed, masks = dict(zip(names, rest, strict=False)), rest[len(names) :]
+        found, (loss, after) = vmap(grad(self._loss_of, has_aux=True))(
             parameters, buffers, x, y, handed, masks
         )
-        gradient = torch.zeros_like(models.parameters)
+        gradient = torch.zeros_like(rows)
         for entry in layout.parameters:
             _views(entry, gradient).copy_(found[entry.name])
-        return gradient, loss, buffers
+        return gradient, loss, *(after[entry.name] for entry in layout.buffers)
 
     def _loss_of(
         self,
@@ -326,7 +349,8 @@ class BatchedLearner(Learner):
         after = {name: buffer.clone() for name, buffer in buffers.items()}  # training overwrites them
         values = {f"module.{name}": value for name, value in (parameters | after).items()}
         self.lent.masks = iter(masks)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+        # Without a cache of weights in 16 bits, which a recording would not fill again.
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast, cache_enabled=False):
             loss = functional_call(self.loss, values, (x, y), handed)
         return loss, (loss.detach(), after)
 
@@ -342,7 +366,7 @@ class BatchedLearner(Learner):
         if not classes:
             return self.slow.evaluate(models, rows, x, y, parts)
         counts = torch.zeros((3, len(rows), classes + 1), dtype=torch.int64, device=self.device)
-        losses = torch.zeros(len(rows), dtype=torch.float64, device=self.device)
+        losses: list[torch.Tensor] = []
         blocks.sort(key=lambda block: -len(block[1]))  # stable: like sizes side by side
         begin = 0
         with _settled():
@@ -352,8 +376,10 @@ class BatchedLearner(Learner):
                 begin += len(some)
                 self._judge(models, rows, some, (x, y), (counts, losses))
         hits, answers, actual = counts[:, :, :classes].cpu().numpy()
-        samples = actual.sum(1)
-        mean = np.divide(losses.cpu().numpy(), samples, out=np.full(len(rows), np.nan), where=samples > 0)
+        samples, total = actual.sum(1), np.zeros(len(rows))
+        # In the order of the blocks: an accelerator adds to the same place in any.
+        np.add.at(total, [k for k, _ in blocks], torch.cat(losses).cpu().numpy())
+        mean = np.divide(total, samples, out=np.full(len(rows), np.nan), where=samples > 0)
         return Scores(hits, answers, actual, mean)
 
     def _judge(
@@ -362,9 +388,9 @@ class BatchedLearner(Learner):
         rows: Rows,
         blocks: Sequence[tuple[int, np.ndarray]],
         samples: tuple[torch.Tensor, torch.Tensor],
-        found: tuple[torch.Tensor, torch.Tensor],
+        found: tuple[torch.Tensor, list[torch.Tensor]],
     ) -> None:
-        """Add up counts (int64 [3, rows, classes + 1]) and losses (float64 [rows]) over these blocks."""
+        """Add up counts (int64 [3, rows, classes + 1]) over these blocks, and list their losses (float64 [blocks])."""
         (x, y), (counts, losses), most = samples, found, len(blocks[0][1])
         index = torch.stack([_filled(torch.from_numpy(part), most, 0) for _, part in blocks]).to(self.device)
         real = torch.tensor([len(part) for _, part in blocks], device=self.device)
@@ -374,7 +400,7 @@ class BatchedLearner(Learner):
         outputs = self._outputs(own, x[index.flatten()].unflatten(0, index.shape))
         true, answer = y[index], outputs.argmax(-1)
         loss = functional.cross_entropy(outputs.flatten(0, 1), true.flatten(), reduction="none")
-        losses.index_add_(0, k, (loss.view(index.shape).double() * there).sum(1))
+        losses.append((loss.view(index.shape).double() * there).sum(1))
         none = counts.shape[2] - 1
         for kind, classes in enumerate((torch.where(answer == true, true, none), answer, true)):
             own_counts = torch.zeros((len(blocks), none + 1), dtype=torch.int64, device=self.device)

@@ -1,0 +1,118 @@
+"""Passes of an accelerator that are recorded once and played again: a whole pass is one launch instead of hundreds.
+
+With small models the time of a pass is that of launching its kernels one by one. A recording (on CUDA a graph: see
+"CUDA Graphs" in torch's documentation) is played with other values in the same places, so it computes the same kernels
+in the same order, and gives the same bits as the pass itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import torch
+
+Compute = Callable[[Sequence[torch.Tensor]], tuple[torch.Tensor, ...]]
+Shapes = tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
+RECORDINGS = 32  # of each pass: those that were played longest ago go first
+WARM_UP = 2  # passes before a recording on the stream that records, beside the one that was computed without
+
+
+class Recording(Protocol):
+    """A pass with inputs and outputs in fixed places."""
+
+    def play(self) -> tuple[torch.Tensor, ...]:
+        """Compute it again from what the inputs hold now; the outputs are overwritten when it is played next."""
+
+
+Recorder = Callable[[Compute, Sequence[torch.Tensor]], Recording]
+
+
+class CudaGraph:
+    """A recording on a CUDA device. Recordings share the memory for what they compute in between: never two play at
+    once.
+    """
+
+    def __init__(self, compute: Compute, inputs: Sequence[torch.Tensor]) -> None:
+        device = inputs[0].device
+        aside = torch.cuda.Stream(device)
+        aside.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP):  # libraries choose and set up what they launch
+                compute(inputs)
+        torch.cuda.current_stream(device).wait_stream(aside)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(device), torch.cuda.graph(self.graph, pool=_pool(device)):
+            self.outputs = compute(inputs)
+
+    def play(self) -> tuple[torch.Tensor, ...]:
+        """Launch all of it."""
+        self.graph.replay()
+        return self.outputs
+
+
+@functools.cache
+def _pool(device: torch.device) -> Any:
+    """The memory of a device that recordings share: a handle whose type torch keeps to itself."""
+    with torch.cuda.device(device):
+        return torch.cuda.graph_pool_handle()
+
+
+def recorder(device: torch.device) -> Recorder | None:
+    """What records on a device; None where nothing does."""
+    return CudaGraph if device.type == "cuda" else None
+
+
+class RecordedPass:
+    """A pass that is recorded when inputs of the same shapes come for the second time.
+
+    The first time it is computed as it is: sizes that come once are not worth a recording. Where a pass cannot be
+    recorded (it waits for the device, or decides by values), it is computed as it is from then on.
+    """
+
+    def __init__(self, compute: Compute, record: Recorder | None, most: int = RECORDINGS) -> None:
+        self.compute, self.record, self.most = compute, record, most
+        self._kept: OrderedDict[Shapes, tuple[Recording, list[torch.Tensor]] | None] = OrderedDict()
+
+    def __call__(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """What `compute` gives for these; it may be overwritten by the next call, and be changed until then."""
+        if self.record is None:
+            return self.compute(given)
+        shapes = tuple((each.shape, each.stride(), each.dtype) for each in given)
+        known = shapes in self._kept
+        kept = self._kept.get(shapes)
+        if known and kept is None:
+            kept = self._recorded(given)
+        if self.record is None or kept is None:
+            self._keep(shapes, None)
+            return self.compute(given)
+        self._keep(shapes, kept)
+        recording, places = kept
+        for place, each in zip(places, given, strict=True):
+            place.copy_(each)
+        return recording.play()
+
+    def _recorded(self, given: Sequence[torch.Tensor]) -> tuple[Recording, list[torch.Tensor]] | None:
+        assert self.record is not None
+        places = [
+            torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device=each.device)
+            for each in given
+        ]
+        for place, each in zip(places, given, strict=True):
+            place.copy_(each)
+        try:
+            return self.record(self.compute, places), places
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            self.record = None
+            self._kept.clear()
+            return None
+
+    def _keep(self, shapes: Shapes, kept: tuple[Recording, list[torch.Tensor]] | None) -> None:
+        self._kept[shapes] = kept
+        self._kept.move_to_end(shapes)
+        while len(self._kept) > self.most:
+            self._kept.popitem(last=False)

@@ -1,0 +1,43 @@
+"""The benchmark of accelerators, on the processor: that it runs and tells what it promises; not how fast."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from support.scripts import benchmark
+
+
+def test_it_tells_every_workload_beside_a_plain_loop_and_beside_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = benchmark("gpu")
+    known = gpu.WORKLOADS | gpu.MORE
+    small = {name: dataclasses.replace(one, clients=2, batch=2, steps=2) for name, one in known.items()}
+    monkeypatch.setattr(gpu, "WORKLOADS", small)
+    monkeypatch.setattr(gpu, "MORE", {})
+    out = tmp_path / "gpu.json"
+    monkeypatch.setattr(
+        sys, "argv", ["gpu.py", "--device", "cpu", "--repeats", "1", "--cores", "1", "--json", str(out)]
+    )
+    assert gpu.main() == 0
+    told = json.loads(out.read_text(encoding="utf-8"))
+    assert [one["name"] for one in told] == [*"ABCDERSM"]
+    assert all(one["ratio"] > 0 and one["over_cores"] > 0 and one["cores"] == 1 for one in told)
+    shown = capsys.readouterr().out
+    assert shown.count("x 1 cores") == len(told)
+    assert "1,000 rounds" in shown.splitlines()[-1]
+
+
+def test_without_the_device_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["gpu.py"])
+    assert benchmark("gpu").main() == 2
+    assert "no CUDA device here" in capsys.readouterr().out

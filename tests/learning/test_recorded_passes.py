@@ -1,0 +1,182 @@
+"""Passes that are recorded and played again, with a stand-in for what records on an accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from fedroam.learning import Job
+from fedroam.learning import batched as module
+from fedroam.learning.recorded_passes import Compute, RecordedPass, recorder
+from fedroam.learning.training import SGD
+from support.learners import CLASSES, SMOOTH, check_trajectory, learner_of, problem
+
+
+class Rerun:
+    """Like a CUDA graph: it knows the places of its inputs and outputs, and none of the tensors it is called with."""
+
+    made = 0
+    played = 0
+
+    def __init__(self, compute: Compute, inputs: Sequence[torch.Tensor]) -> None:
+        type(self).made += 1
+        self.compute, self.inputs = compute, inputs
+        self.outputs = tuple(output.clone() for output in compute(inputs))
+        for output in self.outputs:  # a graph computes nothing while it is recorded
+            output.fill_(99)
+
+    def play(self) -> tuple[torch.Tensor, ...]:
+        type(self).played += 1
+        for place, output in zip(self.outputs, self.compute(self.inputs), strict=True):
+            place.copy_(output)
+        return self.outputs
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rerun, "made", 0)
+    monkeypatch.setattr(Rerun, "played", 0)
+
+
+def products(given: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    x, y = given
+    return x @ y, x.sum()
+
+
+def test_a_pass_is_recorded_when_its_sizes_come_again() -> None:
+    found = RecordedPass(products, Rerun)
+    for times in range(5):
+        x, y = torch.full((2, 3), float(times)), torch.arange(12.0).view(3, 4)
+        product, total = found(x, y)
+        assert torch.equal(product, x @ y)
+        assert float(total) == 6 * times
+        assert (Rerun.made, Rerun.played) == (int(times > 0), times)
+
+
+def test_sizes_layouts_and_types_have_recordings_of_their_own() -> None:
+    found = RecordedPass(lambda given: (given[0].float().cumsum(0),), Rerun)
+    inputs = [torch.rand(4, 4), torch.rand(4, 4).t(), torch.rand(5, 4), torch.ones(4, 4, dtype=torch.int64)]
+    for _ in range(3):
+        for x in inputs:
+            assert torch.equal(found(x)[0], x.float().cumsum(0))
+    assert (Rerun.made, Rerun.played) == (4, 8)
+
+
+def test_what_was_played_longest_ago_goes_first() -> None:
+    found = RecordedPass(lambda given: (given[0] * 2,), Rerun, most=2)
+    for size in (1, 1, 2, 2, 1, 3, 3):  # the third size takes the place of the second
+        assert torch.equal(found(torch.ones(size))[0], torch.full((size,), 2.0))
+    assert Rerun.made == 3
+    found(torch.ones(1))
+    assert Rerun.made == 3
+    found(torch.ones(2))
+    assert Rerun.made == 3
+    found(torch.ones(2))
+    assert Rerun.made == 4
+
+
+def test_what_cannot_be_recorded_is_computed() -> None:
+    tried = []
+
+    def refuses(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
+        tried.append(compute)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    found = RecordedPass(products, refuses)
+    for _ in range(4):
+        assert float(found(torch.ones(2, 2), torch.ones(2, 2))[1]) == 4
+    assert len(tried) == 1
+
+
+def test_memory_that_ran_out_is_not_hidden() -> None:
+    def full(compute: Compute, inputs: Sequence[torch.Tensor]) -> Rerun:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    found = RecordedPass(products, full)
+    found(torch.ones(2, 2), torch.ones(2, 2))
+    with pytest.raises(torch.OutOfMemoryError):
+        found(torch.ones(2, 2), torch.ones(2, 2))
+
+
+def test_nothing_is_recorded_on_a_processor() -> None:
+    assert recorder(torch.device("cpu")) is None
+    assert recorder(torch.device("cuda")) is not None
+
+
+@pytest.mark.parametrize("network", ["batched", "autograd"])
+@pytest.mark.parametrize(
+    "training",
+    [
+        SGD(lr=0.02, batch_size=8, steps=5),
+        SGD(lr=0.01, momentum=0.8, weight_decay=0.3, batch_size=8, epochs=3),
+    ],
+    ids=["steps", "momentum and decay"],
+)
+@settings(max_examples=3)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_engine_computes_the_same_bits(network: str, training: SGD, seed: int) -> None:
+    """Also of an objective that is handed tensors, and in passes of several sizes."""
+    shape, make = SMOOTH[network]
+    case = problem(make, shape, (20, 0, 7, 1, 11), training=training, seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        plain, losses = case.trained("batched", rounds=3)
+        patch.setattr(module, "recorder", lambda device: Rerun)
+        Rerun.made = Rerun.played = 0
+        check_trajectory(case, "batched")
+        recorded, recorded_losses = case.trained("batched", rounds=3)
+        played = Rerun.played
+        assert Rerun.made > 0 and played > Rerun.made  # noqa: PT018
+        case.trained("batched", rounds=3, recorded=False)
+    assert Rerun.played == played
+    assert torch.equal(recorded.parameters, plain.parameters)
+    assert repr(recorded_losses) == repr(losses)
+
+
+class Pulled:
+    """An objective that is handed a vector for the job, and one for each sample."""
+
+    def loss(
+        self, network: torch.nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> torch.Tensor:
+        logits = network(x)
+        away = (logits - handed["centre"]).pow(2).mean() + (logits * handed["own"]).mean()
+        return functional.cross_entropy(logits, y) + 0.3 * away
+
+
+def test_what_objectives_are_handed_reaches_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, make = SMOOTH["autograd"]
+    case = problem(
+        make, shape, (20, 7, 11), training=SGD(lr=0.02, batch_size=8, epochs=2), objective=Pulled()
+    )
+
+    def hand(job: Job) -> Job:
+        draws = torch.Generator().manual_seed(job.client)
+        each = torch.randn(len(job.samples), CLASSES, generator=draws)
+        return replace(job, given={"centre": torch.randn(CLASSES, generator=draws)}, each={"own": each})
+
+    monkeypatch.setattr(module, "recorder", lambda device: Rerun)
+    check_trajectory(case, "batched", change=hand)
+    assert Rerun.played > 0
+
+
+def test_dropout_and_buffers_reach_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def network() -> torch.nn.Module:
+        return torch.nn.Sequential(
+            torch.nn.Linear(12, 6),
+            torch.nn.BatchNorm1d(6),
+            torch.nn.Dropout(0.4),
+            torch.nn.Linear(6, CLASSES),
+        )
+
+    case = problem(network, sizes=(24, 16, 24), training=SGD(lr=0.02, batch_size=8, epochs=2))
+    learner = learner_of(case.task, "batched")
+    assert learner.record is None  # of a processor
+    monkeypatch.setattr(module, "recorder", lambda device: Rerun)
+    check_trajectory(case, "batched")
+    assert Rerun.played > 0
