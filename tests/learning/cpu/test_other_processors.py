@@ -10,6 +10,7 @@ import pytest
 
 from fedroam.components import build
 from fedroam.learning.cpu.kernels import (
+    ChannelsConvolution,
     Conv1dMaxPool,
     Conv1dMaxPoolGradient,
     Conv1dSizes,
@@ -17,6 +18,10 @@ from fedroam.learning.cpu.kernels import (
     DenseLayer,
     DenseScores,
     DenseTraining,
+    Images,
+    TiledConvolution,
+    TiledWeightGradient,
+    Weights,
     leading,
     stages_of,
 )
@@ -83,6 +88,10 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
 
 
 SIZES = Conv1dSizes(1, 196, 32, 3, 64, 3)
+# Of a residual network, whose weights at the points do not stay near a core.
+WIDE = ChannelsConvolution(
+    Images(128, 8, 8), Images(128, 8, 8), Weights(3, 3, (3 * 3 * 128, 1, 3 * 128, 128)), 1
+)
 PERCEPTRON = (DenseLayer(37, 64, 0, 2368), DenseLayer(64, 10, 2432, 3072))
 OTHERS = (
     Conv1dMaxPool(SIZES),
@@ -93,6 +102,9 @@ OTHERS = (
     RowSums(),
     RowTotal(),
     RowDistances(),
+    TiledConvolution(WIDE, True),
+    TiledConvolution(WIDE.turned, False),
+    TiledWeightGradient(WIDE),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from fedroam.learning import Layout, make_network
 from fedroam.learning.cpu import fused_conv2d
 from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.kernels.target import _loaded
+from fedroam.learning.cpu.kernels.tiled import by_channels
 from fedroam.learning.cpu.tiled_conv2d import TiledConv2d
 from support.learners import problem
 
@@ -114,6 +117,39 @@ def test_layers_of_resnets(
         monkeypatch.setattr(fused_conv2d, "target", lambda: replace(here, vectors=4, registers=32))
     layer = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
     check(layer, drawn(n, channels, side, side, seed=channels), 1)
+
+
+@pytest.fixture
+def compiled_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No kernel of before, nor one that is kept for later."""
+    monkeypatch.setenv("FEDROAM_KERNEL_CACHE", "0")
+    _loaded.cache_clear()
+    yield
+    _loaded.cache_clear()
+
+
+@pytest.mark.usefixtures("compiled_anew")
+@pytest.mark.parametrize(("channels", "side"), [(128, 8), (256, 4)])
+def test_weights_that_pass_by_in_parts_give_the_same_bits(
+    channels: int, side: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few tiles: of some outputs at a time, weights are made and used at once. Many, or few weights: of all outputs."""
+    layer = nn.Conv2d(channels, channels, 3, padding=1, bias=True)
+    some = by_channels.AT_ONCE // (side // by_channels.STEP) ** 2
+    x, slope = (drawn(some + 1, channels, side, side, seed=seed) for seed in (1, 2))
+
+    def found(n: int) -> tuple[torch.Tensor, ...]:
+        given, ours = x[:n].clone().requires_grad_(), tiled(layer)
+        y = ours(given)
+        return y.detach(), *torch.autograd.grad(y, [given, *ours.parameters()], slope[:n])
+
+    in_parts, many = found(some), found(some + 1)
+    assert torch.equal(in_parts[0], many[0][:some])
+    assert torch.equal(in_parts[1], many[1][:some])
+    monkeypatch.setattr(by_channels, "NEAR", 1 << 40)
+    _loaded.cache_clear()
+    for one, other in zip(in_parts, found(some), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_what_is_left_to_torch() -> None:

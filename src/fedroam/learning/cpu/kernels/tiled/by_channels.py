@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -33,6 +34,7 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
 )
 
 AT_ONCE = 48  # tiles, a multiple of the rows of a block of sums: the more, the seldomer weights pass by
+NEAR = 5 << 18  # bytes: weights at the points that are still in a core's cache when they are read
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,39 @@ class _Places:
         """Values of y from a point to the next."""
         return AT_ONCE * self.of_y + APART
 
-    @property
-    def w_apart(self) -> int:
-        """Values of the weights from a point to the next."""
-        return self.of.x.channels * self.of.y.channels + APART
+    def w_apart(self, outputs: int) -> int:
+        """Values of the weights from a point to the next, if those of so many outputs are there at once."""
+        return self.of.x.channels * outputs + APART
+
+    def near(self, every: int) -> int:
+        """Of how many outputs, a multiple of `every`, the weights at the points stay near a core; all, if they do."""
+        outputs, each = self.of.y.channels, 4 * points(self.of.weights) * self.of.x.channels
+        fitting = (n for n in range(outputs, every, -every) if outputs % n == 0 and n * each <= NEAR)
+        return next(fitting, every)
+
+
+class _Share(NamedTuple):
+    """Outputs whose weights at the points are written before they are read, and the blocks of sums that read them:
+    how many rows, the largest first, and vectors of each.
+    """
+
+    outputs: int
+    rows: tuple[int, ...]
+    vectors: int
+
+
+class _At(NamedTuple):
+    """Addresses: the kernel's arguments, and places to work in (see `_memory`)."""
+
+    x: Value
+    w: Value
+    bias: Value
+    y: Value
+    zeros: Value
+    of_w: Value
+    of_x: Value
+    of_y: Value
+    some_w: Value
 
 
 @dataclass(frozen=True)
@@ -113,11 +144,12 @@ class TiledConvolution(KernelSpec):
     def _memory(self, target: Target) -> tuple[int, int, int, int, int]:
         """Where values of the weights, of x and of y at the points begin, and some weights, and where all ends."""
         scratch, sizes, places = Scratch(), self.sizes, _Places(self.sizes)
+        count = points(sizes.weights)
         scratch.take(sizes.x.channels + sizes.y.channels)  # zeros, and what is written to no pixel
-        of_w = scratch.take(points(self.sizes.weights) * places.w_apart)
-        of_x = scratch.take(points(self.sizes.weights) * places.x_apart)
-        of_y = scratch.take(points(self.sizes.weights) * places.y_apart)
-        some_w = scratch.take(points(self.sizes.weights) * (target.lanes * target.lanes + APART))
+        of_w = scratch.take(count * places.w_apart(sizes.y.channels))
+        of_x = scratch.take(count * places.x_apart)
+        of_y = scratch.take(count * places.y_apart)
+        some_w = scratch.take(count * (target.lanes * target.lanes + APART))
         return of_w, of_x, of_y, some_w, scratch.values
 
     def scratch(self, target: Target) -> int:
@@ -126,104 +158,125 @@ class TiledConvolution(KernelSpec):
 
     @override
     def write(self, module: Any, target: Target) -> int:
-        k, sizes, places = KernelBuilder(module, target.lanes, 5, 1), self.sizes, _Places(self.sizes)
-        at_x, at_w, at_bias, at_y, scratch, samples = k.arguments
-        of_w, of_x, of_y, some_w, _ = (k.at(scratch, begin) for begin in self._memory(target))
-        use, y = transforms(sizes.weights.width), sizes.y
-        inputs, outputs = sizes.x.channels, y.channels
-        rows, vectors = _block(target, outputs)
-        wide = vectors * k.lanes
-        clear(k, scratch, inputs)
-        self._weights(k, use, at_w, of_w, some_w, wide)
+        k, sizes = KernelBuilder(module, target.lanes, 5, 1), self.sizes
+        *given, scratch, samples = k.arguments
+        at = _At(*given, scratch, *(k.at(scratch, begin) for begin in self._memory(target)[:-1]))
+        use, outputs = transforms(sizes.weights.width), sizes.y.channels
+        clear(k, scratch, sizes.x.channels)
+        near = _Places(sizes).near(k.lanes)
 
-        def of_block(first: Value, n: Value) -> None:
-            _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
+        def all_at_once() -> None:
+            rows, vectors = _block(target, outputs)
+            share = _Share(outputs, (rows, max(rows // 2, 2), 1), vectors)
+            self._weights(k, use, at, 0, share)
 
-            def of_point(p: Value, _: list[Value]) -> None:
-                seen, made = k.at(of_x, k.times(p, places.x_apart)), k.at(of_y, k.times(p, places.y_apart))
-                w = k.at(of_w, k.times(p, places.w_apart))
+            def of_block(first: Value, n: Value) -> None:
+                _values_of_x(k, sizes, use, first, n, (at.x, at.of_x, at.zeros))
+                self._products(k, at, n, 0, share)
+                self._out(k, use, at, first, n)
 
-                def of_panel(panel: Value, _: list[Value]) -> None:
-                    weights, out = k.at(w, k.times(panel, inputs * wide)), k.times(panel, wide)
-                    product = Product(
-                        seen, places.of_x, 1, weights, wide, k.at(made, out), places.of_y, terms=inputs
-                    )
-                    _in_blocks(k, n, rows, lambda t, size: product.block(k, t, 0, size, vectors))
+            _blocks(k, sizes, samples, of_block)
 
-                k.loop(0, outputs // wide, 1, [], of_panel)
+        if near == outputs:
+            all_at_once()
+            return k.end()
 
-            k.loop(0, points(self.sizes.weights), 1, [], of_point)
+        def some_by_some() -> None:
+            """Weights that would not stay near pass by once, some outputs at a time, for all tiles there are."""
+            rows, vectors = _block(target, near)
+            share = _Share(near, tuple(n for n in (rows, 8, 4, 2, 1) if n <= rows), vectors)
+            first, n = k.number(0), k.times(samples, sizes.tiles)
+            _values_of_x(k, sizes, use, first, n, (at.x, at.of_x, at.zeros))
 
-            def out_of(t: Value, _: list[Value]) -> None:
-                pixels = _pixels(k, sizes, at_y, k.sum(first, t), k.at(scratch, inputs))
-                begin = k.at(of_y, k.times(t, places.of_y))
+            def of_share(begin: Value, _: list[Value]) -> None:
+                self._weights(k, use, at, begin, share)
+                self._products(k, at, n, begin, share)
 
-                def of_channels(o: Value, _: list[Value]) -> None:
-                    grid = load_points(k, use, k.at(begin, o), places.y_apart)
-                    added = k.load(k.at(at_bias, o)) if self.bias else None
-                    found = both_ways(partial(of_points, k, use.of_y), grid)
-                    for line, there in zip(found, pixels, strict=True):
-                        for value, place in zip(line, there, strict=True):
-                            k.store(value if added is None else k.b.fadd(value, added), k.at(place, o))
+            k.loop(0, outputs, near, [], of_share)
+            self._out(k, use, at, first, n)
 
-                k.loop(0, outputs, k.lanes, [], of_channels)
-
-            k.loop(0, n, 1, [], out_of)
-
-        _blocks(k, sizes, samples, of_block)
+        _if_few(k, sizes, samples, some_by_some, all_at_once)
         return k.end()
 
-    def _weights(
-        self, k: KernelBuilder, use: Transforms, at_w: Value, of_w: Value, some_w: Value, wide: int
-    ) -> None:
-        """Write the weights' values at the points, of each panel of `wide` outputs all inputs one after the other."""
+    def _products(self, k: KernelBuilder, at: _At, n: Value, begin: int | Value, share: _Share) -> None:
+        """The values of y at the points, of n tiles and of the outputs that begin there."""
+        places, inputs, wide = _Places(self.sizes), self.sizes.x.channels, share.vectors * k.lanes
+
+        def of_point(p: Value, _: list[Value]) -> None:
+            seen = k.at(at.of_x, k.times(p, places.x_apart))
+            made = k.at(at.of_y, k.times(p, places.y_apart), begin)
+            w = k.at(at.of_w, k.times(p, places.w_apart(share.outputs)))
+
+            def of_panel(panel: Value, _: list[Value]) -> None:
+                weights, out = k.at(w, k.times(panel, inputs * wide)), k.at(made, k.times(panel, wide))
+                product = Product(seen, places.of_x, 1, weights, wide, out, places.of_y, terms=inputs)
+                _in_blocks(k, n, share.rows, lambda t, size: product.block(k, t, 0, size, share.vectors))
+
+            k.loop(0, share.outputs // wide, 1, [], of_panel)
+
+        k.loop(0, points(self.sizes.weights), 1, [], of_point)
+
+    def _out(self, k: KernelBuilder, use: Transforms, at: _At, first: Value, n: Value) -> None:
+        """Write the pixels of n tiles."""
         sizes, places = self.sizes, _Places(self.sizes)
-        inputs, outputs, lanes = sizes.x.channels, sizes.y.channels, k.lanes
+
+        def out_of(t: Value, _: list[Value]) -> None:
+            pixels = _pixels(k, sizes, at.y, k.sum(first, t), k.at(at.zeros, sizes.x.channels))
+            begin = k.at(at.of_y, k.times(t, places.of_y))
+
+            def of_channels(o: Value, _: list[Value]) -> None:
+                grid = load_points(k, use, k.at(begin, o), places.y_apart)
+                added = k.load(k.at(at.bias, o)) if self.bias else None
+                found = both_ways(partial(of_points, k, use.of_y), grid)
+                for line, there in zip(found, pixels, strict=True):
+                    for value, place in zip(line, there, strict=True):
+                        k.store(value if added is None else k.b.fadd(value, added), k.at(place, o))
+
+            k.loop(0, sizes.y.channels, k.lanes, [], of_channels)
+
+        k.loop(0, n, 1, [], out_of)
+
+    def _weights(self, k: KernelBuilder, use: Transforms, at: _At, begin: int | Value, share: _Share) -> None:
+        """Write the values at the points of the weights of outputs from `begin` on: of each panel of as many outputs
+        as are summed side by side, all inputs one after the other.
+        """
+        sizes, wide = self.sizes, share.vectors * k.lanes
+        inputs, lanes, apart = sizes.x.channels, k.lanes, _Places(sizes).w_apart(share.outputs)
 
         def place(o: Value, i: Value) -> Value:
             panel, rest = k.b.sdiv(o, k.number(wide)), k.b.srem(o, k.number(wide))
-            return k.at(of_w, k.times(panel, inputs * wide), k.times(i, wide), rest)
+            return k.at(at.of_w, k.times(panel, inputs * wide), k.times(i, wide), rest)
 
         def values(o: Value, i: Value) -> Grid:
-            grid = [[k.load(at) for at in row] for row in weight_places(k, sizes.weights, at_w, o, i)]
+            grid = [[k.load(there) for there in row] for row in weight_places(k, sizes.weights, at.w, o, i)]
             return both_ways(partial(at_points, k, use.of_w), grid)
 
         def outputs_together(o: Value, _: list[Value]) -> None:
-            k.loop(
-                0,
-                inputs,
-                1,
-                [],
-                lambda i, _: store_points(k, values(o, i), place(o, i), places.w_apart),
-            )
+            of = k.sum(begin, o)
+            k.loop(0, inputs, 1, [], lambda i, _: store_points(k, values(of, i), place(o, i), apart))
 
         def inputs_together(o: Value, _: list[Value]) -> None:
-            apart = lanes * lanes + APART
+            of, between = k.sum(begin, o), lanes * lanes + APART
 
             def of_inputs(i: Value, _: list[Value]) -> None:
-                k.loop(
-                    0,
-                    lanes,
-                    1,
-                    [],
-                    lambda j, _: store_points(
-                        k, values(k.sum(o, j), i), k.at(some_w, k.times(j, lanes)), apart
-                    ),
-                )
+                def of_output(j: Value, _: list[Value]) -> None:
+                    store_points(k, values(k.sum(of, j), i), k.at(at.some_w, k.times(j, lanes)), between)
+
+                k.loop(0, lanes, 1, [], of_output)
 
                 def of_point(p: Value, _: list[Value]) -> None:
-                    here = k.at(some_w, k.times(p, apart))
+                    here = k.at(at.some_w, k.times(p, between))
                     turned = k.transposed([k.load(k.at(here, j * lanes)) for j in range(lanes)])
-                    there = k.at(place(o, i), k.times(p, places.w_apart))
+                    there = k.at(place(o, i), k.times(p, apart))
                     for j, vector in enumerate(turned):
                         k.store(vector, k.at(there, j * wide))
 
-                k.loop(0, points(self.sizes.weights), 1, [], of_point)
+                k.loop(0, points(sizes.weights), 1, [], of_point)
 
             k.loop(0, inputs, lanes, [], of_inputs)
 
         of_outputs = inputs_together if sizes.weights.strides[1] == 1 else outputs_together
-        k.loop(0, outputs, lanes, [], of_outputs)
+        k.loop(0, share.outputs, lanes, [], of_outputs)
 
 
 @dataclass(frozen=True)
@@ -237,11 +290,11 @@ class TiledWeightGradient(KernelSpec):
 
     def _memory(self) -> tuple[int, int, int, int]:
         """Where values of dw, of x and of dy at the points begin, and where all ends."""
-        scratch, places = Scratch(), _Places(self.sizes)
+        scratch, places, count = Scratch(), _Places(self.sizes), points(self.sizes.weights)
         scratch.take(max(self.sizes.x.channels, self.sizes.y.channels))  # zeros
-        of_w = scratch.take(points(self.sizes.weights) * places.w_apart)
-        of_x = scratch.take(points(self.sizes.weights) * places.x_apart)
-        of_y = scratch.take(points(self.sizes.weights) * places.y_apart)
+        of_w = scratch.take(count * places.w_apart(self.sizes.y.channels))
+        of_x = scratch.take(count * places.x_apart)
+        of_y = scratch.take(count * places.y_apart)
         return of_w, of_x, of_y, scratch.values
 
     def scratch(self, target: Target) -> int:
@@ -252,13 +305,14 @@ class TiledWeightGradient(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k, sizes, places = KernelBuilder(module, target.lanes, 4, 1), self.sizes, _Places(self.sizes)
         at_x, at_y, at_w, scratch, samples = k.arguments
-        of_w, of_x, of_y, _ = (k.at(scratch, begin) for begin in self._memory())
+        of_w, of_x, of_y = (k.at(scratch, begin) for begin in self._memory()[:-1])
         use, inputs, outputs = transforms(sizes.weights.width), sizes.x.channels, sizes.y.channels
         rows, vectors = _block(target, inputs)
         clear(k, scratch, max(inputs, outputs))
-        clear(k, of_w, points(self.sizes.weights) * places.w_apart)
+        near = places.near(k.lanes)
 
-        def of_block(first: Value, n: Value) -> None:
+        def values(first: Value, n: Value) -> None:
+            """Of x and of dy at the points, of n tiles."""
             _values_of_x(k, sizes, use, first, n, (at_x, of_x, scratch))
 
             def of_slopes(t: Value, _: list[Value]) -> None:
@@ -274,18 +328,67 @@ class TiledWeightGradient(KernelSpec):
 
             k.loop(0, n, 1, [], of_slopes)
 
+        def products(n: Value, begin: int | Value, some: int) -> None:
+            """Add up the values of dw at the points, of so many outputs from `begin` on."""
+
             def of_point(p: Value, _: list[Value]) -> None:
-                seen, slopes = k.at(of_x, k.times(p, places.x_apart)), k.at(of_y, k.times(p, places.y_apart))
-                w = k.at(of_w, k.times(p, places.w_apart))
-
+                seen, slopes = (
+                    k.at(of_x, k.times(p, places.x_apart)),
+                    k.at(of_y, k.times(p, places.y_apart), begin),
+                )
+                w = k.at(of_w, k.times(p, places.w_apart(some)))
                 product = Product(slopes, 1, places.of_y, seen, places.of_x, w, inputs, terms=n, added=True)
-                product.whole(k, outputs, rows, inputs, vectors)
+                product.whole(k, some, rows, inputs, vectors)
 
-            k.loop(0, points(self.sizes.weights), 1, [], of_point)
+            k.loop(0, points(sizes.weights), 1, [], of_point)
 
-        _blocks(k, sizes, samples, of_block)
-        add_to_weights(k, use, sizes.weights, at_w, of_w, (outputs, inputs), (inputs, 1, places.w_apart))
+        def added(begin: int | Value, some: int) -> None:
+            """To the weights of so many outputs from `begin` on, what the values at the points are of."""
+            there = k.at(at_w, k.times(begin, sizes.weights.strides[0]))
+            steps = (inputs, 1, places.w_apart(some))
+            add_to_weights(k, use, sizes.weights, there, of_w, (some, inputs), steps)
+
+        def all_at_once() -> None:
+            clear(k, of_w, points(sizes.weights) * places.w_apart(outputs))
+
+            def of_block(first: Value, n: Value) -> None:
+                values(first, n)
+                products(n, 0, outputs)
+
+            _blocks(k, sizes, samples, of_block)
+            added(0, outputs)
+
+        if near == outputs:
+            all_at_once()
+            return k.end()
+
+        def some_by_some() -> None:
+            """Values that would not stay near are made, and added to the weights, some outputs at a time."""
+            n = k.times(samples, sizes.tiles)
+            values(k.number(0), n)
+
+            def of_share(begin: Value, _: list[Value]) -> None:
+                clear(k, of_w, points(sizes.weights) * places.w_apart(near))
+                products(n, begin, near)
+                added(begin, near)
+
+            k.loop(0, outputs, near, [], of_share)
+
+        _if_few(k, sizes, samples, some_by_some, all_at_once)
         return k.end()
+
+
+def _if_few(
+    k: KernelBuilder,
+    sizes: ChannelsConvolution,
+    samples: Value,
+    few: Callable[[], None],
+    many: Callable[[], None],
+) -> None:
+    """Write both ways: one where all tiles are done at once, the other where they are done in blocks."""
+    fits = k.b.zext(k.b.icmp_signed("<=", k.times(samples, sizes.tiles), k.number(AT_ONCE)), k.whole)
+    k.loop(0, fits, 1, [], lambda _, __: few())
+    k.loop(fits, 1, 1, [], lambda _, __: many())
 
 
 def _block(target: Target, channels: int) -> tuple[int, int]:
@@ -294,10 +397,10 @@ def _block(target: Target, channels: int) -> tuple[int, int]:
     return target.channels * target.vectors // vectors, vectors
 
 
-def _in_blocks(k: KernelBuilder, n: Value, rows: int, body: Any) -> None:
-    """0 .. n - 1 in blocks of `rows`, then of fewer."""
+def _in_blocks(k: KernelBuilder, n: Value, rows: Sequence[int], body: Any) -> None:
+    """0 .. n - 1 in blocks of the first number of rows, then of the next."""
     begin: Value = k.number(0)
-    for size in (rows, max(rows // 2, 2), 1):
+    for size in rows:
         left = k.b.sub(n, begin)
         end = k.sum(begin, k.b.sub(left, k.b.srem(left, k.number(size))))
         k.loop(begin, end, size, [], partial(_of_size, body, size))
