@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
 from fedroam.study.outlook import outlook
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import claims_html, figure_words, settings_html, shown_in
+from fedroam.study.presentation.tables import as_json
 from support.made_runs import made_run
 
 # Final accuracies (%) by seed; b is ahead of a by 10.5, 10 and 10.5, c is beside it.
@@ -205,9 +207,10 @@ def test_cards_say_what_was_found_beside_the_paper_and_lead_to_it(tmp_path: Path
     assert card is not None
     text = unescape(re.sub(r"<[^>]+>", " ", card[0]))
     assert "primary claim 1" in text
-    assert "Here: +10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, n = 3 seeds" in " ".join(text.split())
+    found = "+10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, effect size d = 35.8, n = 3 seeds"
+    assert f"Here: {found}" in " ".join(text.split())
     assert "Paper: +8.0 points" in text
-    assert "effect size d = 35.8" in text  # 10.333 / 0.28868
+    assert text.count("effect size d = 35.8") == 1  # 10.333 / 0.28868
     assert "By seed: 10.5, 10.0, 10.5." in text
     assert '<a href="#table-gain">Gain</a>' in card[0]
     assert '<a href="#run-b">b</a>' in card[0]
@@ -217,6 +220,22 @@ def test_cards_say_what_was_found_beside_the_paper_and_lead_to_it(tmp_path: Path
         assert f'id="{anchor}"' in page, anchor
     assert [item.name for item in shown_in(result, made.claims[1])] == ["gain", "figure-1"]
     assert "Curves <1>" not in page
+
+
+def test_a_card_shows_what_the_paper_prints_for_its_claim() -> None:
+    """What the claim has comes first; else the cells that are its values; where there are neither, nothing is said."""
+    helps, beside, large = study().claims
+    cards, told = {}, {}
+    for name, first in (("cells", helps), ("words", replace(helps, paper='Sec. 5: "<8> & more"'))):
+        result = judged(made := study(claims=(first, beside, large)), records(made))
+        for claim, card in zip((helps, beside), claims_html(result).split('id="claim-')[1:], strict=False):
+            cards[name, claim.name] = card
+        told[name] = [claim["paper"] for claim in as_json(result)["claims"]]
+    assert "<p>Paper: +8.0 points</p>" in cards["cells", "helps"]
+    assert "<p>Paper: Sec. 5: &quot;&lt;8&gt; &amp; more&quot;</p>" in cards["words", "helps"]
+    assert cards["words", "helps"].count("Paper:") == 1
+    assert "Paper:" not in cards["words", "beside"]  # its cell has no number
+    assert told == {"cells": ["", "", ""], "words": ['Sec. 5: "<8> & more"', "", ""]}
 
 
 def test_nothing_kept_is_told_as_nothing() -> None:
@@ -234,7 +253,8 @@ def test_a_card_tells_what_was_found_at_other_scales() -> None:
     card = told[told.index('id="claim-helps"') :].split("</details>")[0]
     assert "no seed has run" in card
     assert card.count("At scale") == 1  # only where a seed has run
-    assert "At scale quick: ✓ holds, +10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, n = 3 seeds." in card
+    numbers = "+10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, effect size d = 35.8, n = 3 seeds"
+    assert f"At scale quick: ✓ holds, {numbers}." in card
 
 
 def test_shading_is_named_with_its_seeds() -> None:

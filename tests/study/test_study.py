@@ -254,6 +254,9 @@ def test_cells_stand_beside_the_papers(find: Find) -> None:
     assert frame["difference"].tolist() == pytest.approx([0.25, math.nan, 1.25, 1.75], nan_ok=True)
     quick = evaluate_study(study(tables=(gains,)), "quick", range(4), find)
     assert [cell.possible for cell in quick.tables["gains"]] == [True, True, False, False]
+    assert gains.printed("c", "best gain") == 8.5
+    with pytest.raises(InputError, match="the paper prints nothing in row 'b', column 'best gain'"):
+        gains.printed("b", "best gain")
     with pytest.raises(InputError, match="2 rows of 1"):
         table("t", "", {"b": 1, "c": 2}, {"x": 1}, lambda r, c: final.of("a"), ((1.0,),))
 

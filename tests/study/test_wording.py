@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from fedroam.analysis.statistics.paired import above, every
 from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
@@ -19,7 +20,8 @@ from fedroam.study.findings import Effect, Finding, by_side, effects, listed, na
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.tables import claims_table
 from fedroam.study.presentation.terminal import print_result
-from fedroam.study.presentation.wording import comparisons, in_short, weakest
+from fedroam.study.presentation.wording import comparisons, estimate_words, in_short, weakest
+from fedroam.study.presentation.wording import test_words as how_words
 from fedroam.study.values import Find, Reader
 
 # Scores (%) by seed: b to e minus a are +10, +5, -2 and -4, each with a spread of ±1 (standard error 1 for two seeds).
@@ -137,8 +139,8 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
     assert "All 4 comparisons" in page
     assert page.count("<details><summary>Tested: ") == len(result.verdicts)
     assert (
-        "Here: <strong>−4.0 ± 1.0 points, 95 % interval −16.7 to +8.7, n = 2 seeds</strong>, the weakest of 4"
-        in page
+        "Here: <strong>−4.0 ± 1.0 points, 95 % interval −16.7 to +8.7, effect size d = −2.8, n = 2 seeds</strong>, the "
+        "weakest of 4" in page
     )
     assert "<p>The weakest: e − a.</p>" in page
     assert "<h3>What is &lt;above&gt;</h3>" in page
@@ -158,6 +160,26 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
             shown.getvalue().split()
         )
     assert "4 comparisons of score" not in shown.getvalue()
+
+
+def test_an_estimate_tells_its_effect_size_and_a_sign_test_that_it_has_no_interval() -> None:
+    # Mean 2, deviation 1, standard error 0.577; the interval is 4.303 of these wide to either side.
+    found = "+2.0 ± 0.6 points, 95 % interval −0.5 to +4.5, effect size d = {}, n = 3 seeds"
+    assert estimate_words(above((1.0, 2.0, 3.0)), "points") == found.format("2.0")
+    assert estimate_words(above((1.0, 2.0, 3.0), 4.0), "points") == found.format("−2.0")
+    assert estimate_words(above((1.0, 2.0, 3.0), 2.01), "points") == found.format("0.0")  # no "−0.0"
+    assert (
+        estimate_words(above((3.0,) * 3), "points")
+        == "+3.0 ± 0.0 points, no interval (sign test), n = 3 seeds"
+    )
+    never = above((5.0, 7.0, math.inf))
+    assert estimate_words(never, "rounds") == "7.0 rounds, no interval (sign test), n = 3 seeds"
+    assert estimate_words(above((2.0,)), "points") == "+2.0 points, n = 1 seed"
+    # The part that is shown has four seeds, mean 1.5 and deviation 1.291; the other has two.
+    assert "d = 1.2, n = 2" in estimate_words(
+        every([above((0.0, 1.0, 2.0, 3.0)), above((10.0, 11.0))]), "points"
+    )
+    assert "d =" not in how_words(above((1.0, 2.0, 3.0)))
 
 
 def test_findings_know_only_what_the_scale_runs(find: Find) -> None:

@@ -58,7 +58,9 @@ class Test:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, in its own words as far as possible, and the test of it. source: where it says so.
+    """What a paper says, in its own words as far as possible, and the test of it. source: where it says so; paper: what
+    it prints for this, in short and with the place, or its decisive words where it has no number; '' where nothing is
+    to be told beyond the cells that are the claim's own values.
 
     family: claims of a family are corrected together (Holm) and apart from all others: those that were added once
     runs had been read leave the verdicts on the declared ones ('') as they were. Its name is shown.
@@ -71,6 +73,7 @@ class Claim:
     test: Test
     source: str = ""
     family: str = ""
+    paper: str = ""
 
     @property
     def title(self) -> str:

@@ -67,6 +67,13 @@ class Table:
         """The variants whose runs it needs."""
         return needed(cell.value for cell in self.cells)
 
+    def printed(self, row: str, column: str) -> float:
+        """What the paper printed in a cell. Raises InputError where it printed nothing, or there is no such cell."""
+        for cell in self.cells:
+            if (cell.row, cell.column) == (row, column) and cell.paper is not None:
+                return cell.paper
+        raise InputError(f"table {self.name}: the paper prints nothing in row {row!r}, column {column!r}")
+
 
 # What a paper printed in a cell: nothing, a number, or a number and its error.
 Printed = float | tuple[float, float] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedroam.papers.jahani import runs
+from fedroam.papers.jahani import printed, runs
 from fedroam.papers.jahani.runs import RUNS, above_share, common, drop
 from fedroam.papers.steered_variants import ALL, FEW, LABELS, MOVING, STATIC, STEERED, about
 from fedroam.study.claims import Claim, Test, all_of, each_over, equal, falls, order, over, rises, under
@@ -82,20 +82,29 @@ IN_FIGURE_2 = (
         "Even random movement is well above static clients.",
         ahead("random", STATIC),
         "Fig. 2, Table II",
+        paper=f'Fig. 2: "significantly improves accuracy"; {printed.table_ii("random", STATIC)}',
     ),
     Claim(
         "dam-beats-random",
         "DAM consistently outperforms random movement.",
         ahead("dam", "random"),
         "Sec. V-B2",
+        paper=f"Sec. V-B2: {printed.BOTH_GAINS}; {printed.table_ii('dam', 'random')}",
     ),
     Claim(
         "dcm-beats-random",
         "DCM consistently outperforms random movement.",
         ahead("dcm", "random"),
         "Sec. V-B2",
+        paper=f"Sec. V-B2: {printed.BOTH_GAINS}; {printed.table_ii('dcm', 'random')}",
     ),
-    Claim("dcm-beats-dam", "DCM provides the best accuracy.", ahead("dcm", "dam"), "Sec. V-B2"),
+    Claim(
+        "dcm-beats-dam",
+        "DCM provides the best accuracy.",
+        ahead("dcm", "dam"),
+        "Sec. V-B2",
+        paper=f'Sec. V-B2: "the best overall accuracy"; {printed.table_ii("dcm", "dam")}',
+    ),
     *(
         Claim(
             f"gain-alpha-{alpha:g}".replace(".", "_"),
@@ -103,6 +112,7 @@ IN_FIGURE_2 = (
             "random movement.",
             about((RUNS.gain(p, alpha=alpha), GAINS[alpha, p]) for p in STEERED),
             "Sec. V-B2",
+            paper=f"Sec. V-B2: {printed.GAINS[alpha]}",
         )
         for alpha in runs.ALPHAS
     ),
@@ -111,12 +121,14 @@ IN_FIGURE_2 = (
         "From α = 0.1 to 0.05, DAM and DCM lose less than 10 points.",
         all_of(under(drop(p), 10) for p in STEERED),
         "Sec. V-B3",
+        paper=f'Sec. V-B3: "under 10%"; {printed.drops(STEERED)}',
     ),
     Claim(
         "random-drops-more",
         "Static clients and random movement lose more than DAM and DCM do.",
         all_of(order(drop(p), average(drop(q) for q in STEERED)) for p in (STATIC, "random")),
         "Sec. V-B3: 19.34 and 14.00 points",
+        paper=f'Sec. V-B3: "19.34% and 14.00% drops" against "under 10%"; {printed.drops(STEERED)}',
     ),
 )
 IN_FIGURE_3 = (
@@ -125,36 +137,42 @@ IN_FIGURE_3 = (
         "The more clients move, the higher the accuracy (mean of random, DAM and DCM).",
         rises({m: moving(mobile=m) for m in FEW["mobile"]}),
         "Fig. 3a",
+        paper='Sec. V-B4, in words only: more of them "improves accuracy"',
     ),
     Claim(
         "gains-grow-with-numbers",
         "The gains of DAM and DCM over random movement grow with the number of mobile clients.",
         rises({m: average(RUNS.gain(p, measure=best, mobile=m) for p in STEERED) for m in FEW["mobile"]}),
         "Sec. V-B4",
+        paper='Sec. V-B4, in words only: "larger gains over random mobility"',
     ),
     Claim(
         "gap-widens-as-radius-falls",
         "The smaller the communication radius, the wider the gap between static and moving clients.",
         falls({r: moving(radius=r) - RUNS.of(best, STATIC, radius=r) for r in FEW["radius"]}),
         "Sec. V-B4",
+        paper='Sec. V-B4, in words only: "the gap between static and mobile cases widens"',
     ),
     Claim(
         "gain-sparse",
         "At Rc = 1, steering is up to 20 points above random movement (tested of DCM).",
         about([(RUNS.gain("dcm", measure=best, radius=1.0), SPARSE_GAIN)]),
         "Sec. V-B4",
+        paper='Sec. V-B4: "up to 20% higher accuracy than random mobility"',
     ),
     Claim(
         "farther-is-better",
         "The farther clients move in a round, the higher the accuracy (mean of random, DAM and DCM).",
         order(moving(step=5.0), moving(step=1.0)),
         "Sec. V-B4",
+        paper='Sec. V-B4, in words only: "The test accuracy improves with a larger" Rm',
     ),
     Claim(
         "ahead-at-small-steps",
         "Even with a small Rm, DAM and DCM are ahead of random movement.",
         each_over(RUNS.gain(p, measure=best, step=1.0) for p in STEERED),
         "Sec. V-B4",
+        paper='Sec. V-B4, in words only: "a clear advantage over random mobility"',
     ),
 )
 IN_CONNECTIVITY = (
@@ -167,6 +185,8 @@ IN_CONNECTIVITY = (
             for slow, fast in (("random", "dam"), ("dam", "dcm"))
         ),
         "Sec. III and V-B4, discussion: faster learning goes with a smaller B; that the three differ in B is inferred",
+        paper='Sec. III, in words only: strong connection "after a certain number of rounds depending on the mobility '
+        'strategy"; no B is printed',
     ),
 )
 IN_DISCUSSION = (
@@ -176,6 +196,7 @@ IN_DISCUSSION = (
         "3 mobile clients, and at Rc = 5 instead of 3, B is smaller and the accuracy higher.",
         all_of(test for pair in _SOONER for test in _sooner_and_better(*pair)),
         'Sec. V-B4, discussion: "faster satisfaction of strong connectivity (i.e., smaller B)"',
+        paper='Sec. V-B4, in words only: smaller B "leads to a lower error bound"; no B is printed',
     ),
     Claim(
         "radius-most-critical",
@@ -183,6 +204,7 @@ IN_DISCUSSION = (
         "values of figure 3 it brings more than the others do (mean of random, DAM and DCM).",
         all_of(order(_brings("radius"), _brings(other)) for other in ("mobile", "step")),
         "Sec. V-B4, discussion; the values are ours",
+        paper='Sec. V-B4, in words only: Rc "is the most critical"',
     ),
     Claim(
         "warm-up-is-enough",
@@ -192,6 +214,7 @@ IN_DISCUSSION = (
             RUNS.of(later_half, p, knowledge="warm_up") - RUNS.of(later_half, "random") for p in STEERED
         ),
         "Sec. IV, which assumes such a phase; that it is 20 rounds is ours",
+        paper='Sec. IV, an assumption: mobile clients "collect the information ... through a warm-up phase"',
     ),
 )
 IN_THRESHOLDS = (
@@ -200,24 +223,28 @@ IN_THRESHOLDS = (
         "With 3 mobile clients DCM reaches 90 % of the fully connected graph at Rc = 4, random movement not before 5.",
         _radii_needed(3, dcm=4.0, random=5.0),
         "Fig. 4a",
+        paper='Sec. V-B5: "DCM reaches the upper bound when" Rc = 4, random movement "requires" Rc = 5',
     ),
     Claim(
         "radius-5-mobile",
         "With 5 mobile clients DCM reaches it at Rc = 3, random movement not before 4.",
         _radii_needed(5, dcm=3.0, random=4.0),
         "Fig. 4b",
+        paper='Sec. V-B5: random movement "requires" Rc = 4, "DCM operates with" Rc = 3',
     ),
     Claim(
         "random-never-at-radius-3",
         "At Rc = 3 random movement never reaches it, however far clients move (tested with 8 mobile, unconstrained).",
         under(above_share("random", mobile=8, step=math.inf), 0),
         "Fig. 5c, 5d",
+        paper='Sec. V-B5, in words only: it "fails to achieve the desired performance, even with the highest" Rm',
     ),
     Claim(
         "dcm-with-4-at-radius-3",
         "At Rc = 3 DCM reaches it with 4 mobile clients.",
         over(above_share("dcm", mobile=4)),
         "Fig. 5c, 5d",
+        paper='Sec. V-B5: it "easily reaches the upper bound, utilizing only" 4 mobile clients',
     ),
     Claim(
         "fewer-mobile-at-radius-4",
@@ -231,6 +258,7 @@ IN_THRESHOLDS = (
             )
         ),
         "Fig. 5a, 5b",
+        paper='Sec. V-B5, in words only: it "requires to deploy fewer mobile clients"',
     ),
 )
 IN_MAPS = (
@@ -239,12 +267,14 @@ IN_MAPS = (
         "Accuracy saturates in Rm: at Rc = 3, Rm = 9 is within 2 points of unconstrained movement.",
         equal(over_map(9.0), over_map(math.inf), margin=2.0),
         "Fig. 6; 9 and the margin are ours",
+        paper='Sec. V-B6, in words only: it "saturates beyond a certain threshold of" Rm',
     ),
     Claim(
         "speed-helps-more-of-them",
         "Faster movement brings more where more clients move.",
         order(speed_gain(7), speed_gain(1)),
         "Sec. V-B6",
+        paper='Sec. V-B6, in words only: Rm brings "a greater boost in accuracy when more mobile clients are deployed"',
     ),
     Claim(
         "mobility-hardly-matters-at-large-radius",
@@ -256,6 +286,7 @@ IN_MAPS = (
             margin=2.0,
         ),
         "Sec. V-B6; 7 and the margin are ours",
+        paper='Sec. V-B6, in words only: "largely unaffected by the number or speed of mobile clients"',
     ),
 )
 IN_OTHER_NETWORKS = tuple(
@@ -268,6 +299,7 @@ IN_OTHER_NETWORKS = tuple(
             for p in STEERED
         ),
         "Fig. 7",
+        paper=f"Sec. V-B7, in words only: {printed.ON_IMAGES if network.settings else printed.IN_LARGER}",
     )
     for network in (runs.CIFAR_SMALL, runs.CIFAR_LARGE, runs.LARGE, runs.LARGEST)
 )
@@ -284,6 +316,7 @@ IN_LARGER_NETWORKS = tuple(
             for key, values in runs.LARGE_AXES.items()
         ),
         "Fig. 8",
+        paper='Sec. V-B7, in words only: "requires fewer mobile clients to provide the desired accuracy"',
     )
     for network in (runs.LARGE, runs.LARGEST)
 )

@@ -113,7 +113,8 @@ def claims_html(
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
         f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
-        "± standard error over seeds; intervals are for each claim alone."
+        "± standard error over seeds; intervals are for each claim alone. Effect size d: how far an estimate is above "
+        "its bound (negative: below), in standard deviations over seeds, on the scale of the test."
     )
     return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
 
@@ -145,13 +146,14 @@ def _card(
 
 
 def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
-    """What was found, and what the paper printed for the very same, as HTML."""
+    """What was found, and what the paper prints: as the claim has it, else in cells of the same values; as HTML."""
     if verdict is not None:
         parts = len(comparisons(claim, verdict.evidence))
         which = f", the weakest of {parts} parts" if weakest(claim, verdict.evidence) else ""
         yield f"Here: <strong>{escape(estimate_words(verdict.evidence, claim.test.unit))}</strong>{which}"
     cells = [each for each in _cells_of(result, claim) if each.cell.paper is not None]
     printed = list(dict.fromkeys(f"{papers(each)} {each.cell.value.unit}".strip() for each in cells))
+    printed = [claim.paper] if claim.paper else printed
     if len(printed) == 1:
         yield f"Paper: {escape(printed[0])}"
     elif 1 < len(cells) <= _NAMED:

@@ -35,13 +35,15 @@ def cells_table(result: StudyResult) -> pd.DataFrame:
 
 
 def claims_table(result: StudyResult) -> pd.DataFrame:
-    """One row a claim: its text, verdict, reason, numbers of its test, corrected p-values, seeds that would decide."""
+    """One row a claim: its text, what the paper prints, verdict, reason, numbers of its test, corrected p-values, seeds
+    that would decide."""
     rows = []
     for claim, verdict in result.claims():
         row = {
             "claim": claim.name,
             "text": claim.text,
             "source": claim.source,
+            "paper": claim.paper,
             "family": claim.family,
             "tested": claim.test.words,
         }

@@ -114,19 +114,29 @@ def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
 
 
 def estimate_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
-    """What was found: `+33.7 ± 3.1 points, 95 % interval +20.2 to +47.2, n = 3 seeds`."""
+    """What was found: `+33.7 ± 3.1 points, 95 % interval +20.2 to +47.2, effect size d = 6.2, n = 3 seeds`.
+
+    d: the distance of the mean from its bound in standard deviations of a seed, on the scale of the test; a sign test
+    has neither it nor an interval, which is said.
+    """
     seeds = f"n = {evidence.n} seed{'s' * (evidence.n != 1)}"
-    return seeds if _nothing(evidence) else f"{''.join(_size(evidence, unit, digits))}, {seeds}"
+    if _nothing(evidence):
+        return seeds
+    size, span = _size(evidence, unit, digits)
+    if evidence.kind == "sign":
+        span = ", no interval (sign test)"
+    elif (
+        math.isfinite(evidence.df) and evidence.values
+    ):  # of the part that is shown, whose seeds may be more than n
+        span += f", effect size d = {evidence.statistic / math.sqrt(len(evidence.values)):z.1f}".replace(
+            "-", "−"
+        )
+    return f"{size}{span}, {seeds}"
 
 
 def test_words(evidence: Evidence) -> str:
-    """How it was tested: `one-sided t, t(2) = 10.79, effect size d = 6.2`; a note where there is one.
-
-    d: the distance of the mean from its bound in standard deviations of a seed, on the scale of the test.
-    """
+    """How it was tested: `one-sided t, t(2) = 10.79`; a note where there is one."""
     words = "" if _nothing(evidence) else _tested(evidence)
-    if math.isfinite(evidence.df) and evidence.n:
-        words += f", effect size d = {evidence.statistic / math.sqrt(evidence.n):.1f}".replace("-", "−")
     return "; ".join(filter(None, (words, evidence.note)))
 
 
