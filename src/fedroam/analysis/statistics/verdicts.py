@@ -172,16 +172,16 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
     """
     nothing = np.zeros(len(seeds))
     if evidence.parts:
-        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if _points_to_yes(part)]
+        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if points_to_yes(part)]
         no = [
             chance(part, seeds, 0.0, fails / len(evidence.parts))
             for part in evidence.parts
-            if not _points_to_yes(part)
+            if not points_to_yes(part)
         ]
         return np.asarray(np.max(no, axis=0) if no else np.min(yes, axis=0))
     if evidence.n < 2 or math.isnan(evidence.estimate):
         return nothing
-    yes_wins = _points_to_yes(evidence)
+    yes_wins = points_to_yes(evidence)
     level = holds if yes_wins else fails
     if evidence.kind == "sign":
         return _chance_by_sign(evidence, seeds, level)
@@ -197,8 +197,19 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
     return power(effect, spread, seeds, level, more)
 
 
-def _points_to_yes(evidence: Evidence) -> bool:
-    return evidence.p_holds <= evidence.p_fails
+def points_to_yes(evidence: Evidence) -> bool:
+    """Whether a claim is observed: its estimate is on the claim's side of the bound, of several parts that of each.
+
+    P-values do not tell it of a sequence of looks: they are the smallest so far, and may both be 1.
+    """
+    if evidence.parts:
+        return all(points_to_yes(part) for part in evidence.parts)
+    if math.isnan(evidence.estimate):
+        return False
+    if evidence.asks == "within":
+        return abs(evidence.estimate) <= evidence.bound
+    below = evidence.asks == "below"
+    return evidence.estimate <= evidence.bound if below else evidence.estimate >= evidence.bound
 
 
 def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: float = 0.0) -> np.ndarray:
