@@ -276,9 +276,15 @@ def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     seeds = result.verdicts["beside"].seeds
     assert result.verdicts["beside"].word == "undecided"
     assert seeds is not None and seeds > 3  # noqa: PT018
-    more = outlook(result, runs).of_claim["beside"]
+    found = outlook(result, runs)
+    more = found.of_claim["beside"]
     assert more.runs == 2 * (seeds - 3)
     assert more.hours == pytest.approx((seeds - 3) * (360 + 36) / 3600)
+    assert outlook_words(result, found)[1:] == [
+        "To decide 1 of the 2 undecided claims, if effects and spreads are as observed: "
+        f"{more.runs} more runs, {time_words(more)}. That is: c is better.",
+        "Of 1 undecided claim no number of seeds can be told: see its card.",
+    ]
     assert there.hours == pytest.approx(3 * 1116 / 3600)
 
 

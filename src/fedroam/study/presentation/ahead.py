@@ -36,9 +36,10 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
         of = f"{len(known)} of the" if len(known) < len(undecided) else "the"
         nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
         text = next(claim.text for claim in result.study.claims if claim.name == nearest)
+        which = f"The nearest takes {_runs(outlook.of_claim[nearest])}" if len(known) > 1 else "That is"
         lines.append(
             f"To decide {of} {_claims(len(undecided), 'undecided')}, if effects and spreads are as observed: "
-            f"{_runs(outlook.together)}. The nearest takes {_runs(outlook.of_claim[nearest])}: {text}"
+            f"{_runs(outlook.together)}. {which}: {text}"
         )
     rest = len(undecided) - len(known)
     if rest:
