@@ -32,11 +32,11 @@ from fedroam.study.evaluation import StudyResult, evaluate_study
 from fedroam.study.kept import FILE, Records, write_records
 from fedroam.study.kept_files import write_kept_files
 from fedroam.study.outlook import Outlook, outlook
+from fedroam.study.presentation.ahead import hours_words, time_words
 from fedroam.study.presentation.sections import (
     claims_html,
     figure_words,
     findings_html,
-    hours_words,
     limits,
     readings_html,
     settings_html,
@@ -370,8 +370,15 @@ def _row(paper: str, kept: Kept) -> list[str]:
         str(len(kept.study.claims) - len(words)),
         f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
         f"{kept.records.hours:.1f}",
-        hours_words(ahead.together.hours) if ahead.together.runs else NONE,
+        _to_decide(ahead),
     ]
+
+
+def _to_decide(ahead: Outlook) -> str:
+    """The time until the next looks decide what they would, and until the first looks at what waits for runs."""
+    told = [time_words(ahead.together)] if ahead.together.runs else []
+    told += [f"first looks: {time_words(ahead.first_together)}"] if ahead.first_together.runs else []
+    return "<br>".join(told) or NONE
 
 
 def _said(kept: Kept, claim: str, *, alone: bool) -> str:

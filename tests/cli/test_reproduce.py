@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import shutil
 import signal
@@ -17,6 +18,8 @@ from fedroam import Interrupted
 from fedroam.analysis.statistics import looks, verdicts
 from fedroam.cli.commands import reproduce
 from fedroam.cli.study_runs import StudyRuns
+from fedroam.study import Claim, Scale, Study, final, order
+from fedroam.study.kept import RunRecord, merged, write_records
 from fedroam.sweep import running
 from support.commands import Commands, contents
 from support.waiting import HANGS
@@ -445,6 +448,58 @@ def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
         assert why in answer.err
         assert "data.root = 'nowhere': no such folder" in answer.err
         shutil.rmtree(call.folder / "studies")
+
+
+# What b is ahead of a by, seed by seed, and d of c: hopeless after four seeds, and decided after six.
+AHEAD = {"b": (3.0, 2.7, -0.4, -4.3, 0.0, 0.0), "d": (4.1, 1.6, 2.4, 5.5, 3.0, 3.0)}
+
+
+@pytest.mark.parametrize(
+    ("primary", "asked"),
+    [
+        (("second",), [(4, {"a", "b", "c", "d"}), (6, {"c", "d"})]),
+        (("first", "second"), [(4, {"a", "b", "c", "d"})]),  # it can hold only after the first one
+    ],
+)
+def test_until_decided_asks_for_no_run_of_a_claim_that_waits_for_a_hopeless_one(
+    primary: tuple[str, ...],
+    asked: list[tuple[int, set[str]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No run is computed: those that are asked for are kept with numbers made up for them."""
+    made = Study(
+        name="mine",
+        title="Mine",
+        paper="Nobody, 2024.",
+        about="A test.",
+        base={"clients": 4},
+        variants={variant: {"rounds": k + 1} for k, variant in enumerate("abcd")},
+        scales={"quick": Scale(4)},
+        claims=(
+            Claim("first", "b is better.", order(final.of("b"), final.of("a"))),
+            Claim("second", "d is better.", order(final.of("d"), final.of("c"))),
+        ),
+        primary=primary,
+    )
+    told: list[tuple[int, set[str]]] = []
+
+    def compute(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
+        new = {which: key for which, key in work.keys.items() if key in missing}
+        told.append((work.seeds, {variant for variant, _ in new}))
+        ends = {(v, s): 50.0 + (AHEAD[v][s] if v in AHEAD else 0.0) for v, s in new}
+        runs = [
+            RunRecord(*which, key, numbers={"final accuracy": (ends[which],) * 2})
+            for which, key in new.items()
+        ]
+        work.kept = merged(work.kept, runs)
+        write_records(tmp_path / "rec", work.kept)
+
+    monkeypatch.setattr(reproduce.Wave, "compute", compute)
+    wave = reproduce.Wave(1, None, False, True, "", math.inf)
+    where = ("quick", str(tmp_path / "out"), (), str(tmp_path / "rec"))
+    assert reproduce._grown(made, list(made.claims), where, wave) == asked[-1][0]
+    assert told == asked
 
 
 def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(

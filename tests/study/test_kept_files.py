@@ -13,6 +13,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fedroam.analysis.statistics.paired import above
+from fedroam.analysis.statistics.verdicts import p_text
 from fedroam.study import (
     Claim,
     Curves,
@@ -30,6 +32,7 @@ from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
 from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
 from fedroam.study.outlook import outlook
+from fedroam.study.presentation.ahead import outlook_words, time_words
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import claims_html, figure_words, settings_html, shown_in
 from fedroam.study.presentation.tables import as_json
@@ -116,6 +119,7 @@ def test_files_are_made_of_records_alone_and_are_the_same_each_time(tmp_path: Pa
     helps = json.loads(texts[0]["claims.json"])[0]
     assert helps["estimate"] == pytest.approx((10.5 + 10 + 10.5) / 3, rel=1e-5)
     assert helps["error"] == pytest.approx(0.166667)
+    assert helps["hours_estimated"] is False
     cells = json.loads(texts[0]["cells.json"])["gain"]
     assert (cells[0]["paper"], cells[1]["paper"]) == (8.0, None)
     assert cells[1]["mean"] == pytest.approx((0.1 - 0.5 + 0.3) / 3, rel=1e-4)
@@ -157,10 +161,96 @@ def test_what_is_missing_and_what_would_decide_by_hand() -> None:
         assert found.of_claim["beside"].runs == (seeds - 3) + (seeds - 2)
         hours = ((seeds - 3) * 360 + (seeds - 2) * 36) / 3600
         assert found.of_claim["beside"].hours == pytest.approx(hours)
-    unknown = outlook(result, [run for run in there.runs.values() if run.variant != "b"])
-    assert math.isnan(unknown.missing.hours)  # nothing is known of b
+    assert not found.missing.estimated
     whole = outlook(judged(made, records(made)), records(made).runs.values())
     assert whole.missing.runs == 0
+
+
+def test_a_variant_without_runs_is_taken_to_cost_what_others_do() -> None:
+    """Kept are three runs of a and two of c; three of b and one of c are missing: b costs the mean of the five."""
+    made = study()
+    there = records(made, without=(("c", 1), *(("b", seed) for seed in range(3))))
+    result = judged(made, there)
+    found = outlook(result, there.runs.values())
+    mean = (3 * 360 + 2 * 36) / 5
+    assert (found.missing.runs, found.missing.estimated) == (4, True)
+    assert found.missing.hours == pytest.approx((3 * mean + 36) / 3600)
+    assert time_words(found.missing) == "about 12 core minutes, estimated"
+    assert "The missing ones take about 12 core minutes, estimated." in outlook_words(result, found)[0]
+    nothing = outlook(judged(made, Records("made", "quick")), [])
+    assert (math.isnan(nothing.missing.hours), nothing.missing.estimated) == (True, False)
+    assert time_words(nothing.missing) == "a time that is not measured yet"
+
+
+def test_runs_on_a_network_are_no_measure_of_others() -> None:
+    """What is simulated took its time; a run on a network takes what its clock says, and none of those is measured."""
+    made = study(on_network=("b",))
+    there = records(made, without=tuple(("b", seed) for seed in range(3)))
+    found = outlook(judged(made, there), there.runs.values())
+    assert (found.missing.runs, math.isnan(found.missing.hours), found.missing.estimated) == (3, True, False)
+
+
+def test_claims_that_wait_for_their_first_look_are_told_apart() -> None:
+    """Three seeds are kept of a, b and c, and the first look is after four; they take 6, 12 and 0.6 core minutes."""
+    made = study()
+    there = records(made)
+    runs = {(run.variant, run.seed): run for run in there.runs.values()}
+    result = evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (4, 6))
+    found = outlook(result, there.runs.values())
+    assert {name: more.runs for name, more in found.first.items()} == {"helps": 2, "beside": 2}
+    assert found.first["helps"].hours == pytest.approx((360 + 720) / 3600)
+    assert (found.first_together.runs, found.first_together.seeds) == (3, 4)  # a is run once for both
+    assert outlook_words(result, found)[1:] == [
+        "2 claims wait for their first look: 3 runs, about 19 core minutes."
+    ]
+    told = claims_html(result, found)
+    assert "To its first look: 2 runs, about 18 core minutes." in told[told.index("claim-helps") :]
+    assert told.count("To its first look") == 2
+    # Judged once: without any run they wait for those of the study.
+    nothing = judged(made, Records("made", "quick"))
+    ahead = outlook(nothing, [])
+    assert outlook_words(nothing, ahead)[1:] == [
+        "2 claims wait for runs: 9 runs, a time that is not measured yet."
+    ]
+    assert "To test it: 6 runs, a time that is not measured yet." in claims_html(nothing, ahead)
+    whole = outlook(judged(made, there), there.runs.values())
+    assert (whole.first, whole.first_together.runs) == ({}, 0)
+
+
+def test_each_look_at_a_claim_is_told() -> None:
+    made = study()
+    there = records(made)
+    runs = {(run.variant, run.seed): run for run in there.runs.values()}
+    result = evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (2, 3))
+    first, second = (p_text(above(ends).p_holds) for ends in ([10.5, 10.0], [10.5, 10.0, 10.5]))
+    assert first != second
+    told = (
+        f"Looks: after 2 seeds {first}, after 3 seeds {second} (of the hypothesis that it is false, by that look alone "
+        "and not corrected)."
+    )
+    assert told in claims_html(result)
+    assert "Looks: " not in claims_html(judged(made, there))
+    one = evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (3,))
+    assert "Looks: " not in claims_html(one)
+
+
+def test_what_decides_a_claim_is_also_what_decides_those_before_it() -> None:
+    """c − a = 1, 3, 5 is tested first, then b − a = 4, 1, 6: both are undecided, and point to yes."""
+    made = study(primary=("beside", "helps"))
+    ends = {"a": (50.0, 60.0, 55.0), "b": (54.0, 61.0, 61.0), "c": (51.0, 63.0, 60.0)}
+    runs = [
+        RunRecord(v, s, f"{v}{s}", None, SECONDS[v], {"final accuracy": (end, end)}, {})
+        for v, row in ends.items()
+        for s, end in enumerate(row)
+    ]
+    result = judged(made, Records("made", "quick", {run.digest: run for run in runs}))
+    beside, helps = (result.verdicts[name].seeds for name in ("beside", "helps"))
+    assert beside is not None and helps is not None  # noqa: PT018
+    assert helps >= beside > 3
+    found = outlook(result, runs).of_claim
+    assert found["beside"].runs == 2 * (beside - 3)
+    assert found["helps"].runs == 2 * (helps - 3) + (beside - 3)
+    assert found["helps"].seeds == helps
 
 
 def test_a_claim_that_a_look_decided_needs_no_more_seeds() -> None:
@@ -188,9 +278,15 @@ def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     seeds = result.verdicts["beside"].seeds
     assert result.verdicts["beside"].word == "undecided"
     assert seeds is not None and seeds > 3  # noqa: PT018
-    more = outlook(result, runs).of_claim["beside"]
+    found = outlook(result, runs)
+    more = found.of_claim["beside"]
     assert more.runs == 2 * (seeds - 3)
     assert more.hours == pytest.approx((seeds - 3) * (360 + 36) / 3600)
+    assert outlook_words(result, found)[1:] == [
+        "To decide 1 of the 2 undecided claims, if effects and spreads are as observed: "
+        f"{more.runs} more runs, {time_words(more)}. That is: c is better.",
+        "Of 1 undecided claim no number of seeds can be told: see its card.",
+    ]
     assert there.hours == pytest.approx(3 * 1116 / 3600)
 
 

@@ -70,6 +70,7 @@ def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[
         more = outlook.of_claim.get(claim["claim"])
         claim["runs_needed"] = None if more is None else more.runs
         claim["hours_needed"] = None if more is None or math.isnan(more.hours) else more.hours
+        claim["hours_estimated"] = more is not None and more.estimated
     facts = {
         **whole,
         "looks": list(result.looks),

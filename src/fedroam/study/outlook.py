@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from fedroam.analysis.statistics.looks import following
+from fedroam.analysis.statistics.verdicts import points_to_yes
+from fedroam.study.claims import Claim
 from fedroam.study.evaluation import StudyResult
-from fedroam.study.kept import RunRecord
+from fedroam.study.kept import RunRecord, Where
 from fedroam.study.values import Item
 
 
@@ -16,12 +19,14 @@ from fedroam.study.values import Item
 class More:
     """Runs that are still to be computed, and the core hours that they take (NaN: of some, nothing is known).
 
-    seeds: of each variant, in all; 0 where no number of seeds is known to be enough.
+    seeds: of each variant, in all; 0 where no number of seeds is known to be enough; estimated: whether some are of
+    variants without a measured run, which are taken to cost what a run of the scale does on average.
     """
 
     seeds: int
     runs: int
     hours: float
+    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class Outlook:
 
     A claim that a planned look has decided, or that none will, needs no more seeds than it was judged by. missing:
     what the claims lack; of_claim: what would decide each undecided claim, by name, where a number of seeds is known;
-    together: what would decide all of these that a planned look would.
+    together: what would decide all of these that a planned look would; first: what the first look at each claim takes
+    that waits for runs, by name; first_together: what those at all of them take.
     """
 
     kept: int
@@ -40,6 +46,8 @@ class Outlook:
     missing: More
     of_claim: Mapping[str, More] = field(default_factory=dict)
     together: More = field(default=More(0, 0, 0.0))
+    first: Mapping[str, More] = field(default_factory=dict)
+    first_together: More = field(default=More(0, 0, 0.0))
 
     def within(self, last: int | None) -> list[str]:
         """The claims of `of_claim` that so many seeds decide; without a last look all of them."""
@@ -52,16 +60,20 @@ class _Costs:
     def __init__(self, result: StudyResult, runs: Iterable[RunRecord]) -> None:
         study, scale = result.study, result.scale
         self.of = {variant: study.key(variant, scale) for variant in study.needs(scale)}
-        found = list(runs)
+        self.place = {alike: study.where(variant) for variant, alike in self.of.items()}
         self.there: dict[str, set[int]] = {}
         took: dict[str, list[float]] = {}
-        for run in found:
+        anywhere: dict[Where, list[float]] = {}
+        for run in runs:
             if run.variant in self.of:
                 alike = self.of[run.variant]
                 self.there.setdefault(alike, set()).add(run.seed)
                 if run.seconds is not None:
                     took.setdefault(alike, []).append(run.seconds)
-        self.seconds = {alike: sum(times) / len(times) for alike, times in took.items()}
+                    anywhere.setdefault(self.place[alike], []).append(run.seconds)
+        self.seconds = {alike: fmean(times) for alike, times in took.items()}
+        # A run on a network takes the time that its clock says, which those that are simulated do not tell.
+        self.usual = {place: fmean(times) for place, times in anywhere.items()}
 
     def alike(self, items: Iterable[Item]) -> set[str]:
         """What the items need of this scale."""
@@ -76,14 +88,20 @@ class _Costs:
         lacking = {
             each: len(set(range(seeds)) - self.there.get(each, set())) for each, seeds in wanted.items()
         }
-        hours = math.fsum(
-            count * self.seconds.get(each, math.nan) / 3600 for each, count in lacking.items() if count
-        )
-        return More(max(wanted.values(), default=0), sum(lacking.values()), hours)
+        hours = math.fsum(count * self._took(each) / 3600 for each, count in lacking.items() if count)
+        estimated = any(count and each not in self.seconds for each, count in lacking.items())
+        most = max(wanted.values(), default=0)
+        return More(most, sum(lacking.values()), hours, estimated and not math.isnan(hours))
+
+    def _took(self, alike: str) -> float:
+        """Core-seconds of a run: the mean of its like, else of all that were computed in the same place."""
+        return self.seconds.get(alike, self.usual.get(self.place[alike], math.nan))
 
 
 def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
-    """What is kept and what is missing. runs: those that are kept; each other one takes as long as its like did."""
+    """What is kept and what is missing. runs: those that are kept; each other one takes as long as its like did, or as
+    all did on average where its like is not measured.
+    """
     study, costs, seeds = result.study, _Costs(result, runs), len(result.seeds)
     every = costs.alike(study.items.values())
     claims = [claim for claim in study.claims if claim.name in result.verdicts]
@@ -96,15 +114,16 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
     wanted: dict[str, dict[str, int]] = {}
     for claim in claims:
         enough = _enough(result, claim.name)
-        if enough:
-            wanted[claim.name] = dict.fromkeys(costs.alike([claim]), enough)
-    together: dict[str, int] = {}
+        for each in (*_waits_for(result, claim), claim) if enough else ():
+            asked = dict.fromkeys(costs.alike([each]), _enough(result, each.name) or enough)
+            wanted[claim.name] = wanted.get(claim.name, {}) | asked
     last = result.looks[-1] if result.looks else math.inf
-    for each in wanted.values():
-        for alike, enough in each.items():
-            if enough > last:
-                continue
-            together[alike] = max(enough, together.get(alike, 0))
+    together: dict[str, int] = {}
+    for those in wanted.values():
+        if max(those.values(), default=0) <= last:
+            together |= {alike: max(enough, together.get(alike, 0)) for alike, enough in those.items()}
+    first = result.looks[0] if result.looks else seeds
+    waiting = [claim for claim in claims if not result.verdicts[claim.name].evidence.n]
     return Outlook(
         costs.kept(every, seeds),
         len(every) * seeds,
@@ -113,6 +132,8 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
         costs.more(of_claims),
         {name: costs.more(each) for name, each in wanted.items()},
         costs.more(together),
+        {claim.name: costs.more(dict.fromkeys(costs.alike([claim]), first)) for claim in waiting},
+        costs.more(dict.fromkeys(costs.alike(waiting), first)),
     )
 
 
@@ -125,3 +146,12 @@ def _enough(result: StudyResult, name: str) -> int:
     if verdict.word != "undecided" or verdict.seeds is None or verdict.seeds <= verdict.evidence.n:
         return 0
     return following(verdict.seeds - 1, result.looks) or verdict.seeds
+
+
+def _waits_for(result: StudyResult, claim: Claim) -> list[Item]:
+    """The undecided primary claims that have to hold before this one does; none where it is none, or points to no."""
+    study, verdicts = result.study, result.verdicts
+    if claim.name not in study.primary or not points_to_yes(verdicts[claim.name].evidence):
+        return []
+    before = study.primary[: study.primary.index(claim.name)]
+    return [study.item(one) for one in before if one in verdicts and verdicts[one].word == "undecided"]

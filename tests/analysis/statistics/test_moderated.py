@@ -259,6 +259,71 @@ def test_primary_claims_are_tested_in_their_order_at_the_full_level() -> None:
         assert [v.p_fails for v in found] == holm([1.0] * 3)
 
 
+def looked(*values: float) -> Evidence:
+    """The evidence of four seeds at the first of the planned looks."""
+    return shared([above(values)], len(LOOKS))
+
+
+# At the first look: hopeless, on its way to "does not hold", to "holds" after some 6 seeds, and after some more.
+LOST, AGAINST = looked(3.0, 2.7, -0.4, -4.3), looked(-2.0, -0.6, -1.0, -0.3)
+NEAR, SLOW = looked(4.1, 1.6, 2.4, 5.5), looked(2.0, 0.5, 1.4, 0.1)
+
+
+def test_a_claim_that_waits_for_one_that_will_not_hold_is_hopeless() -> None:
+    by_itself = judge_in_order([NEAR], looks=LOOKS)[0]
+    assert (by_itself.word, by_itself.hopeless, by_itself.seeds) == ("undecided", False, 6)
+    for first, why in (
+        (LOST, "is hopeless"),
+        (AGAINST, "points to no"),
+        (looked(-3.0, -3.1, -2.9, -3.0), "does not hold"),
+    ):
+        before, behind, last = judge_in_order([first, NEAR, NEAR], looks=LOOKS)
+        assert (behind.word, behind.seeds, behind.outlook, behind.hopeless) == ("undecided", None, 0.0, True)
+        told = (
+            f"it can hold only after all primary claims before it, of which one {why}; so it is hopeless, too"
+        )
+        assert behind.reason == last.reason == told
+        assert behind.p_holds == max(first.p_holds, NEAR.p_holds)  # what is planned changes no p-value
+        assert before == judge_in_order([first, LOST, LOST], looks=LOOKS)[0]  # nor what stands before it
+    # One that can be refuted may be so, whatever stands before it; of one with no runs nothing is known.
+    behind = judge_in_order([LOST, AGAINST], looks=LOOKS)[1]
+    against = judge_in_order([AGAINST, LOST], looks=LOOKS)[0]
+    assert (behind.outlook, behind.seeds, behind.reason) == (against.outlook, against.seeds, against.reason)
+    assert not behind.hopeless
+    assert not judge_in_order([LOST, Evidence("", 0)], looks=LOOKS)[1].hopeless
+    # Two parts that both point to yes wait, too; where one of them points to no, it may be the one that decides.
+    both, one = (replace(every(parts), p_holds=0.4) for parts in ([NEAR, SLOW], [NEAR, AGAINST]))
+    assert [judge_in_order([LOST, each], looks=LOOKS)[1].hopeless for each in (both, one)] == [True, False]
+    # Judged once, nobody looks again.
+    once = judge_in_order([above([-3.0, -3.1, -2.9]), above([4.1, 1.6, 2.4, 5.5])])[1]
+    assert once.reason == "it would hold by itself, but a primary claim before it does not hold"
+    assert (once.seeds, once.hopeless) == (None, False)
+
+
+def test_a_claim_takes_no_fewer_seeds_than_those_that_it_waits_for() -> None:
+    slow, near = judge_in_order([SLOW, NEAR], looks=LOOKS)
+    assert slow.seeds is not None
+    assert 6 < slow.seeds == near.seeds <= 20
+    assert near.outlook == slow.outlook < judge_in_order([NEAR], looks=LOOKS)[0].outlook
+    assert near.reason == (
+        "about 6 seeds would decide with a chance of 80 % if effect and spread are as observed; a primary claim before "
+        f"it has to hold first, which needs about {slow.seeds}"
+    )
+    near, slow_behind = judge_in_order([NEAR, SLOW], looks=LOOKS)
+    assert (near.seeds, slow_behind.seeds) == (6, slow.seeds)
+    assert slow_behind.reason.endswith("as observed; a primary claim before it has to hold first")
+    # What would hold by itself needs as many as those before it.
+    enough = judge_in_order([SLOW, looked(3.0, 3.1, 2.9, 3.0)], looks=LOOKS)[1]
+    assert (enough.word, enough.seeds, enough.outlook) == ("undecided", slow.seeds, slow.outlook)
+    assert enough.reason == "it would hold by itself, but a primary claim before it is not established"
+    # Of a claim without runs no number is known.
+    unknown = judge_in_order([Evidence("", 0), NEAR], looks=LOOKS)[1]
+    assert (unknown.seeds, unknown.hopeless) == (None, False)
+    assert unknown.reason.endswith("has to hold first, and how many decide that one is not known")
+    # Claims that are corrected together wait for nobody.
+    assert judge([NEAR, Evidence("", 0)], looks=LOOKS)[0].seeds is not None
+
+
 def test_a_cap_never_helps_the_direction_that_it_is_used_for() -> None:
     """200, 230 and 210 rounds against 60: evidence that is not lost where one seed never gets there in 300 rounds."""
     known = above([140.0, 170.0, 150.0])

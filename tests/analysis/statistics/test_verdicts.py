@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedroam.analysis.statistics.paired import (
-    above,
-)
-from fedroam.analysis.statistics.verdicts import holm, judge, needed, power
+from fedroam.analysis.statistics.looks import shared
+from fedroam.analysis.statistics.paired import above, below, every, ratio_above, within
+from fedroam.analysis.statistics.verdicts import chance, holm, judge, needed, points_to_yes, power
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
@@ -72,3 +73,23 @@ def test_seeds_that_are_said_to_decide_do_so_when_there_are_as_many() -> None:
     repeated = np.resize(pattern, seeds)
     assert above(repeated).p_holds < 0.01
     assert judge([above([0.001, -1.0, 1.0])])[0].reason.startswith("more than 1000 seeds")
+
+
+def test_where_evidence_points_is_told_by_its_estimate_not_by_looks_before() -> None:
+    """Of a sequence of looks both p-values may be 1, or the smaller one of a look that pointed the other way."""
+    yes, no = above([2.0, 0.5, 1.4, 0.1]), above([-0.2, 0.3, -0.1, -0.6])
+    assert (points_to_yes(yes), points_to_yes(no)) == (True, False)
+    for early in (no, yes):
+        late = shared([early, replace(no, n=6)], 5)
+        assert late.p_holds <= late.p_fails == 1.0  # the p-values of the whole sequence do not say so
+        assert not points_to_yes(late)
+    assert points_to_yes(below([-1.0, -2.0, 0.5]))
+    assert points_to_yes(within([0.5, -0.2, 0.4], 1.0))
+    assert not points_to_yes(within([1.5, 1.2, 0.9], 1.0))
+    assert points_to_yes(ratio_above([3.0, 4.0], [2.0, 2.0], 1.5))
+    assert points_to_yes(every([yes, yes]))
+    assert not points_to_yes(every([yes, no]))
+    assert not points_to_yes(above([]))
+    # What points to no is decided by the level of "does not hold", which Holm's method divides.
+    last = np.array([20])
+    assert chance(late, last, 0.0, 0.01) > chance(late, last, 0.01, 0.0) == 0

@@ -21,7 +21,8 @@ Word = Literal["holds", "does not hold", "undecided"]
 class Verdict:
     """What is said of a claim. p_holds, p_fails: corrected over all claims judged together (see `judge`); seeds: how
     many would decide an undecided claim (None: not known, or more than `MOST_SEEDS`); reason: one sentence; outlook:
-    the chance that the last of several planned looks decides an undecided one.
+    the chance that the last of several planned looks decides an undecided one, at most, where it waits for others (see
+    `judge_in_order`).
     """
 
     word: Word
@@ -71,7 +72,7 @@ def judge(evidence: Sequence[Evidence], alpha: float = ALPHA, looks: Sequence[in
     looks: where the evidence is of a sequence of looks (see `looks.shared`), after how many seeds each is planned.
     """
     holds, fails = holm([e.p_holds for e in evidence]), holm([e.p_fails for e in evidence])
-    return _verdicts(evidence, holds, fails, alpha, looks, "after Holm's correction")
+    return _verdicts(evidence, holds, fails, alpha, looks, in_order=False)
 
 
 def judge_in_order(
@@ -83,10 +84,14 @@ def judge_in_order(
     correction is needed (fixed-sequence test: Maurer, Hothorn & Lehmacher 1995). A p-value is the largest so far.
     "It does not hold" is corrected by Holm's method, since a claim may be refuted whatever became of those before it.
     looks: as in `judge`.
+
+    So an undecided claim that points to yes waits for those before it. Where one of them does not hold, is hopeless or
+    points to no, seeds could only refute this one, which they hardly will. Else it takes no fewer seeds than they do,
+    and has no better an outlook.
     """
     holds = [float(p) for p in np.maximum.accumulate([e.p_holds for e in evidence])] if evidence else []
     fails = holm([e.p_fails for e in evidence])
-    return _verdicts(evidence, holds, fails, alpha, looks, "in the fixed order of the primary claims")
+    return _verdicts(evidence, holds, fails, alpha, looks, in_order=True)
 
 
 def _verdicts(
@@ -95,14 +100,15 @@ def _verdicts(
     fails: list[float],
     alpha: float,
     looks: Sequence[int],
-    corrected: str,
+    *,
+    in_order: bool,
 ) -> list[Verdict]:
     if not 0 < alpha < 0.5:
         raise InputError(f"alpha = {alpha:g}: allowed is a number between 0 and 0.5")
-    in_order = corrected.startswith("in")
+    corrected = "in the fixed order of the primary claims" if in_order else "after Holm's correction"
     spent = len(looks) or 1  # each look spends its share of the level
     levels = ((alpha if in_order else _level(holds, alpha)) / spent, _level(fails, alpha) / spent)
-    verdicts = []
+    verdicts: list[Verdict] = []
     for each, yes, no in zip(evidence, holds, fails, strict=True):
         if yes <= alpha:
             verdicts.append(Verdict("holds", each, yes, no, None, f"{p_text(yes)} {corrected}"))
@@ -110,17 +116,63 @@ def _verdicts(
             reason = f"the reverse is established at this scale: {_reverse(each)}, {p_text(no)} after Holm's correction"
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
-            seeds = needed(each, *levels)
-            reason = _undecided(each, seeds)
-            if in_order and each.p_holds <= alpha:
-                reason = "it would hold by itself, but a primary claim before it is not established"
-            outlook = (
-                float(chance(each, np.array(looks[-1:]), *levels)[0]) if looks and each.n > 1 else math.nan
-            )
-            if outlook < FUTILE:
-                reason += f"; hopeless: {looks[-1]} seeds would decide with a chance of {100 * outlook:.0f} %"
-            verdicts.append(Verdict("undecided", each, yes, no, seeds, reason, outlook))
+            waits = in_order and each.n > 1 and (each.p_holds <= alpha or points_to_yes(each))
+            ahead = _ahead(each, alpha, levels, looks, verdicts if waits else [])
+            verdicts.append(Verdict("undecided", each, yes, no, *ahead))
     return verdicts
+
+
+def _ahead(
+    evidence: Evidence,
+    alpha: float,
+    levels: tuple[float, float],
+    looks: Sequence[int],
+    before: Sequence[Verdict],
+) -> tuple[int | None, str, float]:
+    """Of an undecided claim the seeds that would decide it, the reason, and the outlook (see `Verdict`).
+
+    levels: of the tests that it holds and that it does not; before: the verdicts on the claims that have to hold first.
+    """
+    alone = bool(before) and evidence.p_holds <= alpha  # its own evidence is enough
+    barred = next((why for verdict in before if (why := _bar(verdict, alpha))), "")
+    holds, fails = 0.0 if barred else levels[0], levels[1]
+    seeds, outlook = needed(evidence, holds, fails), math.nan
+    if looks and evidence.n > 1:
+        outlook = float(chance(evidence, np.array(looks[-1:]), holds, fails)[0])
+    reason = _undecided(evidence, seeds)
+    if alone:
+        reason = "it would hold by itself, but a primary claim before it is not established"
+    if barred:
+        itself = "it would hold by itself, but a primary claim before it"
+        reason = f"{itself if alone else 'it can hold only after all primary claims before it, of which one'} {barred}"
+    elif waited := [verdict for verdict in before if verdict.word == "undecided"]:
+        if alone:
+            seeds, outlook = evidence.n, 1.0 if looks else math.nan
+        known = [verdict.seeds for verdict in waited if verdict.seeds is not None]
+        first = max(known) if len(known) == len(waited) else None
+        if not alone and seeds is not None:
+            reason += "; a primary claim before it has to hold first"
+            if first is None:
+                reason += ", and how many decide that one is not known"
+            elif first > seeds:
+                reason += f", which needs about {first}"
+        seeds = None if seeds is None or first is None else max(seeds, first)
+        outlook = min([outlook, *(verdict.outlook for verdict in waited if not math.isnan(verdict.outlook))])
+    if outlook < FUTILE:
+        chances = f"hopeless: {looks[-1]} seeds would decide with a chance of {100 * outlook:.0f} %"
+        reason += "; so it is hopeless, too" if barred else f"; {chances}"
+    return seeds, reason, outlook
+
+
+def _bar(verdict: Verdict, alpha: float) -> str:
+    """Why a claim will hardly hold any more, of those behind it in the order; empty where it may, or does."""
+    if verdict.word == "does not hold":
+        return "does not hold"
+    if verdict.hopeless:
+        return "is hopeless"
+    found = verdict.evidence
+    refuted = found.p_holds > alpha and not math.isnan(found.estimate) and not points_to_yes(found)
+    return "points to no" if refuted and found.n > 1 else ""
 
 
 def _reverse(evidence: Evidence) -> str:
@@ -172,16 +224,16 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
     """
     nothing = np.zeros(len(seeds))
     if evidence.parts:
-        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if _points_to_yes(part)]
+        yes = [chance(part, seeds, holds, 0.0) for part in evidence.parts if points_to_yes(part)]
         no = [
             chance(part, seeds, 0.0, fails / len(evidence.parts))
             for part in evidence.parts
-            if not _points_to_yes(part)
+            if not points_to_yes(part)
         ]
         return np.asarray(np.max(no, axis=0) if no else np.min(yes, axis=0))
     if evidence.n < 2 or math.isnan(evidence.estimate):
         return nothing
-    yes_wins = _points_to_yes(evidence)
+    yes_wins = points_to_yes(evidence)
     level = holds if yes_wins else fails
     if evidence.kind == "sign":
         return _chance_by_sign(evidence, seeds, level)
@@ -197,8 +249,19 @@ def chance(evidence: Evidence, seeds: np.ndarray, holds: float, fails: float) ->
     return power(effect, spread, seeds, level, more)
 
 
-def _points_to_yes(evidence: Evidence) -> bool:
-    return evidence.p_holds <= evidence.p_fails
+def points_to_yes(evidence: Evidence) -> bool:
+    """Whether a claim is observed: its estimate is on the claim's side of the bound, of several parts that of each.
+
+    P-values do not tell it of a sequence of looks: they are the smallest so far, and may both be 1.
+    """
+    if evidence.parts:
+        return all(points_to_yes(part) for part in evidence.parts)
+    if math.isnan(evidence.estimate):
+        return False
+    if evidence.asks == "within":
+        return abs(evidence.estimate) <= evidence.bound
+    below = evidence.asks == "below"
+    return evidence.estimate <= evidence.bound if below else evidence.estimate >= evidence.bound
 
 
 def power(effect: float, spread: float, seeds: np.ndarray, level: float, more: float = 0.0) -> np.ndarray:

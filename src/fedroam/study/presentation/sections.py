@@ -22,13 +22,15 @@ from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.items import Figure
 from fedroam.study.kept import RunRecord
-from fedroam.study.outlook import More, Outlook
+from fedroam.study.outlook import Outlook
+from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.wording import (
     FEW,
     comparisons,
     estimate_words,
     evidence_words,
     in_short,
+    looked_words,
     looks_words,
     not_above,
     number,
@@ -44,7 +46,6 @@ from fedroam.study.values import Item
 
 CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # of a claim's box
 _NAMED = 4  # variants of a claim that are named
-_HEAVY = "resnet"  # networks whose runs take days on a processor
 
 
 def summary_html(result: StudyResult, outlook: Outlook | None = None) -> str:
@@ -56,49 +57,6 @@ def summary_html(result: StudyResult, outlook: Outlook | None = None) -> str:
             f"<p>Its primary claims, in the order in which they are tested:</p><ul>{bullets(lines[1:])}</ul>"
         )
     return told + "".join(f"<p>{escape(line)}</p>" for line in outlook_words(result, outlook))
-
-
-def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
-    """What has run of what is needed, and what would decide what is undecided."""
-    if outlook is None:
-        return []
-    there = f"{outlook.kept_of_claims} of {outlook.needed_of_claims} runs that the claims need are there"
-    if outlook.needed > outlook.needed_of_claims:
-        there += f" ({outlook.kept} of {outlook.needed} of all tables and figures)"
-    lines = [f"{there}."]
-    if outlook.missing.runs:
-        lines[0] += f" The missing ones take {hours_words(outlook.missing.hours)}."
-    undecided = [name for name, verdict in result.verdicts.items() if verdict.word == "undecided"]
-    last = result.looks[-1] if result.looks else None
-    known = [name for name in undecided if name in outlook.within(last)]
-    if known:
-        of = f"the {len(undecided)}"
-        if len(known) < len(undecided):
-            of = f"{len(known)} of {of}"
-        nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
-        text = next(claim.text for claim in result.study.claims if claim.name == nearest)
-        lines.append(
-            f"To decide {of} undecided claims, if effects and spreads are as observed: {_runs(outlook.together)}. "
-            f"The nearest takes {_runs(outlook.of_claim[nearest])}: {text}"
-        )
-    rest = len(undecided) - len(known)
-    if rest:
-        why = f"none of the looks up to {last} seeds would decide them, or " if last else ""
-        lines.append(f"Of {rest} undecided claims {why}no number of seeds can be told: see their cards.")
-    return lines
-
-
-def _runs(more: More) -> str:
-    return f"{more.runs} more runs, {hours_words(more.hours)}"
-
-
-def hours_words(hours: float) -> str:
-    """`about 3.2 core hours`; said so where nothing is known."""
-    if math.isnan(hours):
-        return "a time that is not measured yet"
-    if hours < 1 / 60:
-        return "less than a core minute"
-    return f"about {60 * hours:.0f} core minutes" if hours < 1 else f"about {hours:.3g} core hours"
 
 
 def claims_html(
@@ -138,9 +96,9 @@ def _card(
         f'<p class="verdict">{escape(word)}</p>',
         *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
         *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(claim, elsewhere)),
-        *_to_decide(result, claim, verdict, outlook),
+        *(f'<p class="small">{escape(line)}</p>' for line in to_decide(result, claim, verdict, outlook)),
         _where(result, claim),
-        _tested(claim, verdict),
+        _tested(result, claim, verdict),
     ]
     return f'<div class="claim {kind}" id="claim-{escape(claim.name)}">{"".join(lines)}</div>'
 
@@ -172,27 +130,6 @@ def _elsewhere(claim: Claim, results: Sequence[StudyResult]) -> Iterator[str]:
         if verdict is not None and verdict.evidence.n:
             found = estimate_words(verdict.evidence, claim.test.unit)
             yield f"At scale {result.scale}: {verdict_words(result, claim.name)}, {found}."
-
-
-def _to_decide(
-    result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None
-) -> Iterator[str]:
-    """What it would take."""
-    if verdict is None:
-        scales = [name for name in result.study.scales if result.study.can(claim, name)]
-        heavy = any(_is_heavy(result, variant, scales[0]) for variant in claim.variants) if scales else False
-        told = f"Needs scale {' or '.join(scales)}" + ", and a GPU" * heavy if scales else ""
-        if told:
-            yield f'<p class="small">{escape(told)}.</p>'
-    elif outlook is not None and claim.name in outlook.of_claim:
-        more = outlook.of_claim[claim.name]
-        beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
-        yield f'<p class="small">To decide it: {escape(_runs(more))}{beyond}.</p>'
-
-
-def _is_heavy(result: StudyResult, variant: str, scale: str) -> bool:
-    model = result.study.experiment(variant, scale).settings().get("model", {})
-    return str(model.get("kind", "")).startswith(_HEAVY)
 
 
 def _where(result: StudyResult, claim: Claim) -> str:
@@ -265,8 +202,8 @@ def _named_in(source: str) -> list[str]:
     return found
 
 
-def _tested(claim: Claim, verdict: Verdict | None) -> str:
-    """The test, folded away: what was compared, its numbers, the number of each seed, and each of several tests."""
+def _tested(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
+    """The test, folded away: what was compared, its numbers by look and by seed, and each of several tests."""
     if verdict is None:
         return folded("Tested", f'<p class="small">{escape(in_short(claim, None))}.</p>')
     evidence = verdict.evidence
@@ -277,6 +214,8 @@ def _tested(claim: Claim, verdict: Verdict | None) -> str:
     if evidence.n:
         false, true = p_text(verdict.p_holds), p_text(verdict.p_fails)
         lines.append(f"Corrected: of the hypothesis that it is false {false}, that it is true {true}.")
+    if looked := looked_words(result, claim):
+        lines.append(looked)
     if evidence.n and not any(map(math.isnan, evidence.values)):
         lines.append(f"By seed: {_by_seed(evidence)}.")
     parts = comparisons(claim, evidence)

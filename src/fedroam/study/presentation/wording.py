@@ -13,6 +13,7 @@ import numpy as np
 
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
+from fedroam.analysis.statistics.verdicts import p_text
 from fedroam.study.claims import Claim, Test
 from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
@@ -282,6 +283,15 @@ def looks_words(result: StudyResult) -> str:
         f"Looks are planned after {planned} seeds, each at 1/{len(result.looks)} of the level; p-values are of all "
         "looks together. "
     )
+
+
+def looked_words(result: StudyResult, claim: Claim) -> str:
+    """What each look at a claim said so far; empty where one look is planned, or none was taken."""
+    seen = result.seen.get(claim.name, {})
+    if not seen or len(result.looks) < 2:
+        return ""
+    told = ", ".join(f"after {seeds} seeds {p_text(evidence.p_holds)}" for seeds, evidence in seen.items())
+    return f"Looks: {told} (of the hypothesis that it is false, by that look alone and not corrected)."
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:

@@ -1,0 +1,101 @@
+"""What pages say of runs to come: how many are missing, and what would decide what is undecided or not tested yet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from fedroam.analysis.statistics.verdicts import Verdict
+from fedroam.study.claims import Claim
+from fedroam.study.evaluation import StudyResult
+from fedroam.study.outlook import More, Outlook
+from fedroam.study.presentation.wording import untested
+
+_HEAVY = "resnet"  # networks whose runs take days on a processor
+
+
+def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
+    """What has run of what is needed, and what would decide what is undecided; then what waits for a first look."""
+    if outlook is None:
+        return []
+    there = f"{outlook.kept_of_claims} of {outlook.needed_of_claims} runs that the claims need are there"
+    if outlook.needed > outlook.needed_of_claims:
+        there += f" ({outlook.kept} of {outlook.needed} of all tables and figures)"
+    lines = [f"{there}."]
+    if outlook.missing.runs:
+        lines[0] += f" The missing ones take {time_words(outlook.missing)}."
+    waiting = untested(result)
+    undecided = [
+        name
+        for name, verdict in result.verdicts.items()
+        if verdict.word == "undecided" and name not in waiting
+    ]
+    last = result.looks[-1] if result.looks else None
+    known = [name for name in undecided if name in outlook.within(last)]
+    if known:
+        of = f"{len(known)} of the" if len(known) < len(undecided) else "the"
+        nearest = min(known, key=lambda name: (outlook.of_claim[name].runs, undecided.index(name)))
+        text = next(claim.text for claim in result.study.claims if claim.name == nearest)
+        which = f"The nearest takes {_runs(outlook.of_claim[nearest])}" if len(known) > 1 else "That is"
+        lines.append(
+            f"To decide {of} {_claims(len(undecided), 'undecided')}, if effects and spreads are as observed: "
+            f"{_runs(outlook.together)}. {which}: {text}"
+        )
+    rest = len(undecided) - len(known)
+    if rest:
+        them, cards = ("it", "its card") if rest == 1 else ("them", "their cards")
+        why = f"none of the looks up to {last} seeds would decide {them}, or " if last else ""
+        lines.append(f"Of {_claims(rest, 'undecided')} {why}no number of seeds can be told: see {cards}.")
+    if waiting:
+        one = len(waiting) == 1
+        what = f"{'its' if one else 'their'} first look" if result.looks else "runs"
+        takes = f": {_runs(outlook.first_together, more=False)}" if outlook.first_together.runs else ""
+        lines.append(f"{_claims(len(waiting))} {'waits' if one else 'wait'} for {what}{takes}.")
+    return lines
+
+
+def to_decide(
+    result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None
+) -> Iterator[str]:
+    """What it would take to decide a claim, or to look at it for the first time: a sentence, or none."""
+    if verdict is None:
+        scales = [name for name in result.study.scales if result.study.can(claim, name)]
+        heavy = any(_is_heavy(result, variant, scales[0]) for variant in claim.variants) if scales else False
+        if scales:
+            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * heavy + "."
+    elif outlook is not None and claim.name in outlook.of_claim:
+        more = outlook.of_claim[claim.name]
+        beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
+        yield f"To decide it: {_runs(more)}{beyond}."
+    elif outlook is not None and claim.name in outlook.first and outlook.first[claim.name].runs:
+        what = "To its first look" if result.looks else "To test it"
+        yield f"{what}: {_runs(outlook.first[claim.name], more=False)}."
+
+
+def _is_heavy(result: StudyResult, variant: str, scale: str) -> bool:
+    model = result.study.experiment(variant, scale).settings().get("model", {})
+    return str(model.get("kind", "")).startswith(_HEAVY)
+
+
+def _claims(count: int, which: str = "") -> str:
+    """`3 undecided claims`."""
+    return f"{count} {which} claim{'s' * (count != 1)}".replace("  ", " ")
+
+
+def _runs(ahead: More, *, more: bool = True) -> str:
+    """`16 more runs, about 23 core minutes`; of runs that are the first ones they are not more."""
+    return f"{ahead.runs} {'more ' * more}run{'s' * (ahead.runs != 1)}, {time_words(ahead)}"
+
+
+def time_words(more: More) -> str:
+    """`about 3.2 core hours, estimated`: what runs to come take, and whether that is measured of each variant."""
+    return hours_words(more.hours) + ", estimated" * more.estimated
+
+
+def hours_words(hours: float) -> str:
+    """`about 3.2 core hours`; said so where nothing is known."""
+    if math.isnan(hours):
+        return "a time that is not measured yet"
+    if hours < 1 / 60:
+        return "less than a core minute"
+    return f"about {60 * hours:.0f} core minutes" if hours < 1 else f"about {hours:.3g} core hours"
