@@ -18,14 +18,9 @@ from html import escape
 from pathlib import Path
 
 from fedroam.analysis.formatting import NONE
-from fedroam.analysis.report.page import bullets, table_html
+from fedroam.analysis.report.page import bullets, folded, table_html
 from fedroam.analysis.statistics.looks import LOOKS
 from fedroam.cli.study_runs import StudyRuns
-from fedroam.data.dirichlet import ClientDirichlet
-from fedroam.data.sources.cifar10 import Cifar10
-from fedroam.devices.arithmetic import training_flops
-from fedroam.experiment import Experiment
-from fedroam.federation.hierarchical import Hierarchical
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
@@ -33,15 +28,20 @@ from fedroam.study.kept import FILE, Records, write_records
 from fedroam.study.kept_files import write_kept_files
 from fedroam.study.outlook import Outlook, outlook
 from fedroam.study.presentation.ahead import hours_words, time_words
+from fedroam.study.presentation.exhibits import (
+    AtScale,
+    figure_html,
+    findings_html,
+    tables_html,
+    which_scale,
+)
+from fedroam.study.presentation.gpu import gpu_words
 from fedroam.study.presentation.sections import (
     claims_html,
-    figure_words,
-    findings_html,
     limits,
     readings_html,
     settings_html,
     summary_html,
-    tables_html,
 )
 from fedroam.study.presentation.wording import MARKS, untested, verdict_words
 from fedroam.study.values import Item
@@ -145,6 +145,25 @@ class Kept:
         """Whether a file is kept beside the runs."""
         return (self.folder / name).is_file()
 
+    @property
+    def at(self) -> str:
+        """Where the record lies, from its page: out of docs/."""
+        return f"../../results/{self.study.name}/{self.scale}"
+
+    @cached_property
+    def figures(self) -> dict[str, str]:
+        """The files of the figures that are kept, from the record, by the names of the figures."""
+        files = {figure.name: f"figures/{figure.name}.svg" for figure in self.study.figures}
+        return {name: file for name, file in files.items() if self.written(file)}
+
+    def shown(self, *, own: bool) -> AtScale:
+        """What a page has of it. own: whether the page is of its scale."""
+        pictures = {}
+        for name, file in self.figures.items():
+            source, title = escape(f"{self.at}/{file}"), escape(self.study.item(name).title)
+            pictures[name] = f'<img src="{source}" alt="{title}" loading="lazy">'
+        return AtScale(self.result, self.states, pictures, own)
+
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
     """What is kept of a study, the largest scale first, behind them those that are only begun; at the scale quick,
@@ -164,13 +183,15 @@ def all_kept(root: Path = RECORDS) -> dict[str, list[Kept]]:
 def page(found: Sequence[Kept]) -> str:
     """The page of a study, from what is kept of it."""
     first, *others = found
+    scales = [each.shown(own=each is first) for each in found]
+    gpu = gpu_words(first.study)
     sections = {
         "Claims": claims_html(first.result, first.outlook, [each.result for each in others if each.looked]),
-        "What the runs say": findings_html(first.result),
-        "Tables": tables_html(first.result, first.states),
-        "Figures": "\n\n".join(_figures(first)),
+        "What the runs say": findings_html(scales),
+        "Tables": tables_html(scales),
+        "Figures": "\n\n".join(_figures(scales)),
         "How the paper was read": readings_html(first.result),
-        "Settings": settings_html(first.result),
+        "Settings": "\n\n".join(_settings(scales)),
         "What this cannot tell": f"<ul>{bullets(limits(first.result))}</ul>",
     }
     written = [
@@ -179,12 +200,12 @@ def page(found: Sequence[Kept]) -> str:
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
         *_what_was_run(first, others),
-        *_cut(first),
-        *_on_a_gpu(first.study),
+        *(part for each in found for part in _cut(each, own=each is first)),
+        *([f"<p>{escape(gpu)}</p>"] if gpu else []),
         *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
         "See also [how claims are judged](../how-claims-are-judged.md).",
         "## The record",
-        *_record(first),
+        *_record(found),
     ]
     return "\n\n".join(written) + "\n"
 
@@ -194,55 +215,17 @@ def _plain(html: str) -> str:
     return html.replace("$", "&#36;").replace("`", "&#96;")
 
 
-def _cut(kept: Kept) -> Iterator[str]:
+def _cut(kept: Kept, *, own: bool) -> Iterator[str]:
+    """What a scale cuts, and which of its runs broke down; folded away, where the page is of another scale."""
     cut, diverged = kept.study.scale(kept.scale).cut, kept.result.diverged
     if cut:
-        yield f"<p>What scale {escape(kept.scale)} leaves out, or cuts:</p>"
-        yield f"<ul>{_plain(bullets(cut))}</ul>"
+        title, listed = f"What scale {kept.scale} leaves out, or cuts", f"<ul>{_plain(bullets(cut))}</ul>"
+        yield from (f"<p>{escape(title)}:</p>", listed) if own else (folded(f"{title}.", listed),)
     if diverged:
         runs = "1 run" if len(diverged) == 1 else f"{len(diverged)} runs"
-        listed = _plain(bullets(diverged))
-        yield f"<details><summary>{runs} diverged or fell back to guessing.</summary><ul>{listed}</ul></details>"
-
-
-GPU = 10e12  # floating-point operations a second: some tenth of what a large GPU does at best, with small batches
-
-
-def _on_a_gpu(study: Study) -> Iterator[str]:
-    """What is run at no scale but the full one, because it trains on images in colour: its arithmetic, and hours."""
-    known = {variant for scale in study.scales if scale != "full" for variant in study.needs(scale)}
-    unknown = (study.experiment(variant, "full") for variant in study.needs("full") if variant not in known)
-    runs = [run for run in unknown if isinstance(run.data, Cifar10)]
-    if not runs:
-        return
-    shape = (3, 32, 32)
-    flops = {model: training_flops(model.build(shape, 10), shape) for model in {run.model for run in runs}}
-    counted = (_arithmetic(run, flops[run.model]) for run in runs)
-    training, evaluation = (sum(part) for part in zip(*counted, strict=True))
-    seeds = study.scales["full"].seeds
-    hours = (training + evaluation) * seeds / GPU / 3600
-    yield (
-        f"<p>Needs a GPU, and was not run: {len(runs)} of the {len(study.needs('full'))} variants of scale full train "
-        f"on CIFAR-10. A run has {training / len(runs) / 1e15:,.1f} x 10^15 floating-point operations of training and "
-        f"{evaluation / len(runs) / 1e15:,.1f} x 10^15 of evaluation, if every client trains in every round; {seeds} "
-        f"seeds of all of them are {hours:,.0f} hours of a GPU that does 10 x 10^12 a second. That is reckoned by "
-        "counting, not measured.</p>"
-    )
-
-
-def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
-    """Operations of training and of evaluation, by those of training on a sample, if every client trains in every
-    round.
-    """
-    test_samples = 10_000
-    rule, held = run.training, run.partition
-    if isinstance(held, ClientDirichlet):
-        samples = held.samples_per_client * (rule.epochs or 1)
-    else:
-        samples = (rule.batch_size or 50_000 // run.clients) * (rule.steps or 1)
-    models = 1 if isinstance(run.federation, Hierarchical) else run.clients
-    evaluations = run.rounds // run.evaluate_every + 1
-    return run.rounds * run.clients * samples * flops, evaluations * models * test_samples * flops / 3
+        where = "" if own else f"At scale {kept.scale} "
+        listed = f"<ul>{_plain(bullets(diverged))}</ul>"
+        yield folded(f"{where}{runs} diverged or fell back to guessing.", listed)
 
 
 def _what_was_run(first: Kept, others: Sequence[Kept]) -> Iterator[str]:
@@ -261,42 +244,57 @@ def _what_was_run(first: Kept, others: Sequence[Kept]) -> Iterator[str]:
     yield f"<p>What was run, scale by scale:</p>\n<ul>{_plain(bullets(lines))}</ul>"
 
 
-def _figures(kept: Kept) -> Iterator[str]:
-    """The figures that are kept, by links that lead out of docs/ to the record; then those that are not."""
-    without = []
-    for figure in kept.study.figures:
-        title, name, state = escape(figure.title), escape(figure.name), kept.states[figure.name]
-        if not kept.written(f"figures/{figure.name}.svg"):
-            without.append(f'<li id="figure-{name}">{title}: {escape(state)}</li>')
-            continue
-        source = f"../../results/{kept.study.name}/{kept.scale}/figures/{name}.svg"
-        words = escape(figure_words(kept.result, figure, state))
-        yield (
-            f'<figure id="figure-{name}"><img src="{source}" alt="{title}" loading="lazy">'
-            f"<figcaption><strong>{title}</strong> {words}</figcaption></figure>"
-        )
+def _figures(scales: Sequence[AtScale]) -> Iterator[str]:
+    """The figures that are kept; then those that are not."""
+    own, without = scales[0], []
+    figures = own.result.study.figures
+    if figures and len(scales) > 1:
+        yield which_scale(scales)
+    for figure in figures:
+        if html := figure_html(scales, figure):
+            yield html
+        else:
+            state = escape(f"{figure.title}: {own.states[figure.name]}")
+            without.append(f'<li id="figure-{escape(figure.name)}">{state}</li>')
     if without:
         yield f"<p>No picture is kept of:</p><ul>{''.join(without)}</ul>"
 
 
-def _record(kept: Kept) -> Iterator[str]:
-    """Where the numbers are, the command that repeats them, and the sittings in which they were computed."""
-    if not kept.records.runs:
-        yield "Nothing is kept yet. This command computes what the claims need, eight hours at a time:"
-    else:
-        at = f"../../results/{kept.study.name}/{kept.scale}"
-        files = ", ".join(f"[{name}]({at}/{name})" for name in (FILE, *FILES) if kept.written(name))
+def _settings(scales: Sequence[AtScale]) -> Iterator[str]:
+    """The settings of the page's scale, and folded away those of the others."""
+    yield settings_html(scales[0].result)
+    for each in scales[1:]:
+        told = folded(f"Settings at scale {each.result.scale}", settings_html(each.result, linked=False))
+        yield f'<div id="runs{escape(each.place)}">{told}</div>'
+
+
+def _record(found: Sequence[Kept]) -> Iterator[str]:
+    """Where the numbers of each scale are, the command that repeats them, and the sittings that computed them."""
+    if found[0].records.runs:
         yield (
-            f"Kept are {files} and the figures: {len(kept.records.runs)} runs, "
-            f"{hours_words(kept.records.hours).removeprefix('about ')}. Each run is a line of `{FILE}`, with the "
-            "digest of its settings. This command goes on until each claim is decided or hopeless, eight hours at a "
-            "time; in an empty folder it begins anew:"
+            f"Each run is a line of `{FILE}`, with the digest of its settings. The command of a scale goes on until "
+            "each claim is decided or hopeless, eight hours at a time; in an empty folder it begins anew."
         )
-    yield f"<!-- test: skip hours of computing -->\n```bash\n{kept.command}\n```"
+    else:
+        yield "Nothing is kept yet. This command computes what the claims need, eight hours at a time:"
+        yield _block(found[0].command)
     yield (
         "`make docs` makes this page from the record again, without computing a run; `make results` also judges it "
         "anew and draws its figures."
     )
+    for each in found:
+        if each.records.runs:
+            yield f"### Scale {each.scale}"
+            yield from _record_at_scale(each)
+
+
+def _record_at_scale(kept: Kept) -> Iterator[str]:
+    files = ", ".join(f"[{name}]({kept.at}/{name})" for name in (FILE, *FILES) if kept.written(name))
+    figures = ", ".join(f"[{name}]({kept.at}/{file})" for name, file in kept.figures.items())
+    told = f"{files}, and as figures {figures}" if figures else files
+    hours = hours_words(kept.records.hours).removeprefix("about ")
+    yield f"Kept are {told}: {len(kept.records.runs)} runs, {hours}."
+    yield _block(kept.command)
     rows = [
         [
             f"<code>{escape(str(one.get('command', '')))}</code>",
@@ -308,6 +306,10 @@ def _record(kept: Kept) -> Iterator[str]:
     ]
     if rows:
         yield table_html(["Sitting", "Runs", "Core hours", "With"], rows, "texts")
+
+
+def _block(command: str) -> str:
+    return f"<!-- test: skip hours of computing -->\n```bash\n{command}\n```"
 
 
 def _machine(environment: object) -> str:

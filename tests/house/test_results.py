@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import math
@@ -9,6 +10,7 @@ import platform
 import re
 import statistics
 import sys
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 from types import ModuleType
@@ -21,10 +23,10 @@ from fedroam.papers.library import find_study
 from fedroam.study.kept import FILE, read_records
 from fedroam.study.kept_files import kept_figure, kept_texts
 from fedroam.study.presentation.wording import number
-from fedroam.study.values import Ends, Quotient, Term, Value
+from fedroam.study.values import Ends
 from support.pages import PAGES, ROOT
+from support.record_lines import RESULTS, ByHand, copied, lines
 
-RESULTS = ROOT / "results"
 KEPT = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.glob(f"*/*/{FILE}"))
 MEGABYTES = 6  # of all that is kept
 
@@ -49,10 +51,29 @@ def studies(results: ModuleType) -> Any:
     return results.all_kept()
 
 
-def lines(record: str) -> list[dict[str, Any]]:
-    """The kept runs, read in the plainest way."""
-    text = (RESULTS / record / FILE).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()[1:]]
+@pytest.fixture(scope="module")
+def by_hand(studies: Any) -> Callable[[str], dict[str, ByHand]]:
+    """What the lines say of a study, by scale, the page's own first; reckoned once for all tests."""
+    return functools.cache(lambda name: {each.scale: ByHand(each) for each in studies[name]})
+
+
+def first_and_fuller(much: dict[str, int]) -> list[str]:
+    """The scales of which something is shown, by how much of it each has, the page's own first."""
+    first = next((scale for scale, count in much.items() if count), next(iter(much)))
+    most = next(scale for scale, count in much.items() if count == max(much.values()))
+    return [first, most] if much[most] > much[first] else [first]
+
+
+def by_scale(html: str, page_of: str) -> dict[str, str]:
+    """What is shown of an item, by scale: as its heading says, and what is folded away, as its summary says."""
+    open_, *folded = html.split("<details><summary>")
+    named = re.search(r", at scale (\w+)</(?:h3|strong)>", open_)
+    found = {named[1] if named else page_of: open_}
+    for part in folded:
+        summary = re.match(r"More of it at scale (\w+): ", part)
+        assert summary is not None, part[:80]
+        found[summary[1]] = part
+    return found
 
 
 def test_there_is_a_page_of_every_paper_and_something_is_kept(results: ModuleType) -> None:
@@ -97,71 +118,98 @@ def test_files_beside_the_runs_are_made_of_them(record: str, studies: Any) -> No
 
 
 @pytest.mark.parametrize("record", KEPT)
-def test_tables_of_the_page_reckoned_again_from_the_lines(record: str, studies: Any) -> None:
-    """Every number of every table, by a slow and plain reckoning that shares nothing with the study's reader."""
+def test_tables_of_the_page_reckoned_again_from_the_lines(
+    record: str, studies: Any, by_hand: Callable[[str], dict[str, ByHand]]
+) -> None:
+    """Every number of every table, whether the record is of the page's scale or of another that has more."""
     name, scale = record.split("/")
-    kept = studies[name][0]
-    if kept.scale != scale:
-        pytest.skip("the page is of a larger scale")
-    keys = {
-        (variant, seed): kept.study.key(variant, scale, seed)
-        for variant in kept.study.needs(scale)
-        for seed in range(len(kept.result.seeds))
-    }
-    numbers = {
-        line["digest"] + ("@network" if "where" in line else ""): line["numbers"] for line in lines(record)
-    }
-
-    def of(term: Term, seed: int) -> float | None:
-        found = numbers.get(keys.get((term.variant, seed), ""), {}).get(term.measure.name)
-        return None if found is None else float(found[-1])
-
-    def by_hand(value: Value | Quotient, seed: int) -> float | None:
-        if isinstance(value, Quotient):
-            first, second = by_hand(value.first, seed), by_hand(value.second, seed)
-            if first is None or second is None:
-                return None
-            return first / second if second and math.isfinite(second) else math.nan
-        found = [(term.weight, of(term, seed)) for term in value.terms]
-        if any(one is None for _, one in found):
-            return None
-        return sum(weight * one for weight, one in found if one is not None)
-
-    page, checked = unescape(PAGES[f"docs/results/{name}.md"]), 0
-    for table in kept.study.tables:
+    own, found, checked = studies[name][0].scale, by_hand(name), 0
+    page = unescape(PAGES[f"docs/results/{name}.md"])
+    for table in studies[name][0].study.tables:
         html = re.search(rf'<h3 id="table-{table.name}">.*?(?=<h3|\n)', page)
         assert html is not None, table.name
+        shown = by_scale(html[0], own)
+        much = {each: one.filled(table) for each, one in found.items()}
+        assert list(shown) == first_and_fuller(much), table.name
+        if not much[scale]:
+            assert scale not in shown or "no number yet" in shown[scale], table.name
+        if scale not in shown or not much[scale]:
+            continue
+        state = found[scale].state(table)
+        assert f"{state}</a>" in shown[scale], table.name
+        assert (f"At scale {scale}: <a" in shown[scale]) == (scale != own), table.name
         for cell in table.cells:
-            found = [by_hand(cell.value, seed) for seed in range(len(kept.result.seeds))]
-            values = [one for one in found if one is not None]
+            values = found[scale].values(cell)
             if not values or not all(map(math.isfinite, values)):
                 continue
             error = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else math.nan
             mean, points = statistics.fmean(values), cell.value.unit == "points"
             # Of an exact half, and of the sign of a rounded nothing, the order of the sum decides.
-            told = {number(mean + aside, error, cell.value.digits, points) for aside in (0.0, 1e-9, -1e-9)}
-            assert any(one in html[0] for one in told), (
-                table.name,
-                cell.row,
-                cell.column,
-                told,
-            )
+            wanted = {number(mean + aside, error, cell.value.digits, points) for aside in (0.0, 1e-9, -1e-9)}
+            assert any(one in shown[scale] for one in wanted), (table.name, cell.row, cell.column, wanted)
             checked += 1
-    assert checked > 0
+    assert checked > 0 or scale != own
+
+
+@pytest.mark.parametrize("record", KEPT)
+def test_figures_of_the_page_are_those_that_are_kept(
+    record: str, studies: Any, by_hand: Callable[[str], dict[str, ByHand]]
+) -> None:
+    """Of the page's scale, else of another, and of another that has runs of more variants."""
+    name, scale = record.split("/")
+    own, found, page = studies[name][0].scale, by_hand(name), unescape(PAGES[f"docs/results/{name}.md"])
+    for figure in studies[name][0].study.figures:
+        files = {each: f"results/{name}/{each}/figures/{figure.name}.svg" for each in found}
+        much = {each: (1 + found[each].run(figure)) * (ROOT / file).is_file() for each, file in files.items()}
+        html = re.search(rf'^<figure id="figure-{figure.name}">.*$', page, re.M)
+        if not any(much.values()):
+            assert f'<li id="figure-{figure.name}">' in page
+            continue
+        assert html is not None, figure.name
+        shown = by_scale(html[0], own)
+        assert list(shown) == first_and_fuller(much), figure.name
+        if scale in shown:
+            assert f'<img src="../../{files[scale]}"' in shown[scale]
+            assert found[scale].state(figure) in shown[scale] or not figure.variants
+
+
+@pytest.mark.parametrize("record", KEPT)
+def test_a_page_leads_to_the_record_of_every_scale(record: str) -> None:
+    """To all its files, with the command that goes on with it and the sittings that made it."""
+    name, scale = record.split("/")
+    told = PAGES[f"docs/results/{name}.md"].split("## The record\n")[1]
+    part = re.search(rf"^### Scale {scale}$\n(.*?)(?=^### |\Z)", told, re.M | re.S)
+    assert part is not None, record
+    files = [path.relative_to(ROOT).as_posix() for path in (RESULTS / record).rglob("*") if path.is_file()]
+    assert set(re.findall(r"\]\(([^)]+)\)", part[1])) == {f"../../{file}" for file in files}
+    goes_on = f"--scale {scale} --until-decided --hours 8 --records results/{record}\n"
+    assert f"\nfedroam reproduce {name} claims {goes_on}" in part[1]
+    head = json.loads((RESULTS / record / FILE).read_text(encoding="utf-8").splitlines()[0])
+    assert part[1].count("<code>fedroam ") == len(head["sittings"]) > 0
+    assert f": {len(lines(record))} runs, " in part[1]
 
 
 @pytest.mark.parametrize("record", KEPT)
 def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any) -> None:
-    """The mean of each claim of one value, and its interval's middle."""
+    """The mean of each claim of one value, and its interval's middle; of another scale than the page's in a line."""
     name, scale = record.split("/")
-    kept = studies[name][0]
-    if kept.scale != scale:
-        pytest.skip("the page is of a larger scale")
+    kept = next(one for one in studies[name] if one.scale == scale)
     page = unescape(PAGES[f"docs/results/{name}.md"])
     for claim, verdict in kept.result.claims():
         card = re.search(rf'id="claim-{claim.name}">.*?</details>', page)
         assert card is not None, claim.name
         assert claim.text in card[0]
+        if kept is not studies[name][0]:
+            told = re.search(rf"At scale {scale}: \W ([a-z ]+), ([^<]*)", card[0])
+            assert (told is not None) == (verdict is not None and verdict.evidence.n > 0), claim.name
+            if told is not None and verdict is not None:
+                assert told[1] == verdict.word
+                assert f"n = {verdict.evidence.n} seed" in told[2]
+                if math.isfinite(verdict.evidence.estimate) and verdict.evidence.asks != "ratio above":
+                    middle = statistics.fmean(verdict.evidence.values)
+                    least = float(told[2].split(" ")[0].replace("−", "-"))
+                    assert verdict.evidence.most or least == pytest.approx(middle, abs=0.051)
+            continue
         if verdict is None:
             assert "not at this scale" in card[0]
             continue
@@ -185,6 +233,8 @@ def test_links_within_a_page_lead_somewhere(results: ModuleType) -> None:
         }
         for anchor in set(re.findall(r'href="#([^"]+)"', page)):
             assert f'id="{anchor}"' in page or anchor in headings, f"{name}: #{anchor}"
+        places = re.findall(r' id="([^"]+)"', page)
+        assert [place for place in set(places) if places.count(place) > 1] == [], name
 
 
 @pytest.mark.parametrize("record", KEPT)
@@ -221,11 +271,9 @@ def test_a_scale_that_is_only_begun_leaves_the_page_to_what_is_decided(
     results: ModuleType, tmp_path: Path
 ) -> None:
     """Of the scale medium three runs, of which no claim can be judged: they are counted, and decide nothing."""
-    for scale, runs in (("quick", None), ("medium", 3)):
-        (folder := tmp_path / "reza" / scale).mkdir(parents=True)
-        text = (RESULTS / "reza" / scale / FILE).read_text(encoding="utf-8")
-        some = text.splitlines(keepends=True)[: None if runs is None else 1 + runs]
-        (folder / FILE).write_text("".join(some), encoding="utf-8")
+    begun = [line["digest"] for line in lines("reza/medium")[:3]]
+    copied("reza/quick", tmp_path)
+    copied("reza/medium", tmp_path, wanted=lambda line: line["digest"] in begun)
     found = results.kept("reza", tmp_path)
     assert [(one.scale, one.looked) for one in found] == [("quick", True), ("medium", False)]
     page = unescape(results.page(found))
@@ -236,11 +284,91 @@ def test_a_scale_that_is_only_begun_leaves_the_page_to_what_is_decided(
     assert "At scale medium" not in page
 
 
+PLAIN = tuple(f"p={share}" for share in ("0", "0.05", "0.2", "0.4", "0.6", "0.8", "1"))
+
+
+@pytest.fixture(scope="module")
+def two_scales(results: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A page of two scales: of the medium one plain averaging with non-IID data, of the quick one all; four seeds.
+
+    Pictures of Figs. 3 and 4 are kept of the quick one, of the medium one that of Fig. 4 alone.
+    """
+    root = tmp_path_factory.mktemp("results")
+    medium = copied("heredia/medium", root, 4, lambda line: line["variant"] in PLAIN)
+    quick = copied("heredia/quick", root, 4)
+    for folder, name in ((quick, "figure-3"), (quick, "figure-4"), (medium, "figure-4")):
+        (folder / "figures").mkdir(exist_ok=True)
+        (folder / "figures" / f"{name}.svg").write_text("<svg/>", encoding="utf-8")
+    return unescape(results.page(results.kept("heredia", root))), root
+
+
+def test_what_only_a_smaller_scale_has_is_shown_and_labelled(two_scales: tuple[str, Path]) -> None:
+    """Gains of movement with IID data (Table 5): their runs are there at the scale quick alone."""
+    page, _ = two_scales
+    html = re.search(r'<h3 id="table-table-5">.*?(?=<h3)', page)
+    assert html is not None
+    title = "Final accuracy over that without high-mobility clients (IID), at scale quick</h3>"
+    assert html[0].startswith(f'<h3 id="table-table-5">{title}')
+    # From the lines: the mean over seeds of the last accuracy with all clients in motion minus that with none.
+    last = {
+        (line["variant"], line["seed"]): line["numbers"]["final accuracy"][-1]
+        for line in lines("heredia/quick")
+        if line["variant"] in ("iid,p=0", "iid,p=1")
+    }
+    gain = statistics.fmean(last["iid,p=1", seed] - last["iid,p=0", seed] for seed in range(4))
+    assert re.search(rf"p = 100 %</td><td[^>]*>\+{gain:.2f} ± ", html[0])
+    assert 'At scale quick: <a href="#runs.quick">28 of 28 runs kept</a>, Table 5.' in html[0]
+    assert "Mean ± standard error over 4 seeds; below it the paper's." in html[0]
+    assert "Scale medium has no number of it: 0 of 28 runs kept." in html[0]
+    assert '<div id="runs.quick"><details><summary>Settings at scale quick</summary>' in page
+
+
+def test_what_a_smaller_scale_has_more_of_is_folded_away(two_scales: tuple[str, Path]) -> None:
+    """The advantage of high mobility by way of averaging (Table 3): at the scale medium the row of the plain one."""
+    page, _ = two_scales
+    shown = by_scale(re.findall(r'<h3 id="table-table-3">.*?(?=<h3)', page)[0], "medium")
+    assert list(shown) == ["medium", "quick"]
+    assert shown["medium"].count(" ± ") == 5 + 1  # the sentence below says it, too
+    assert shown["quick"].count(" ± ") == 30 + 1
+    assert shown["quick"].startswith("More of it at scale quick: 30 of 30 numbers instead of 5</summary>")
+    assert '<a href="#runs">20 of 120 runs kept</a>, Table 3.' in shown["medium"]
+    assert "At scale quick: <a" in shown["quick"]
+    assert "At scale quick" not in shown["medium"]
+    # Whose runs all are there stands alone.
+    assert list(by_scale(re.findall(r'<h3 id="table-table-1">.*?(?=<h3)', page)[0], "medium")) == ["medium"]
+
+
+def test_a_picture_of_a_smaller_scale_is_shown_where_there_is_no_other(two_scales: tuple[str, Path]) -> None:
+    page, _ = two_scales
+    three, four = (re.findall(rf'^<figure id="figure-figure-{k}">.*$', page, re.M)[0] for k in (3, 4))
+    assert '<img src="../../results/heredia/quick/figures/figure-3.svg"' in three
+    assert "<strong>Accuracy over rounds up to p = 60 %, at scale quick</strong>" in three
+    assert "Scale medium has no picture of it: 16 of 16 runs kept." in three
+    assert '<img src="../../results/heredia/medium/figures/figure-4.svg"' in four
+    assert "quick" not in four
+    assert (
+        '<li id="figure-figure-5">High-mobility and low-mobility clients, p = 5 %: 4 of 4 runs kept</li>'
+        in page
+    )
+
+
+def test_every_scale_has_its_command_and_its_links(two_scales: tuple[str, Path]) -> None:
+    page, root = two_scales
+    record = page.split("## The record")[1]
+    assert re.findall(r"^### Scale (\w+)$", record, re.M) == ["medium", "quick"]
+    assert re.findall(r"^fedroam reproduce .*$", record, re.M) == [
+        f"fedroam reproduce heredia claims --scale {scale} --until-decided --hours 8 --records results/heredia/{scale}"
+        for scale in ("medium", "quick")
+    ]
+    files = [path.relative_to(root) for path in sorted(root.rglob("*")) if path.is_file()]
+    links = sorted(re.findall(r"\]\(([^)]+)\)", record))
+    assert links == sorted(f"../../results/{path.as_posix()}" for path in files)
+    assert "What scale quick leaves out, or cuts" in page.split("## Claims")[0]
+
+
 def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tmp_path: Path) -> None:
-    folder = tmp_path / "quickstart" / "quick"
-    folder.mkdir(parents=True)
-    text = (RESULTS / "quickstart/quick" / FILE).read_text(encoding="utf-8")
-    (folder / FILE).write_text(text, encoding="utf-8")
+    folder = copied("quickstart/quick", tmp_path)
+    text = (folder / FILE).read_text(encoding="utf-8")
     whole = results.page(results.kept("quickstart", tmp_path))
     first = lines("quickstart/quick")[0]["numbers"]["final accuracy"][0]
     (folder / FILE).write_text(text.replace(str(first), str(first - 40), 1), encoding="utf-8")

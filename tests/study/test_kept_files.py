@@ -33,8 +33,9 @@ from fedroam.study.kept import Records, RunRecord, merged, read_records, write_r
 from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
 from fedroam.study.outlook import outlook
 from fedroam.study.presentation.ahead import outlook_words, time_words
+from fedroam.study.presentation.exhibits import AtScale, figure_words
 from fedroam.study.presentation.page import write_study
-from fedroam.study.presentation.sections import claims_html, figure_words, settings_html, shown_in
+from fedroam.study.presentation.sections import claims_html, settings_html, shown_in
 from fedroam.study.presentation.tables import as_json
 from support.made_runs import made_run
 
@@ -356,12 +357,9 @@ def test_a_card_tells_what_was_found_at_other_scales() -> None:
 def test_shading_is_named_with_its_seeds() -> None:
     made = study()
     result = judged(made, records(made, without=(("c", 2),)))
-    words = figure_words(result, made.figures[0], "8 of 9 runs done")
-    assert (
-        words
-        == "Lines: means over seeds; shaded: mean ± one standard error over 2 to 3 seeds. 8 of 9 runs done."
-    )
-    assert figure_words(result, made.figures[2], "1 of 3 runs done") == "1 of 3 runs done."
+    words = figure_words(AtScale(result, {}), made.figures[0])
+    assert words == "Lines: means over seeds; shaded: mean ± one standard error over 2 to 3 seeds."
+    assert figure_words(AtScale(result, {}), made.figures[2]) == ""  # nothing is known of its marks
 
 
 def test_settings_are_told_once_and_what_differs_by_variant() -> None:

@@ -9,20 +9,23 @@ from pathlib import Path
 from string import Template
 
 from fedroam.analysis.figures.drawing import figures_below, inline, save
-from fedroam.analysis.report.page import bullets, figure, notes_box
+from fedroam.analysis.report.page import bullets, notes_box
 from fedroam.recording import write_csv, write_json, write_text
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.outlook import Outlook
+from fedroam.study.presentation.exhibits import (
+    AtScale,
+    figure_html,
+    findings_html,
+    tables_html,
+    undrawn_words,
+)
 from fedroam.study.presentation.sections import (
     claims_html,
-    figure_words,
-    findings_html,
     limits,
     readings_html,
     settings_html,
     summary_html,
-    tables_html,
-    undrawn_words,
 )
 from fedroam.study.presentation.tables import as_json, cells_table, claims_table
 
@@ -74,12 +77,12 @@ def write_study(
     write_csv(folder / "cells.csv", cells_table(result))
     write_csv(folder / "claims.csv", claims_table(result))
     write_json(folder / "study.json", as_json(result))
-    study = result.study
+    study, scales = result.study, [AtScale(result, states)]
     sections = {
         "summary": ("In short", summary_html(result, outlook)),
         "claims": ("Claims", claims_html(result, outlook)),
-        "findings": ("What the runs say", findings_html(result)),
-        "tables": ("Tables", tables_html(result, states)),
+        "findings": ("What the runs say", findings_html(scales)),
+        "tables": ("Tables", tables_html(scales)),
         "figures": ("Figures", _figures(result, folder, states)),
         "readings": ("How the paper was read", readings_html(result)),
         "settings": ("Settings", settings_html(result)),
@@ -119,7 +122,7 @@ def _figures(result: StudyResult, folder: Path, states: Mapping[str, str]) -> st
             )
             continue
         _, svg = save(drawn, figures_below(folder), declared.name)
-        text = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
-        caption = figure_words(result, declared, states[declared.name])
-        parts.append(figure(text, declared.title, caption, declared.name, drawn.get_figwidth() > 7.5))
+        picture = inline(svg.read_text(encoding="utf-8"), escape(declared.title))
+        here = AtScale(result, states, {declared.name: picture})
+        parts.append(figure_html([here], declared, drawn.get_figwidth() > 7.5))
     return f'<div class="cards">{"".join(parts)}</div>' if parts else ""

@@ -1,4 +1,4 @@
-"""The sections of a study's pages as HTML: what was found, claim by claim, tables, readings, settings, the method.
+"""The sections of a study's pages as HTML: what was found, claim by claim, readings, settings, the method.
 
 Everything that a study names is escaped here. Links lead within the page: `#claim-NAME`, `#table-NAME`,
 `#figure-NAME`, `#run-VARIANT`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from fedroam.analysis.formatting import NONE
@@ -20,8 +20,7 @@ from fedroam.analysis.variants import plain_text
 from fedroam.recording import flat
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
-from fedroam.study.items import Figure
-from fedroam.study.kept import RunRecord
+from fedroam.study.items import Table
 from fedroam.study.outlook import Outlook
 from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.wording import (
@@ -32,17 +31,14 @@ from fedroam.study.presentation.wording import (
     in_short,
     looked_words,
     looks_words,
-    not_above,
     number,
-    ours,
     papers,
-    search_words,
     summary,
     test_words,
     verdict_words,
     weakest,
 )
-from fedroam.study.values import Item
+from fedroam.study.values import Item, needed
 
 CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # of a claim's box
 _NAMED = 4  # variants of a claim that are named
@@ -162,7 +158,7 @@ def _cells_of(result: StudyResult, claim: Claim) -> list[CellResult]:
 def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
     """Tables and figures of this scale that show what a claim speaks of.
 
-    Those whose cells are its values, and those that its source names; else the first figure of all its variants.
+    Those whose cells are its values, and those that its source names; then those of its variants that these lack.
     """
     study = result.study
     cells = {id(each.cell) for each in _cells_of(result, claim)}
@@ -175,22 +171,45 @@ def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
         if (by_name or _within(label, claim.source) or _within(claim.source, label)) and item not in found:
             found.append(item)
     here = set(study.needs(result.scale))
-    found = [
-        item
-        for item in found
-        if here & set(item.variants) and (item.partial or study.can(item, result.scale))
-    ]
-    if not found and study.can(claim, result.scale):
-        wanted = set(claim.variants)
-        found = [
-            each for each in study.figures if wanted <= set(each.variants) and study.can(each, result.scale)
-        ]
+
+    def is_here(item: Item) -> bool:
+        return bool(here & set(item.variants)) and (item.partial or study.can(item, result.scale))
+
+    found = [item for item in found if is_here(item)]
+    lacking = set(claim.variants) - set(needed(found))
+    if lacking and study.can(claim, result.scale):
+        shown = (*study.tables, *study.figures)
+        found += _of_variants([item for item in shown if is_here(item) and item not in found], lacking, claim)
     return found[:_NAMED]
 
 
+def _of_variants(items: Iterable[Item], wanted: set[str], claim: Claim) -> list[Item]:
+    """Of tables and figures those that have all of some variants, the ones with fewest others first.
+
+    Else the one that has most of them, then the one that has most of the rest, and so on. A table of other measures
+    than the claim's is named, alone, where nothing else has them all.
+    """
+    measures = {name for value in claim.test.compared for name in value.measures}
+
+    def strange(item: Item) -> bool:
+        return isinstance(item, Table) and not any(measures & cell.value.measures for cell in item.cells)
+
+    ordered = sorted(items, key=lambda item: (strange(item), len(item.variants)))
+    whole = [item for item in ordered if wanted <= set(item.variants)]
+    found = [item for item in whole if not strange(item)] or whole[:1]
+    while not whole and any(wanted & set(item.variants) for item in ordered):
+        found.append(max(ordered, key=lambda item: len(wanted & set(item.variants))))
+        wanted = wanted - set(found[-1].variants)
+    return found
+
+
 def _within(place: str, places: str) -> bool:
-    """Whether a place in a paper, such as `Sec. V-B`, is named among others; `Sec. V-B5` is another one."""
-    return bool(place) and re.search(rf"(?<!\w){re.escape(place)}(?!\w)", places) is not None
+    """Whether a place in a paper, such as `Sec. V-B`, is named among others; `Sec. V-B5` is another one.
+
+    A place has a number or a capital letter: `not in the paper` is none.
+    """
+    named = re.search(rf"(?<!\w){re.escape(place)}(?!\w)", places)
+    return named is not None and re.search("[A-Z0-9]", place) is not None
 
 
 def _named_in(source: str) -> list[str]:
@@ -237,94 +256,6 @@ def _by_seed(evidence: Evidence) -> str:
     return ", ".join(words)
 
 
-def findings_html(result: StudyResult) -> str:
-    """What the runs say beyond the claims."""
-    parts = [
-        f'<h3>{escape(finding.title)}</h3><ul class="remarks">{bullets(finding.sentences)}</ul>'
-        for finding in result.findings
-    ]
-    rule = (
-        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
-        "it is not corrected for how many are looked at, so this describes and does not test."
-    )
-    return "".join(parts) + f'<p class="small">{escape(rule)}</p>' if parts else ""
-
-
-def tables_html(result: StudyResult, states: Mapping[str, str]) -> str:
-    """Ours beside the paper's, and the searches. states: what became of the runs of each item."""
-    parts = []
-    for table in result.study.tables:
-        source = f", {table.source}" if table.source else ""
-        heads, rows = _matrix(result.tables[table.name], len(result.seeds))
-        title = f'<h3 id="table-{escape(table.name)}">{escape(table.title)}</h3>'
-        if any(each.n for each in result.tables[table.name]):
-            parts.append(f"{title}{table_html(heads, rows)}")
-            printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
-            told = (
-                f"{_sentence(states[table.name] + source)} Mean ± standard error over seeds{printed}. "
-                f"{table.caption}"
-            )
-        else:
-            told = f"{_sentence(states[table.name] + source + ': no number yet')} {table.caption}"
-            parts.append(title)
-        parts.append(f'<p class="small">{escape(told.strip())}</p>')
-        parts += [f"<p>{escape(line)}</p>" for line in not_above(table, result.tables[table.name])]
-    for name, found in result.searches.items():
-        parts.append(
-            f'<h3 id="search-{escape(name)}">{escape(found.search.title)}</h3><p>{escape(search_words(found))}.</p>'
-        )
-        told = (
-            f"{_sentence(states[name])} “Established” and “ruled out”: one-sided t tests over seeds, from the "
-            "largest and from the smallest value, each until the first that does not reject, at level 0.05."
-        )
-        parts.append(f'<p class="small">{escape(told)}</p>')
-    return "".join(parts)
-
-
-def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
-    heads = list(dict.fromkeys(each.cell.column for each in cells))
-    there = {(each.cell.row, each.cell.column): each for each in cells}
-    rows = []
-    for name in dict.fromkeys(each.cell.row for each in cells):
-        row = [escape(name)]
-        for head in heads:
-            each = there.get((name, head))
-            if each is None:
-                row.append("")
-                continue
-            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
-            told += [f"n = {each.n}"] if 0 < each.n < seeds else []
-            row.append(
-                escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
-            )
-        rows.append(row)
-    return ["", *heads], rows
-
-
-def figure_words(result: StudyResult, figure: Figure, state: str) -> str:
-    """A figure's caption: what it shows, what stands for the seeds, and what has run of it."""
-    find, here = result.reader.find, set(result.study.needs(result.scale))
-    counts = [sum(find(v, s) is not None for s in result.seeds) for v in figure.variants if v in here]
-    there = sorted({count for count in counts if count})
-    marks = ""
-    if figure.marks and there:
-        many = f"{there[0]}" + (f" to {there[-1]}" if len(there) > 1 else "")
-        marks = f"{figure.marks} over {many} seed{'s' * (there[-1] > 1)}."
-    return " ".join(filter(None, (figure.caption, marks, _sentence(state))))
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
-
-
-def undrawn_words(result: StudyResult, item: Item) -> str:
-    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
-    find = result.reader.find
-    kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
-    return ", drawn only where their folders are" if kept else ""
-
-
 def readings_html(result: StudyResult) -> str:
     """A table of how the paper was read, and of where the study departs from it."""
     readings = result.study.readings
@@ -344,8 +275,11 @@ def readings_html(result: StudyResult) -> str:
     return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts")
 
 
-def settings_html(result: StudyResult) -> str:
-    """The settings that most variants share, and for each variant what it has else, with the seeds that have run."""
+def settings_html(result: StudyResult, linked: bool = True) -> str:
+    """The settings that most variants share, and for each variant what it has else, with the seeds that have run.
+
+    linked: whether the page's links to settings and variants lead here.
+    """
     study, scale, find = result.study, result.scale, result.reader.find
     every = {variant: _settings(result, variant) for variant in study.needs(scale)}
     values: dict[str, Counter[str]] = {}
@@ -360,16 +294,17 @@ def settings_html(result: StudyResult) -> str:
         seeds = [str(seed) for seed in result.seeds if find(variant, seed) is not None]
         rows.append(
             [
-                f'<span id="run-{escape(variant)}">{escape(variant)}</span>',
+                f'<span id="run-{escape(variant)}">{escape(variant)}</span>' if linked else escape(variant),
                 escape("; ".join(own)) or NONE,
                 escape(_seeds(seeds)),
             ]
         )
     shared = table_html(["Setting", "Value"], [[escape(k), escape(v)] for k, v in common.items()], "texts")
     notes = study.notes(scale)
+    place = ' id="runs"' if linked else ""
     return (
         folded(f"Settings that most of the {len(every)} variants share", shared)
-        + f'<div id="runs">{table_html(["Variant", "What it has else", "Seeds"], rows, "texts")}</div>'
+        + f"<div{place}>{table_html(['Variant', 'What it has else', 'Seeds'], rows, 'texts')}</div>"
         + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
     )
 

@@ -1,0 +1,265 @@
+"""Tables, searches, figures and findings of a study's pages as HTML, of one scale or of several.
+
+A page is of one scale. Each of these is shown of that scale where it has any of it, else of another that has, and once
+more, folded away, of one that has more of it. Whatever is of another scale than the page names its own. Everything that
+a study names is escaped here. Places on the page are `#table-NAME`, `#search-NAME`, `#figure-NAME`, and of what is
+folded away `#table-NAME.SCALE`: no item has a dot in its name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+
+from fedroam.analysis.report.page import bullets, folded, table_html
+from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.items import Figure, Search, Table
+from fedroam.study.kept import RunRecord
+from fedroam.study.presentation.wording import not_above, ours, papers, search_words
+from fedroam.study.values import Item
+
+
+@dataclass(frozen=True)
+class AtScale:
+    """What a page has of a study at a scale.
+
+    states: what became of the runs of each item; pictures: the figures that are drawn, by name, each as HTML; own:
+    whether the page is of this scale.
+    """
+
+    result: StudyResult
+    states: Mapping[str, str]
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    own: bool = True
+
+    @cached_property
+    def variants(self) -> frozenset[str]:
+        """What the scale runs."""
+        return frozenset(self.result.study.needs(self.result.scale))
+
+    @property
+    def named(self) -> str:
+        """The scale, to stand behind a heading; empty where the page is of it."""
+        return "" if self.own else f", at scale {self.result.scale}"
+
+    @property
+    def place(self) -> str:
+        """What the scale adds to a place on the page, so that two scales have two; empty where the page is of it."""
+        return "" if self.own else f".{self.result.scale}"
+
+    def state(self, item: Item) -> str:
+        """What became of an item's runs, with a link to their settings, as HTML without a full stop."""
+        words = self.states[item.name]
+        told = escape(_capital(words) if self.own else words)
+        if self.variants & set(item.variants):
+            told = f'<a href="#runs{escape(self.place)}">{told}</a>'
+        return told if self.own else f"At scale {escape(self.result.scale)}: {told}"
+
+
+def chosen(scales: Sequence[AtScale], much: Callable[[AtScale], int]) -> tuple[AtScale, AtScale | None]:
+    """The scale of which something is shown, and another that has more of it, if there is one.
+
+    scales: the page's own, then others, those first that are preferred; much: how much of it a scale has. The first
+    that has any is shown; where none has, the page's own.
+    """
+    there = [each for each in scales if much(each)] or [scales[0]]
+    most = max(there, key=much)
+    return there[0], most if much(most) > much(there[0]) else None
+
+
+def which_scale(scales: Sequence[AtScale]) -> str:
+    """A sentence on what is of which scale, where a page has several."""
+    if len(scales) < 2:
+        return ""
+    return f'<p class="small">Of scale {escape(scales[0].result.scale)}, where no other scale is named.</p>'
+
+
+def _none_here(scales: Sequence[AtScale], shown: AtScale, item: Item, what: str) -> str:
+    """Why another scale is shown than the page's own, which has no `what`."""
+    own = scales[0]
+    if shown is own:
+        return ""
+    return escape(f"Scale {own.result.scale} has no {what} of it: {own.states[item.name]}.")
+
+
+def _capital(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}"
+
+
+def _small(parts: Iterable[str]) -> str:
+    return f'<p class="small">{" ".join(filter(None, parts))}</p>'
+
+
+def _over(counts: Iterable[int]) -> str:
+    """`over 4 to 9 seeds`; zeros do not count."""
+    there = sorted({count for count in counts if count})
+    span = str(there[0]) if len(there) == 1 else f"{there[0]} to {there[-1]}"
+    return f"over {span} seed{'s' * (there[-1] > 1)}"
+
+
+def tables_html(scales: Sequence[AtScale]) -> str:
+    """Ours beside the paper's, and the searches."""
+    study = scales[0].result.study
+    tables = [_table(scales, each) for each in study.tables]
+    searches = [_search(scales, each) for each in study.searches]
+    return "".join([which_scale(scales), *tables, *searches]) if tables or searches else ""
+
+
+def _table(scales: Sequence[AtScale], table: Table) -> str:
+    def numbers(each: AtScale) -> int:
+        return sum(not math.isnan(cell.mean) for cell in each.result.tables[table.name])
+
+    shown, fuller = chosen(scales, numbers)
+    heading = f'<h3 id="table-{escape(table.name)}">{escape(table.title + shown.named)}</h3>'
+    if not numbers(shown):
+        told = f"{shown.state(table)}{_source(table)}: no number yet."
+        return heading + _small([told, escape(table.caption)])
+    html = heading + _numbers(shown, table, _none_here(scales, shown, table, "number"))
+    if fuller is not None:
+        more = f"{numbers(fuller)} of {len(table.cells)} numbers instead of {numbers(shown)}"
+        place = f"table-{table.name}{fuller.place}"
+        html += f'<div id="{escape(place)}">{_more(fuller, more, _numbers(fuller, table))}</div>'
+    return html
+
+
+def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
+    """A table's cells, and below them what they are."""
+    cells = each.result.tables[table.name]
+    heads, rows = _matrix(cells, len(each.result.seeds))
+    printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
+    told = [
+        f"{each.state(table)}{_source(table)}.",
+        escape(f"Mean ± standard error {_over(cell.n for cell in cells)}{printed}."),
+        escape(table.caption),
+        aside,
+    ]
+    below = "".join(f"<p>{escape(line)}</p>" for line in not_above(table, cells))
+    return f"{table_html(heads, rows)}{_small(told)}{below}"
+
+
+def _source(table: Table) -> str:
+    return escape(f", {table.source}") if table.source else ""
+
+
+def _more(each: AtScale, words: str, html: str) -> str:
+    """What a scale has beyond what is shown, folded away. words: how much more."""
+    return folded(f"More of it at scale {each.result.scale}: {words}", html)
+
+
+def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows as the paper sets them: our number, below it the paper's and the seeds if some are missing."""
+    heads = list(dict.fromkeys(each.cell.column for each in cells))
+    there = {(each.cell.row, each.cell.column): each for each in cells}
+    rows = []
+    for name in dict.fromkeys(each.cell.row for each in cells):
+        row = [escape(name)]
+        for head in heads:
+            each = there.get((name, head))
+            if each is None:
+                row.append("")
+                continue
+            told = [f"paper {papers(each)}"] if each.cell.paper is not None else []
+            told += [f"n = {each.n}"] if 0 < each.n < seeds else []
+            row.append(
+                escape(ours(each)) + f'<div class="small">{escape(", ".join(told))}</div>' * bool(told)
+            )
+        rows.append(row)
+    return ["", *heads], rows
+
+
+def _search(scales: Sequence[AtScale], search: Search) -> str:
+    def judged(each: AtScale) -> int:
+        threshold = each.result.searches[search.name].threshold
+        return int(threshold is not None and any(key.n for key in threshold.evidence))
+
+    shown, _ = chosen(scales, judged)
+    told = [
+        f"{shown.state(search)}.",
+        "“Established” and “ruled out”: one-sided t tests over seeds, from the largest and from the smallest value, "
+        "each until the first that does not reject, at level 0.05.",
+        _none_here(scales, shown, search, "result"),
+    ]
+    return (
+        f'<h3 id="search-{escape(search.name)}">{escape(search.title + shown.named)}</h3>'
+        f"<p>{escape(search_words(shown.result.searches[search.name]))}.</p>{_small(told)}"
+    )
+
+
+def figure_html(scales: Sequence[AtScale], figure: Figure, large: bool = False) -> str:
+    """A figure with its caption; empty where no scale has a picture of it."""
+
+    def variants(each: AtScale) -> int:
+        return sum(count > 0 for count in _seeds(each, figure))
+
+    def drawn(each: AtScale) -> int:  # some need no variant
+        return 1 + variants(each) if figure.name in each.pictures else 0
+
+    shown, fuller = chosen(scales, drawn)
+    if not drawn(shown):
+        return ""
+    aside = _none_here(scales, shown, figure, "picture")
+    html = _drawn(shown, figure, f"figure-{figure.name}", large, aside)
+    if fuller is not None:
+        more = f"{variants(fuller)} variants instead of {variants(shown)}"
+        place = f"figure-{figure.name}{fuller.place}"
+        html += _more(fuller, more, _drawn(fuller, figure, place, large))
+    return html
+
+
+def _drawn(each: AtScale, figure: Figure, place: str, large: bool, aside: str = "") -> str:
+    """A picture, and below it what it shows."""
+    kind = ' class="large"' if large else ""
+    told = [escape(figure_words(each, figure)), f"{each.state(figure)}.", aside]
+    return (
+        f'<figure id="{escape(place)}"{kind}>{each.pictures[figure.name]}<figcaption>'
+        f"<strong>{escape(figure.title + each.named)}</strong> {' '.join(filter(None, told))}</figcaption></figure>"
+    )
+
+
+def figure_words(each: AtScale, figure: Figure) -> str:
+    """What a figure shows, and what stands for the seeds in it."""
+    counts = _seeds(each, figure)
+    marks = f"{figure.marks} {_over(counts)}." if figure.marks and any(counts) else ""
+    return " ".join(filter(None, (figure.caption, marks)))
+
+
+def _seeds(each: AtScale, figure: Figure) -> list[int]:
+    """How many seeds have run of each variant of a figure that the scale runs."""
+    find, seeds = each.result.reader.find, each.result.seeds
+    return [sum(find(v, s) is not None for s in seeds) for v in figure.variants if v in each.variants]
+
+
+def undrawn_words(result: StudyResult, item: Item) -> str:
+    """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
+    find = result.reader.find
+    kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
+    return ", drawn only where their folders are" if kept else ""
+
+
+def findings_html(scales: Sequence[AtScale]) -> str:
+    """What the runs say beyond the claims: what those of the page's own scale say first."""
+    titles = dict.fromkeys(finding.title for each in scales for finding in each.result.findings)
+    rule = (
+        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
+        "it is not corrected for how many are looked at, so this describes and does not test."
+    )
+    parts = [which_scale(scales), *(_finding(scales, title) for title in titles)]
+    return "".join(parts) + _small([escape(rule)]) if titles else ""
+
+
+def _finding(scales: Sequence[AtScale], title: str) -> str:
+    def said(each: AtScale) -> list[str]:
+        return [line for found in each.result.findings if found.title == title for line in found.sentences]
+
+    def listed(each: AtScale) -> str:
+        return f'<ul class="remarks">{bullets(said(each))}</ul>'
+
+    shown, fuller = chosen(scales, lambda each: len(said(each)))
+    html = f"<h3>{escape(title + shown.named)}</h3>{listed(shown)}"
+    if fuller is not None:
+        more = f"{len(said(fuller))} sentences instead of {len(said(shown))}"
+        html += _more(fuller, more, listed(fuller))
+    return html

@@ -1,0 +1,187 @@
+"""Tables, searches, figures and findings of pages of one scale or of several, and which of them show a claim."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import unescape
+
+import pytest
+
+from fedroam.study import Claim, Curves, Measure, Scale, Study, evaluate_study, final, order, table
+from fedroam.study.findings import Finding
+from fedroam.study.items import Search
+from fedroam.study.kept import RunRecord
+from fedroam.study.presentation.exhibits import (
+    AtScale,
+    chosen,
+    figure_html,
+    findings_html,
+    tables_html,
+)
+from fedroam.study.presentation.sections import shown_in
+from fedroam.study.values import Reader
+
+# Final accuracies (%) by seed: means 55, 65 and 60 with errors 5, 4 and 4.
+ENDS = {"a": (50.0, 60.0), "b": (61.0, 69.0), "c": (56.0, 64.0)}
+other = Measure("other", "%", lambda run: 0.0)
+
+
+def told(read: Reader) -> list[Finding]:
+    """Each variant that has run, in a sentence; of c alone a finding of its own."""
+    there = {variant: read(final.of(variant)) for variant in ENDS}
+    said = [Finding("Means", tuple(f"Of {v}." for v, found in there.items() if found))]
+    said += [Finding("Of the third", ("It is there.",))] if there["c"] else []
+    return [one for one in said if one.sentences]
+
+
+STUDY = Study(
+    name="made",
+    title="Made",
+    paper="Nobody.",
+    about="Nothing.",
+    base={"clients": 4, "mobility": {"kind": "random", "mobile": 2}},
+    variants={"a": {"mobility": "static"}, "b": {}, "c": {"rounds": 40}, "d": {"rounds": 50}},
+    scales={"small": Scale(2), "less": Scale(2, without=("d",)), "large": Scale(2, {"rounds": 60})},
+    tables=(
+        table("ends", "Ends <1>", {v: v for v in ENDS}, {"end": final}, lambda v, of: of.of(v), source="Table 1"),
+        table("others", "Others", {"a": "a", "b": "b"}, {"other": other}, lambda v, of: of.of(v)),
+    ),
+    searches=(Search("enough", "Enough", {0: final.of("a"), 1: final.of("b")}, bound=58.0),),
+    figures=(
+        Curves("curves", "Curves <1>", {"": {v: v for v in ENDS}}, caption="Over rounds."),
+        Curves("last", "Last", {"": {"c": "c", "d": "d"}}),
+        Curves("alone", "Alone", {"": {"d": "d"}}),
+    ),
+    claims=(
+        Claim("ahead", "b is ahead of a.", order(final.of("b"), final.of("a")), "In words"),
+        Claim("other", "b has more than a.", order(other.of("b"), other.of("a")), "In words"),
+        Claim("all", "d is ahead of a.", order(final.of("d") + final.of("c"), 2 * final.of("a")), "In words"),
+        Claim("high", "c is high.", order(final.of("c"), 0 * final.of("c")), "Table 1"),
+    ),
+    findings=told,
+)  # fmt: skip
+
+
+def at(scale: str, variants: Iterable[str], *, own: bool = False, pictures: Iterable[str] = ()) -> AtScale:
+    """Two seeds of some variants at a scale."""
+    runs = {
+        (variant, seed): RunRecord(variant, seed, f"{variant}{seed}", numbers={"final accuracy": (end, end)})
+        for variant in variants
+        for seed, end in enumerate(ENDS[variant])
+    }
+    result = evaluate_study(STUDY, scale, range(2), lambda variant, seed: runs.get((variant, seed)))
+    states = dict.fromkeys(STUDY.items, f"{len(runs)} runs kept")
+    return AtScale(result, states, {name: f"<i>{name}, {scale}</i>" for name in pictures}, own)
+
+
+def section(html: str, place: str) -> str:
+    """The HTML of a table or a search."""
+    found = re.search(rf'<h3 id="{place}">.*?(?=<h3|$)', html)
+    assert found is not None, place
+    return unescape(found[0])
+
+
+def test_the_first_that_has_any_is_shown_and_another_that_has_more() -> None:
+    large, less, small = at("large", "", own=True), at("less", ""), at("small", "")
+    scales = [large, less, small]
+    for much, wanted in (
+        ((3, 3, 3), (large, None)),
+        ((1, 0, 3), (large, small)),
+        ((1, 3, 3), (large, less)),
+        ((0, 2, 3), (less, small)),
+        ((0, 0, 1), (small, None)),
+        ((0, 0, 0), (large, None)),
+    ):
+        by_scale = dict(zip(("large", "less", "small"), much, strict=True))
+        assert chosen(scales, lambda each, by=by_scale: by[each.result.scale]) == wanted
+
+
+def test_a_page_of_one_scale_names_none() -> None:
+    html = tables_html([at("large", "abc", own=True)])
+    ends = section(html, "table-ends")
+    assert "Ends <1></h3>" in ends
+    assert [number in ends for number in ("55.0 ± 5.0", "65.0 ± 4.0", "60.0 ± 4.0")] == [True] * 3
+    assert '<a href="#runs">6 runs kept</a>, Table 1. Mean ± standard error over 2 seeds.</p>' in ends
+    assert "reached on average from 1 on" in section(html, "search-enough")
+    assert '<a href="#runs">6 runs kept</a>: no number yet.' in section(html, "table-others")
+    assert "scale" not in html
+
+
+def test_what_the_own_scale_lacks_is_shown_of_another_that_is_named() -> None:
+    html = tables_html([at("large", "", own=True), at("less", "c"), at("small", "ab")])
+    assert "Of scale large, where no other scale is named." in html
+    ends = section(html, "table-ends")
+    assert "Ends <1>, at scale less</h3>" in ends
+    shown, folded = ends.split("<details>")
+    assert "60.0 ± 4.0" in shown
+    assert 'At scale less: <a href="#runs.less">2 runs kept</a>, Table 1.' in shown
+    assert "Scale large has no number of it: 0 runs kept." in shown
+    assert '<div id="table-ends.small">' in shown
+    assert folded.startswith("<summary>More of it at scale small: 2 of 3 numbers instead of 1</summary>")
+    assert "55.0 ± 5.0" in folded
+    assert "60.0 ± 4.0" not in folded
+    assert 'At scale small: <a href="#runs.small">4 runs kept</a>, Table 1.' in folded
+    enough = section(html, "search-enough")
+    assert "Enough, at scale small</h3><p>never reached" not in enough
+    assert "Enough, at scale small</h3><p>reached on average from 1 on" in enough
+    assert "Scale large has no result of it: 0 runs kept." in enough
+    assert "Others</h3>" in section(html, "table-others")  # no scale has any of it
+
+
+def test_what_the_own_scale_has_in_part_comes_first() -> None:
+    ends = section(tables_html([at("large", "a", own=True), at("small", "abc")]), "table-ends")
+    shown, folded = ends.split("<details>")
+    assert ", at scale" not in shown
+    assert "At scale" not in shown
+    assert shown.count("not run yet") == 2
+    assert "More of it at scale small: 3 of 3 numbers instead of 1" in folded
+
+
+def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:
+    curves, last, alone = STUDY.figures
+    large = at("large", "a", own=True, pictures=["curves"])
+    small = at("small", "abc", pictures=["curves", "last"])
+    both = unescape(figure_html([large, small], curves))
+    shown, folded = both.split("<details>")
+    assert shown == (
+        '<figure id="figure-curves"><i>curves, large</i><figcaption><strong>Curves <1></strong> Over rounds. '
+        "Lines: means over seeds; shaded: mean ± one standard error over 2 seeds. "
+        '<a href="#runs">2 runs kept</a>.</figcaption></figure>'
+    )
+    assert folded.startswith("<summary>More of it at scale small: 3 variants instead of 1</summary>")
+    assert '<figure id="figure-curves.small"><i>curves, small</i>' in folded
+    assert "Curves <1>, at scale small</strong> Over rounds. " in folded
+    assert 'At scale small: <a href="#runs.small">6 runs kept</a>.' in folded
+    other_only = figure_html([large, small], last)
+    assert other_only.startswith('<figure id="figure-last"><i>last, small</i>')
+    assert other_only.endswith("Scale large has no picture of it: 2 runs kept.</figcaption></figure>")
+    assert figure_html([large, small], alone) == ""
+
+
+def test_findings_of_other_scales_follow_with_their_names() -> None:
+    large, small = at("large", "ab", own=True), at("small", "abc")
+    assert re.findall(r"<h3>(.*?)</h3>", findings_html([large, small])) == [
+        "Means",
+        "Of the third, at scale small",
+    ]
+    means = findings_html([large, small]).split("<h3>")[1]
+    assert means.startswith('Means</h3><ul class="remarks"><li>Of a.</li><li>Of b.</li></ul><details>')
+    assert "More of it at scale small: 3 sentences instead of 2</summary>" in means
+    assert findings_html([at("large", "", own=True)]) == ""
+
+
+@pytest.mark.parametrize(
+    ("claim", "scale", "items"),
+    [
+        ("ahead", "small", ["ends", "curves"]),  # not the table of another measure
+        ("other", "small", ["others", "curves"]),
+        ("all", "small", ["last", "ends"]),  # none has all three: one with two, then one with the third
+        ("all", "less", []),  # not at this scale
+        ("high", "small", ["ends"]),  # its source says where
+    ],
+)
+def test_a_claim_leads_to_what_shows_its_variants(claim: str, scale: str, items: list[str]) -> None:
+    result = at(scale, "abc", own=True).result
+    found = shown_in(result, next(one for one in STUDY.claims if one.name == claim))
+    assert [item.name for item in found] == items

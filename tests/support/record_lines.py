@@ -1,0 +1,92 @@
+"""Kept runs read as plain lines, copies of some of them, and tables reckoned from them again."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fedroam.study.items import Cell, Figure, Table
+from fedroam.study.kept import FILE, MOST_SEEDS
+from fedroam.study.values import Quotient, Term, Value
+from support.pages import ROOT
+
+RESULTS = ROOT / "results"
+
+
+def lines(record: str) -> list[dict[str, Any]]:
+    """The kept runs, read in the plainest way."""
+    text = (RESULTS / record / FILE).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()[1:]]
+
+
+def copied(
+    record: str,
+    root: Path,
+    seeds: int = MOST_SEEDS,
+    wanted: Callable[[dict[str, Any]], bool] = lambda line: True,
+) -> Path:
+    """The folder of a copy of a record below `root`, with the wanted runs of the first so many seeds alone."""
+    (folder := root / record).mkdir(parents=True)
+    first, *rest = (RESULTS / record / FILE).read_text(encoding="utf-8").splitlines()
+    head = json.loads(first)
+    head["seeds"] = min(head["seeds"], seeds)
+    there = [text for text in rest if wanted(run := json.loads(text)) and run["seed"] < seeds]
+    (folder / FILE).write_text("\n".join([json.dumps(head), *there, ""]), encoding="utf-8")
+    return folder
+
+
+class ByHand:
+    """What the lines of a record say of tables, by a slow and plain reckoning that shares nothing with the reader."""
+
+    def __init__(self, kept: Any) -> None:
+        self.kept, self.seeds = kept, range(len(kept.result.seeds))
+        found = lines(f"{kept.study.name}/{kept.scale}")
+        self.numbers = {
+            line["digest"] + ("@network" if "where" in line else ""): line["numbers"] for line in found
+        }
+        self.variants = set(kept.study.needs(kept.scale))
+        self.keys = {
+            (variant, seed): kept.study.key(variant, kept.scale, seed)
+            for variant in self.variants
+            for seed in self.seeds
+        }
+
+    def _of(self, term: Term, seed: int) -> float | None:
+        found = self.numbers.get(self.keys.get((term.variant, seed), ""), {}).get(term.measure.name)
+        return None if found is None else float(found[-1])
+
+    def _value(self, value: Value | Quotient, seed: int) -> float | None:
+        if isinstance(value, Quotient):
+            first, second = self._value(value.first, seed), self._value(value.second, seed)
+            if first is None or second is None:
+                return None
+            return first / second if second and math.isfinite(second) else math.nan
+        found = [(term.weight, self._of(term, seed)) for term in value.terms]
+        if any(one is None for _, one in found):
+            return None
+        return sum(weight * one for weight, one in found if one is not None)
+
+    def values(self, cell: Cell) -> list[float]:
+        """The numbers of a cell, one a seed that has all it needs."""
+        if not set(cell.value.variants) <= self.variants:
+            return []
+        found = [self._value(cell.value, seed) for seed in self.seeds]
+        return [one for one in found if one is not None]
+
+    def filled(self, table: Table) -> int:
+        """How many of its cells have a number."""
+        found = [self.values(cell) for cell in table.cells]
+        return sum(bool(values) and not any(map(math.isnan, values)) for values in found)
+
+    def state(self, item: Table | Figure) -> str:
+        """How many of the runs that an item needs there are."""
+        asked = {self.keys[v, s] for v in item.variants if v in self.variants for s in self.seeds}
+        return f"{len(asked & self.numbers.keys())} of {len(asked)} runs kept"
+
+    def run(self, figure: Figure) -> int:
+        """Of how many variants of a figure there is a run."""
+        there = [any(self.keys.get((v, s), "") in self.numbers for s in self.seeds) for v in figure.variants]
+        return sum(there)
