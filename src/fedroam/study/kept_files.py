@@ -64,6 +64,8 @@ def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[
     claims, cells = whole.pop("claims"), whole.pop("tables")
     for key in ("runs", "readings", "missing_runs"):  # runs.jsonl and the study itself have them
         whole.pop(key)
+    for cell in (cell for table in cells.values() for cell in table):
+        cell["n"] = len(cell.pop("by_seed"))  # the lines have the number of each seed
     for claim in claims:
         for key in ("asks", "name", "most", "seeds"):  # of the test's inner workings
             claim.pop(key, None)

@@ -126,12 +126,10 @@ def estimate_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
     size, span = _size(evidence, unit, digits)
     if evidence.kind == "sign":
         span = ", no interval (sign test)"
-    elif (
-        math.isfinite(evidence.df) and evidence.values
-    ):  # of the part that is shown, whose seeds may be more than n
-        span += f", effect size d = {evidence.statistic / math.sqrt(len(evidence.values)):z.1f}".replace(
-            "-", "−"
-        )
+    elif math.isfinite(evidence.df) and evidence.values:
+        # Of the part that is shown, whose seeds may be more than n.
+        d = evidence.statistic / math.sqrt(len(evidence.values))
+        span += f", effect size d = {d:z.1f}".replace("-", "−")
     return f"{size}{span}, {seeds}"
 
 
