@@ -9,11 +9,12 @@ degree of about 10 (by the closest approach). Steered kinds: half of the clients
 points a client along each side's square root (500 x 500 for 10,000) or a rectangle of that size, with a reach of 9 m: a
 mean degree of about 10 at the end of a round. Each holds 0 to 5 samples of each of ten classes.
 
-Flyers move 10 m a round at most, and are under way when it is timed: a round that draws as many new destinations as
-there are on the average. `unbounded`: every flight ends in its round, and everybody draws anew in each. `half explored`
-(knowledge = "contacts"): everybody knows half of the world beforehand; else it begins with what is in reach.
+Flyers move 10 m a round at most. The first round, in which everybody draws a destination, is told by itself; then they
+are put somewhere on their ways, so that as many arrive in a round as in the middle of a run. `unbounded`: every flight
+ends in its round, and everybody draws anew in each. `half explored` (knowledge = "contacts"): everybody knows half of
+the world beforehand; else it begins with what is in reach.
 
-Medians over rounds, in one process each.
+Medians over rounds, in a process for each point; processor time, beside the clock, of movement.
 """
 
 from __future__ import annotations
@@ -52,7 +53,6 @@ KINDS: dict[str, dict[str, Any]] = {
 HOW = ("oracle", "contacts", "half explored", "unbounded")
 WALKED = 45.0  # m: the radio range of random walks
 REACH, STEP, SPACE = 9.0, 10.0, 5.0  # m: of steered kinds, and the root of the room of a client
-UNDER_WAY = 40  # rounds before those that are timed
 
 
 def parts(kind: str, how: str, clients: int) -> tuple[Any, Any, World]:
@@ -85,43 +85,54 @@ def half_explored(mobility: Any, state: dict[str, np.ndarray], world: World) -> 
     return {**state, "seen": seen, "known": known}
 
 
-def play(kind: str, how: str, clients: int, rounds: int, under_way: int) -> dict[str, Any]:
+def under_way(
+    before: dict[str, np.ndarray], state: dict[str, np.ndarray], mobility: Any
+) -> dict[str, np.ndarray]:
+    """The same where everybody who flies is anywhere on its first flight."""
+    position, mobile = state["position"].copy(), len(state["destination"])
+    share = stream(0, "benchmark ways").random((mobile, 1))
+    place = before["position"][:mobile] * (1 - share) + state["destination"] * share
+    position[:mobile] = place if "continuous" in mobility.kind else np.round(place)
+    return {**state, "position": position}
+
+
+def play(kind: str, how: str, clients: int, rounds: int) -> dict[str, Any]:
     """A point, in this process."""
     mobility, contacts, world = parts(kind, how, clients)
     mixing: Any = build("mixing", "mobility_aware")
     begun = time.perf_counter()
-    state, seconds, degree, drawn = mobility.start(world), [], [], []
+    state, seconds, cpu, degree, drawn = mobility.start(world), [], [], [], []
     started = time.perf_counter() - begun
     if how == "half explored":
         state = half_explored(mobility, state, world)
-    before = 1 if kind == "random_walk" or how == "unbounded" else under_way
-    for t in range(1, before + rounds + 1):
-        heading = state.get("destination")
+    for t in range(1, rounds + 2):
+        begin, used = state, time.process_time()
         clock = [time.perf_counter()]
         state, paths = mobility.step(state, world, t)
         clock.append(time.perf_counter())
-        if t == 1:
-            first = started + clock[1] - clock[0]
-        if t <= before:
-            continue
+        cpu.append(time.process_time() - used)
         graph = contacts.meet(paths)
         clock.append(time.perf_counter())
         mixing.weights(graph, Facts(samples=world.class_counts.sum(axis=1), speed=paths.length))
         clock.append(time.perf_counter())
         seconds.append(np.diff(clock))
         degree.append(degrees(graph).mean())
-        drawn.append(0 if heading is None else (state["destination"] != heading).any(axis=1).sum())
-    move, meet, mix = np.median(seconds, axis=0)
+        if "destination" in state:
+            drawn.append((state["destination"] != begin["destination"]).any(axis=1).sum())
+        if t == 1 and "destination" in state and how != "unbounded":
+            state = under_way(begin, state, mobility)
+    move, meet, mix = np.median(seconds[1:], axis=0)
     return {
         "kind": kind,
         "how": how,
         "clients": clients,
-        "degree": float(np.mean(degree)),
-        "drawn": float(np.mean(drawn)),
+        "degree": float(np.mean(degree[1:])),
+        "drawn": float(np.mean(drawn[1:])) if drawn else 0.0,
         "movement_ms": 1e3 * move,
+        "movement_cpu_ms": 1e3 * float(np.median(cpu[1:])),
         "contacts_ms": 1e3 * meet,
         "mixing_ms": 1e3 * mix,
-        "first_s": first,
+        "first_s": started + float(seconds[0][0]),
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
@@ -136,23 +147,27 @@ def sizes(kind: str, how: str, asked: list[int]) -> list[int]:
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
     lines = [
-        "| kind |  | clients | neighbours | new destinations | movement | contacts | mixing weights | a round | "
-        "start and first round | peak memory |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
+        "| kind |  | clients | neighbours | new destinations | movement | processor time | contacts | "
+        "mixing weights | a round | start and first round | peak memory |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     order = {name: k for k, name in enumerate(KINDS)}
     for p in sorted(
         record["points"].values(), key=lambda p: (order[p["kind"]], HOW.index(p["how"]), p["clients"])
     ):
         walks = p["kind"] == "random_walk"
-        of_parts = [p["movement_ms"], p["contacts_ms"], p["mixing_ms"]]
-        told = " | ".join(f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms" for value in of_parts)
+        of_parts = [p[f"{part}_ms"] for part in ("movement", "contacts", "mixing")]
+        told = " | ".join(milliseconds(value) for value in (of_parts[0], p["movement_cpu_ms"], *of_parts[1:]))
         lines.append(
             f"| {p['kind']} | {'' if walks else p['how']} | {p['clients']:,} | {p['degree']:.1f} | "
-            f"{'' if walks else format(p['drawn'], ',.0f')} | {told} | {sum(of_parts):,.0f} ms | "
+            f"{'' if walks else format(p['drawn'], ',.0f')} | {told} | {milliseconds(sum(of_parts))} | "
             f"{p['first_s']:.2f} s | {p['peak_bytes'] / 2**30:.2f} GiB |"
         )
     return "\n".join(lines)
+
+
+def milliseconds(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"
 
 
 def main() -> int:
@@ -163,7 +178,6 @@ def main() -> int:
     parser.add_argument("--how", nargs="*", choices=HOW, default=list(HOW))
     parser.add_argument("--clients", nargs="*", type=int, default=[1000, 10_000])
     parser.add_argument("--rounds", type=int, default=15, help="rounds to take the median of")
-    parser.add_argument("--under-way", type=int, default=UNDER_WAY, help="rounds before them")
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--show", action="store_true", help="only print the record")
     parser.add_argument("--point", help=argparse.SUPPRESS)
@@ -176,7 +190,7 @@ def main() -> int:
         for how in chosen.how:
             for clients in sizes(kind, how, chosen.clients):
                 point = {"kind": kind, "how": how, "clients": clients}
-                given = json.dumps({**point, "rounds": chosen.rounds, "under_way": chosen.under_way})
+                given = json.dumps({**point, "rounds": chosen.rounds})
                 commands[f"{kind} {how} {clients}"] = [sys.executable, __file__, "--point", given]
     told = environment()
     record = measured(chosen.record, commands, {key: told[key] for key in ("processor", "cores")})

@@ -131,9 +131,11 @@ class CoverageMap:
         if rows is not None:
             return _distances(self.covers[rows] @ (self.counts * flyer.known[:, None]), flyer.own, here)
         # Wherever nobody is known, the client is alone with its own samples.
-        near = np.unique(self.columns[:, np.flatnonzero(flyer.known)].indices)
+        near = (
+            np.bincount(self.columns[:, np.flatnonzero(flyer.known)].indices, minlength=len(self.points)) > 0
+        )
         found = np.full(len(self.points), _distances(np.zeros((1, len(here)), np.int64), flyer.own, here)[0])
-        found[near] = self.distances(flyer, here, near)
+        found[near] = self.distances(flyer, here, np.flatnonzero(near))
         return found
 
     def targets(self, flyer: Flyer, rows: np.ndarray) -> Targets:

@@ -124,11 +124,30 @@ def distances_of(
     coverage: CoverageMap, every: Distances, flyers: Sequence[Flyer], here: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The distances at all points of a coverage from the mixes `here`, float64 [flyers, classes], and how far sums may
-    be off: see `Distances.of`. Of who does not know everybody they are those of `CoverageMap.distances`."""
+    be off, float64 [flyers]: see `Distances.of`."""
     if all(flyer.known.all() for flyer in flyers):
         return every.of(np.array([flyer.own for flyer in flyers]), here)
-    found = [coverage.distances(flyer, mix) for flyer, mix in zip(flyers, here, strict=True)]
-    return np.array(found), np.zeros(len(flyers))
+    found = [_of_some(coverage, flyer, mix) for flyer, mix in zip(flyers, here, strict=True)]
+    return np.array([distances for distances, _ in found]), np.array([doubt for _, doubt in found])
+
+
+def _of_some(coverage: CoverageMap, flyer: Flyer, here: np.ndarray) -> tuple[np.ndarray, float]:
+    """The distances, float64 [points], and their doubt, for one flyer that does not know everybody."""
+    knows, statics = int(flyer.known.sum()), len(flyer.known)
+    if 8 * knows < statics or not flyer.own.any():
+        return coverage.distances(flyer, here), 0.0  # few points are in reach of those
+    which = np.flatnonzero(flyer.known if 2 * knows < statics else ~flyer.known)
+    sums = coverage.columns[:, which] @ coverage.counts[which].astype(np.float64)
+    if 2 * knows >= statics:
+        np.subtract(coverage.sums, sums, out=sums)
+    found, every = np.empty(len(sums)), np.ones(len(here))
+    for part in (slice(first, first + _BLOCK) for first in range(0, len(sums), _BLOCK)):
+        mixes = sums[part] + flyer.own
+        mixes /= (mixes @ every)[:, None]
+        mixes -= here
+        found[part] = np.sqrt(np.einsum("ij,ij->i", mixes, mixes))
+    # Each share of a class is off by a unit in the last place, the root by one for each of them.
+    return found, len(sums) * 8 * (len(here) + 4) * _EPS
 
 
 def batches(flyers: Sequence[Flyer], points: int) -> list[Sequence[Flyer]]:
