@@ -78,6 +78,28 @@ def _heights(reach: float, span: int) -> np.ndarray:
     return np.asarray(reached.max(axis=1), dtype=np.int64)
 
 
+def numbers_of(points: np.ndarray, grid: int) -> np.ndarray:
+    """The numbers of grid points among all of them, ordered by x, then y; int64 [points]."""
+    return np.asarray(((points[:, 0] - 1) * grid + points[:, 1] - 1).astype(np.int64))
+
+
+def points_at(numbers: int | np.ndarray, grid: int) -> np.ndarray:
+    """The grid points of given numbers, float64 [2] or [points, 2]."""
+    return np.array([numbers // grid + 1, numbers % grid + 1], dtype=np.float64).T
+
+
+def disc(reach: float, grid: int) -> np.ndarray:
+    """The offsets of grid points at most `reach` from one of them, itself included, as `within` orders them.
+
+    int64 [offsets, 2]; none is longer than the grid.
+    """
+    span = int(min(reach, grid - 1))
+    around = np.arange(-span, span + 1)
+    dx, dy = (offset.ravel() for offset in np.meshgrid(around, around, indexing="ij"))
+    inside = within_reach(dx, dy, reach)
+    return np.stack([dx[inside], dy[inside]], axis=1)
+
+
 def mobile_groups(world: World, mobile: int) -> np.ndarray:
     """`mobile` for the first clients by index, `static` for the rest (places are random anyway)."""
     if mobile > world.clients:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
 from fedroam.mobility.distance import within_reach
+from fedroam.mobility.grid import disc
 from fedroam.mobility.steered.targets import Targets
 
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
 NOBODY = -1
+
+_AT_ONCE = (
+    1 << 12
+)  # points whose class mixes are found in one go: they stay in a core's cache, and no result changes
 
 
 @dataclass(frozen=True)
@@ -50,12 +60,7 @@ class CoverageMap:
 
         Cost grows with the points covered: statics times the points of a disc.
         """
-        span = int(min(reach, grid - 1))
-        around = np.arange(-span, span + 1)
-        dx, dy = (offset.ravel() for offset in np.meshgrid(around, around, indexing="ij"))
-        # Distances, not their squares: see `within` of the grid.
-        inside = within_reach(dx, dy, reach)
-        offsets = np.stack([dx[inside], dy[inside]], axis=1)
+        offsets = disc(reach, grid)
         cells, statics = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for i, place in enumerate(places.astype(np.int64)):
             reached = place + offsets
@@ -81,10 +86,30 @@ class CoverageMap:
             covers = _covers(points, places, reach)
         return cls(places, counts.astype(np.int64), reach, points, covers, owners)
 
-    def in_reach(self, here: np.ndarray) -> np.ndarray:
-        """The static clients within reach of `here`, bool [statics]."""
-        gap = self.places - here
-        return within_reach(gap[:, 0], gap[:, 1], self.reach)
+    @functools.cached_property
+    def static_tree(self) -> cKDTree:
+        """The static clients' places, to ask who is near."""
+        return tree_of(self.places)
+
+    @functools.cached_property
+    def tree(self) -> cKDTree:
+        """The points, to ask which are near."""
+        return tree_of(self.points)
+
+    @functools.cached_property
+    def columns(self) -> sparse.csc_array:
+        """`covers`, by static client."""
+        return self.covers.tocsc()
+
+    @functools.cached_property
+    def sums(self) -> np.ndarray:
+        """Samples by class of all static clients within reach of each point, int64 [points, classes]."""
+        return np.asarray(self.covers @ self.counts)
+
+    def heard(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Who is within reach of which of `places`, float64 [places, 2]: the index of a place and that of a static
+        client for each pair, int64 [pairs] both, in no order."""
+        return near_pairs(places, self.places, self.static_tree, self.reach)
 
     def allowed(self, known: np.ndarray) -> np.ndarray:
         """The points that those know of who know the static clients in `known` (bool [statics]); bool [points]."""
@@ -92,8 +117,8 @@ class CoverageMap:
 
     def mix_here(self, flyer: Flyer) -> np.ndarray:
         """The class mix at the place where the flyer is, float64 [classes]."""
-        heard = flyer.known & self.in_reach(flyer.here)
-        return class_mix(heard @ self.counts + flyer.own)
+        heard = self.heard(flyer.here[None])[1]
+        return class_mix(self.counts[heard[flyer.known[heard]]].sum(axis=0) + flyer.own)
 
     def distances(self, flyer: Flyer, here: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Distance d(L) = ||D_L - D_here||_2 of the class mix at the points (all, or those in `rows`) from `here`.
@@ -101,13 +126,21 @@ class CoverageMap:
         The mix at L is over the static clients within reach of L that are known and the mobile client itself:
         Reza et al., Eqs. 4 and 5. float64 [points].
         """
-        covers = self.covers if rows is None else self.covers[rows]
-        mixes = class_mix(covers @ (self.counts * flyer.known[:, None]) + flyer.own)
-        return np.asarray(np.linalg.norm(mixes - here, axis=1))
+        if flyer.known.all():
+            return _distances(self.sums if rows is None else self.sums[rows], flyer.own, here)
+        if rows is not None:
+            return _distances(self.covers[rows] @ (self.counts * flyer.known[:, None]), flyer.own, here)
+        # Wherever nobody is known, the client is alone with its own samples.
+        near = (
+            np.bincount(self.columns[:, np.flatnonzero(flyer.known)].indices, minlength=len(self.points)) > 0
+        )
+        found = np.full(len(self.points), _distances(np.zeros((1, len(here)), np.int64), flyer.own, here)[0])
+        found[near] = self.distances(flyer, here, np.flatnonzero(near))
+        return found
 
     def targets(self, flyer: Flyer, rows: np.ndarray) -> Targets:
         """The points in `rows`, weighed by the distance of their class mix from the one here."""
-        return Targets(self.points[rows], self.distances(flyer, self.mix_here(flyer), rows))
+        return Targets(self.points[rows], self.distances(flyer, self.mix_here(flyer), rows), rows=rows)
 
     def centres(
         self,
@@ -122,27 +155,31 @@ class CoverageMap:
         `most_of_all`, then to one at random. seats: int64 [statics]; given, all but the first are the row of a
         client not yet covered. Only points that are `allowed` are chosen.
         """
-        covers = sparse.csr_array(self.covers * known[None, :])
-        if not (allowed := self.allowed(known)).all():
-            covers = sparse.csr_array(covers * allowed[:, None])
-        covers.eliminate_zeros()
-        columns = covers.tocsc()
-        left = known.copy()
-        gain = np.asarray(covers.sum(axis=1)).astype(np.int64)
-        of_all = gain.copy()
+        columns = self.columns
+        covering = columns[:, np.flatnonzero(known)].indices
+        gain = np.bincount(covering, minlength=len(self.points))
+        gain[~self.allowed(known)] = -1  # from here on it can but fall
+        of_all, left = gain.copy(), known.copy()
+        # Gains only fall: nobody comes to the highest one, so that those who have it are looked for once a height.
+        highest = gain.max(initial=0)
+        candidates = np.flatnonzero(gain == highest)
         chosen: list[int] = []
         while left.any():
-            open_to = gain
             if seats is not None and chosen:
-                open_to = np.zeros_like(gain)
-                open_to[seats[left]] = gain[seats[left]]
-            best = np.flatnonzero(open_to == open_to.max())
+                open_to = np.unique(seats[left])
+                best = open_to[gain[open_to] == gain[open_to].max()]
+            else:
+                while not len(candidates := candidates[gain[candidates] == highest]):
+                    highest -= 1
+                    candidates = np.flatnonzero(gain == highest)
+                best = candidates
             if most_of_all:
                 best = best[of_all[best] == of_all[best].max()]
             row = int(best[stream.integers(len(best))])
             chosen.append(row)
-            covered = covers.indices[covers.indptr[row] : covers.indptr[row + 1]]
-            for static in covered[left[covered]]:
+            covered = self.covers.indices[self.covers.indptr[row] : self.covers.indptr[row + 1]]
+            covered = covered[left[covered]]
+            for static in covered:
                 gain[columns.indices[columns.indptr[static] : columns.indptr[static + 1]]] -= 1
             left[covered] = False
         return np.array(chosen, dtype=np.int64)
@@ -154,18 +191,45 @@ def class_mix(sums: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(sums, total, out=np.zeros(sums.shape), where=total > 0))
 
 
+def tree_of(points: np.ndarray) -> cKDTree:
+    """What finds near ones among points, float64 [points, 2], quickly."""
+    from scipy.spatial import cKDTree
+
+    return cKDTree(points)
+
+
+def near_pairs(
+    places: np.ndarray, points: np.ndarray, tree: cKDTree, reach: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which of `points` (whose tree is `tree`) lie within reach of which of `places`, inclusive.
+
+    places: float64 [places, 2]; points: float64 [points, 2]. The index of a place and that of a point for each pair,
+    int64 [pairs] both, in no order.
+    """
+    if not len(points) or not len(places):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if math.isinf(reach):
+        at, near_at = np.indices((len(places), len(points)))
+        return at.ravel(), near_at.ravel()
+    # Candidates with a margin, then a test of the distance itself: as the contact rule "radius" decides.
+    near = tree_of(places).sparse_distance_matrix(tree, reach * (1 + 1e-9), output_type="ndarray")
+    gap = places[near["i"]] - points[near["j"]]
+    near = near[within_reach(gap[:, 0], gap[:, 1], reach)]
+    return near["i"], near["j"]
+
+
+def _distances(sums: np.ndarray, own: np.ndarray, here: np.ndarray) -> np.ndarray:
+    """The distances from `here` of the class mixes of `own` samples with others, int64 [points, classes]; [points]."""
+    found = np.empty(len(sums))
+    for part in (slice(first, first + _AT_ONCE) for first in range(0, len(sums), _AT_ONCE)):
+        found[part] = np.linalg.norm(class_mix(sums[part] + own) - here, axis=1)
+    return found
+
+
 def _covers(points: np.ndarray, places: np.ndarray, reach: float) -> sparse.csr_array:
     """1 where a static client lies within reach of a point, inclusive; int64 CSR [points, statics]."""
     shape = (len(points), len(places))
-    if not len(points) or not len(places):
-        return sparse.csr_array(shape, dtype=np.int64)
     if math.isinf(reach):
         return sparse.csr_array(np.ones(shape, dtype=np.int64))
-    from scipy.spatial import cKDTree
-
-    # Candidates with a margin, then a test of the distance itself: as the contact rule "radius" decides.
-    near = cKDTree(points).sparse_distance_matrix(cKDTree(places), reach * (1 + 1e-9), output_type="ndarray")
-    gap = points[near["i"]] - places[near["j"]]
-    near = near[within_reach(gap[:, 0], gap[:, 1], reach)]
-    ones = np.ones(len(near), dtype=np.int64)
-    return sparse.coo_array((ones, (near["i"], near["j"])), shape=shape).tocsr()
+    i, j = near_pairs(points, places, tree_of(places), reach)
+    return sparse.coo_array((np.ones(len(i), dtype=np.int64), (i, j)), shape=shape).tocsr()

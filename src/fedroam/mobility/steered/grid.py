@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -9,25 +11,30 @@ import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.mobility.grid import GRID, MAX_STEP, MOBILE, grid_places, pick, within
+from fedroam.mobility.grid import (
+    GRID,
+    LIMIT,
+    MAX_STEP,
+    MOBILE,
+    disc,
+    grid_places,
+    numbers_of,
+    pick,
+    points_at,
+    within,
+)
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
-from fedroam.mobility.steered.targets import OtherTargets, Targets
+from fedroam.mobility.steered.sketch import Distances, Sketch, batches, distances_of
+from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
+from fedroam.mobility.steered.unserved import MOST_CELLS, UnservedGrid
 from fedroam.mobility.world import World
 from fedroam.randomness import stream
 
 Approach = Literal["nearest", "on_line"]
 Centres = Literal["grid", "clients"]
 
-
-def numbers_of(points: np.ndarray, grid: int) -> np.ndarray:
-    """The numbers of grid points among all of them, ordered by x, then y; int64 [points]."""
-    return np.asarray(((points[:, 0] - 1) * grid + points[:, 1] - 1).astype(np.int64))
-
-
-def points_at(numbers: int | np.ndarray, grid: int) -> np.ndarray:
-    """The grid points of given numbers, float64 [2] or [points, 2]."""
-    return np.array([numbers // grid + 1, numbers % grid + 1], dtype=np.float64).T
+FEW = 4096  # points of a coverage that are weighed exactly, as that is quick
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,13 @@ class GridTargets(Targets):
         if self.total() == 0:
             return replace(self, weights=np.ones(len(self.weights)), elsewhere=1.0).discounted(others)
         # Only points within two radio reaches of the others lose anything: these join the list.
-        near = [numbers_of(within(place, 2 * others.reach, self.grid), self.grid) for place in others.places]
-        joining = np.setdiff1d(np.concatenate(near), self.cells)
+        kept = UnservedGrid.of(self.grid, self.cells, others)
+        joining = np.setdiff1d(kept.all_near() if kept else self._near(others), self.cells)
         cells = np.append(self.cells, joining)
         points = np.append(self.points, points_at(joining, self.grid), axis=0)
         weights = np.append(self.weights, np.full(len(joining), self.elsewhere))
-        return replace(self, points=points, weights=weights * others.unserved(points), cells=cells)
+        weights *= kept.at_cells(cells) if kept else others.unserved(points)
+        return replace(self, points=points, weights=weights, cells=cells)
 
     @override
     def at(self, target: float) -> np.ndarray:
@@ -70,6 +78,10 @@ class GridTargets(Targets):
     @override
     def uniform(self, value: float) -> np.ndarray:
         return points_at(min(int(value * self.grid**2), self.grid**2 - 1), self.grid)
+
+    def _near(self, others: OtherTargets) -> np.ndarray:
+        near = [numbers_of(within(place, 2 * others.reach, self.grid), self.grid) for place in others.places]
+        return np.concatenate(near)
 
     @property
     def _unlisted(self) -> int:
@@ -106,34 +118,99 @@ class GridTerrain:
         """The point of this number, by x, then y."""
         return points_at(number, self.grid)
 
-    def view(self, here: np.ndarray) -> np.ndarray:
-        """The numbers of the points within radio reach."""
-        return numbers_of(within(here, self.coverage.reach, self.grid), self.grid)
+    def see(self, seen: np.ndarray, places: np.ndarray) -> None:
+        """Mark the points within radio reach of `places`, float64 [clients, 2], in `seen`, bool [clients, points]."""
+        for part in self._parts(len(places), len(self._in_reach)):
+            x, y = (places[part].astype(np.int64)[:, None] + self._in_reach).transpose(2, 0, 1)
+            there = (x >= 1) & (x <= self.grid) & (y >= 1) & (y <= self.grid)
+            clients = np.arange(len(places))[part, None]
+            seen.reshape(-1)[(clients * self.survey_points + (x - 1) * self.grid + y - 1)[there]] = True
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Any point within `max_step`, as the mobility kind "random" does."""
         return pick(within(here, self.max_step, self.grid), draw)
 
-    def fly(self, here: np.ndarray, destination: np.ndarray, draw: float) -> np.ndarray:
-        """The destination, or as near to it as `max_step` allows.
+    def fly(self, here: np.ndarray, destination: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """The destination, or as near to it as `max_step` allows, for each of several clients, or one.
 
         "nearest": the grid point within reach that is nearest to the destination (Reza et al., Eq. 7), ties by
-        `draw`. "on_line": the one nearest to the point `max_step` along the straight way there ("along the route",
+        the draw. "on_line": the one nearest to the point `max_step` along the straight way there ("along the route",
         "along that direction": the papers' words, not always the arg min of the equation).
         """
         way = destination - here
-        length = float(np.hypot(*way))
-        if length <= self.max_step:
-            return destination
-        goal = destination if self.approach == "nearest" else here + way * (self.max_step / length)
-        candidates = within(here, self.max_step, self.grid)
-        gap = ((candidates - goal) ** 2).sum(axis=1)
-        return pick(candidates[gap <= gap.min() * (1 + 1e-12)], draw)
+        length = np.asarray(np.hypot(way[..., 0], way[..., 1]))
+        after, far = destination.copy(), np.asarray(length > self.max_step)
+        if not far.any():
+            return after
+        goal = destination[far]
+        if self.approach == "on_line":
+            goal = here[far] + way[far] * (self.max_step / length[far])[:, None]
+        after[far] = self._nearest(here[far], goal, np.asarray(draws)[far])
+        return after
+
+    def _nearest(self, here: np.ndarray, goal: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Of the grid points within `max_step` of each `here` the one nearest to its goal; float64 [clients, 2]."""
+        found = np.empty(here.shape)
+        for part in self._parts(len(here), len(self._in_step)):
+            x, y = (here[part, None] + self._in_step).transpose(2, 0, 1)
+            gap = (x - goal[part, None, 0]) ** 2 + (y - goal[part, None, 1]) ** 2
+            gap[(x < 1) | (x > self.grid) | (y < 1) | (y > self.grid)] = np.inf
+            nearest = gap <= gap.min(axis=1, keepdims=True) * (1 + 1e-12)
+            passed = nearest.cumsum(axis=1)
+            ties = passed[:, -1]
+            chosen = np.minimum((draws[part] * ties).astype(np.int64), ties - 1)
+            at = np.arange(len(ties)), (passed > chosen[:, None]).argmax(axis=1)
+            found[part, 0], found[part, 1] = x[at], y[at]
+        return found
+
+    @functools.cached_property
+    def _in_reach(self) -> np.ndarray:
+        return disc(self.coverage.reach, self.grid)
+
+    @functools.cached_property
+    def _in_step(self) -> np.ndarray:
+        return disc(self.max_step, self.grid)
+
+    @staticmethod
+    def _parts(clients: int, each: int) -> Iterator[slice]:
+        """So many clients in parts that look at few enough points in one go."""
+        size = max(1, LIMIT // each)
+        return (slice(first, first + size) for first in range(0, clients, size))
+
+    def unserved(self, others: OtherTargets) -> Unserved | None:
+        """What others leave around the points of the coverage, to be kept while more of them draw."""
+        return UnservedGrid.of(self.grid, self.cells, others)
+
+    def sketches(self, flyers: Sequence[Flyer]) -> Iterator[Sketch | None]:
+        """What the points of `everywhere` weigh for each flyer, but for the last digits."""
+        if len(self.cells) < FEW or self.grid**2 > MOST_CELLS:
+            yield from (None for _ in flyers)
+            return
+        for batch in batches(flyers, len(self.cells)):
+            here = np.array([self.coverage.mix_here(flyer) for flyer in batch])
+            weights, doubts = distances_of(self.coverage, self._distances, batch, here)
+            for flyer, mix, weight, doubt in zip(batch, here, weights, doubts, strict=True):
+                yield Sketch(
+                    weight, float(doubt), self._alone(flyer, mix), self.cells, self._uncovered, self.grid
+                )
+
+    @functools.cached_property
+    def _distances(self) -> Distances:
+        return Distances(self.coverage.sums)
+
+    @functools.cached_property
+    def _uncovered(self) -> np.ndarray:
+        return np.delete(np.arange(self.grid**2), self.cells)
+
+    @staticmethod
+    def _alone(flyer: Flyer, here: np.ndarray) -> float:
+        """The distance from a mix `here` where nobody is heard."""
+        return float(np.linalg.norm(class_mix(flyer.own) - here))
 
     def everywhere(self, flyer: Flyer) -> GridTargets:
         """All grid points L, weighed by d(L): Reza et al., Eqs. 5 and 6."""
         here = self.coverage.mix_here(flyer)
-        elsewhere = float(np.linalg.norm(class_mix(flyer.own) - here))
+        elsewhere = self._alone(flyer, here)
         distances = self.coverage.distances(flyer, here)
         return GridTargets(self.coverage.points, distances, self.cells, elsewhere, self.grid)
 
@@ -203,6 +280,10 @@ class DAM(Steered, OverGrid):
     def targets(self, world: World, flyer: Flyer) -> Targets:
         """All grid points."""
         return self.terrain(world).everywhere(flyer)
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[Sketch | None]:
+        return self.terrain(world).sketches(flyers)
 
 
 @register(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -10,7 +12,7 @@ from fedroam.components import Part, field
 from fedroam.errors import InputError
 from fedroam.mobility.grid import mobile_groups, pick
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.targets import OtherTargets, Targets
+from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
 
@@ -43,14 +45,27 @@ class Terrain(Protocol):
     def survey_point(self, number: int) -> np.ndarray:
         """The place of a survey point, float64 [2]."""
 
-    def view(self, here: np.ndarray) -> np.ndarray:
-        """The numbers of the survey points within reach of `here`, int64."""
+    def see(self, seen: np.ndarray, places: np.ndarray) -> None:
+        """Mark the survey points within reach of each of `places`, float64 [clients, 2], in `seen`.
+
+        seen: bool [clients, survey points].
+        """
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Where mobile client `m` gets to when it moves at random; `draw` is uniform in [0, 1)."""
 
-    def fly(self, here: np.ndarray, destination: np.ndarray, draw: float) -> np.ndarray:
-        """Where a client gets to in one round on its way; `draw`, uniform in [0, 1), breaks ties."""
+    def fly(self, here: np.ndarray, destination: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Where clients get to in one round, float64 [clients, 2]; draws, uniform in [0, 1), break ties."""
+
+    def unserved(self, others: OtherTargets) -> Unserved | None:
+        """What others leave to serve, to be kept while more of them draw; None where that is not kept."""
+
+
+class Draws(Protocol):
+    """What knows most draws from some targets: see `Targets.draw`."""
+
+    def draw(self, value: float, avoided: OtherTargets | None) -> np.ndarray | None:
+        """The place that `value` falls on, float64 [2]; None where that takes the targets themselves."""
 
 
 class Policy(Protocol):
@@ -73,6 +88,9 @@ class Policy(Protocol):
 
     def targets(self, world: World, flyer: Flyer) -> Targets:
         """The places that a mobile client may fly to next, and how much each weighs."""
+
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[Draws | None]:
+        """For each of these clients, in turn, what may know the draw from its targets sooner than they are weighed."""
 
     def avoidance(self) -> float:
         """How much a target loses that another mobile client serves wholly: 0 nothing, 1 all."""
@@ -112,7 +130,8 @@ class Steered(Part):
             "known": np.full((self.mobile, world.clients - self.mobile), self.knowledge == "oracle"),
             "seen": np.zeros((self.mobile, explored), dtype=bool),
         }
-        return {**state, **_look(terrain, state, self.knowledge)}
+        _look(terrain, state, self.knowledge)
+        return state
 
     def step(self: Policy, state: State, world: World, round: int) -> tuple[dict[str, np.ndarray], Paths]:
         """Draw a destination where the last one is reached, and fly towards it: see `steer`."""
@@ -121,6 +140,10 @@ class Steered(Part):
     def groups(self: Policy, world: World) -> np.ndarray:
         """`mobile` for the first by index, `static` for the rest."""
         return mobile_groups(world, self.mobile)
+
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[Draws | None]:
+        """None for each: its targets are weighed."""
+        return iter([None] * len(flyers))
 
     def avoidance(self) -> float:
         """0: each flies for itself."""
@@ -143,43 +166,69 @@ def steer(policy: Policy, state: State, world: World, round: int) -> tuple[dict[
     Destinations are drawn in the order of the clients' indices. The others that may discount a target are those
     under way, or who have drawn anew in this round; who moves at random heads for nowhere.
     """
-    terrain = policy.terrain(world)
+    terrain, mobile = policy.terrain(world), policy.mobile
     # Four draws for every client, mobile or not: the draws of one do not depend on how many others fly.
-    draws = stream(world.seed, "destinations", round).random((world.clients, 4))
+    draws = stream(world.seed, "destinations", round).random((world.clients, 4))[:mobile]
     before, destination = state["position"], state["destination"].copy()
-    after, known, seen = before.copy(), state["known"], state["seen"]
-    heading = (destination != before[: len(destination)]).any(axis=1)
-    for m in range(len(destination)):
-        if policy.knowledge == "warm_up" and (
-            round <= policy.warm_up or (known.shape[1] and not known[m].any())
-        ):
-            after[m] = destination[m] = terrain.wander(before[m], m, round, draws[m, 1])
-            continue
-        if not heading[m]:
-            unseen = np.flatnonzero(~seen[m])
-            share = len(unseen) / terrain.survey_points
-            if len(unseen) and (draws[m, 2] < share or not known[m].any()):
-                destination[m] = terrain.survey_point(int(pick(unseen, draws[m, 3])))
-                heading[m] = True
-            elif known[m].any() or not known.shape[1]:
-                # Its own entry is false: it has just arrived.
-                others = OtherTargets.of(destination[heading], world.reach, policy.avoidance())
-                flyer = Flyer(before[m], world.class_counts[m], known[m])
-                destination[m] = policy.targets(world, flyer).draw(draws[m, 0], others)
-                heading[m] = True
-        after[m] = terrain.fly(before[m], destination[m], draws[m, 1])
+    here, after, known = before[:mobile], before.copy(), state["known"]
+    knows = known.any(axis=1)
+    lost = ~knows & (known.shape[1] > 0)
+    wandering = np.full(mobile, policy.knowledge == "warm_up") & ((round <= policy.warm_up) | lost)
+    for m in np.flatnonzero(wandering).tolist():
+        after[m] = destination[m] = terrain.wander(before[m], m, round, draws[m, 1])
+    _choose(policy, world, state, destination, np.flatnonzero(~wandering), draws)
+    flying = np.flatnonzero(~wandering)
+    after[flying] = terrain.fly(here[flying], destination[flying], draws[flying, 1])
     moved = {**state, "position": after, "destination": destination}
-    return {**moved, **_look(terrain, moved, policy.knowledge)}, Paths.straight(before, after)
+    if policy.knowledge != "oracle":
+        moved |= {"known": known.copy(), "seen": state["seen"].copy()}
+        _look(terrain, moved, policy.knowledge)
+    return moved, Paths.straight(before, after)
 
 
-def _look(terrain: Terrain, state: State, knowledge: Knowledge) -> dict[str, np.ndarray]:
-    """What the mobile clients know after looking around from where they are."""
-    known, seen = state["known"].copy(), state["seen"].copy()
-    if knowledge == "oracle":
-        return {"known": known, "seen": seen}
-    for m in range(len(known)):
-        here = state["position"][m]
-        known[m] |= terrain.coverage.in_reach(here)
-        if knowledge == "contacts":
-            seen[m, terrain.view(here)] = True
-    return {"known": known, "seen": seen}
+def _choose(
+    policy: Policy,
+    world: World,
+    state: State,
+    destination: np.ndarray,
+    steered: np.ndarray,
+    draws: np.ndarray,
+) -> None:
+    """New destinations, written into `destination`, for those of the clients `steered` that have reached theirs."""
+    terrain, position, known, seen = policy.terrain(world), state["position"], state["known"], state["seen"]
+    heading = (state["destination"] != position[: len(destination)]).any(axis=1)
+    arrived = steered[~heading[steered]]
+    unseen = seen.shape[1] - np.array([np.count_nonzero(seen[m]) for m in arrived], dtype=np.int64)
+    knows = known[arrived].any(axis=1)
+    exploring = (unseen > 0) & ((draws[arrived, 2] < unseen / terrain.survey_points) | ~knows)
+    choosing = ~exploring & (knows | (known.shape[1] == 0))
+    flyers = {m: Flyer(position[m], world.class_counts[m], known[m]) for m in arrived[choosing]}
+    sketches = policy.sketches(world, list(flyers.values()))
+    kept: Unserved | None = None
+    for m in arrived[exploring | choosing]:
+        if m not in flyers:
+            destination[m] = terrain.survey_point(int(pick(np.flatnonzero(~seen[m]), draws[m, 3])))
+        else:
+            # Its own entry is false: it has just arrived.
+            others = OtherTargets.of(destination[heading], world.reach, policy.avoidance())
+            if others is not None:
+                kept = kept or terrain.unserved(others)
+                others = replace(others, kept=kept)
+            sketch = next(sketches)
+            found = sketch.draw(draws[m, 0], others) if sketch is not None else None
+            if found is None:
+                found = policy.targets(world, flyers[m]).draw(draws[m, 0], others)
+            destination[m] = found
+        heading[m] = True
+        if kept is not None:
+            kept.add(destination[m : m + 1])
+
+
+def _look(terrain: Terrain, state: State, knowledge: Knowledge) -> None:
+    """Note, in the arrays of `state`, what the mobile clients know after looking around from where they are."""
+    known, seen = state["known"], state["seen"]
+    here = state["position"][: len(known)]
+    if knowledge != "oracle":
+        known[terrain.coverage.heard(here)] = True
+    if knowledge == "contacts":
+        terrain.see(seen, here)

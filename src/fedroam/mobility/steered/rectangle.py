@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.mobility.distance import within_reach
 from fedroam.mobility.grid import MAX_STEP, MOBILE
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
-from fedroam.mobility.steered.coverage import CoverageMap, Flyer
+from fedroam.mobility.steered.coverage import CoverageMap, Flyer, near_pairs, tree_of
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
-from fedroam.mobility.steered.targets import Targets
+from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
+from fedroam.mobility.steered.unserved import UnservedPoints
 from fedroam.mobility.world import World
 from fedroam.randomness import stream
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,11 @@ class RectangleTerrain:
     max_step: float
     seed: int
 
+    @functools.cached_property
+    def survey_tree(self) -> cKDTree:
+        """The survey points, to ask which are near."""
+        return tree_of(self.survey)
+
     @property
     def survey_points(self) -> int:
         """As many as there are."""
@@ -39,24 +49,29 @@ class RectangleTerrain:
         """The survey point in this row."""
         return np.asarray(self.survey[number])
 
-    def view(self, here: np.ndarray) -> np.ndarray:
-        """The rows of the survey points within radio reach."""
-        gap = self.survey - here
-        return np.flatnonzero(within_reach(gap[:, 0], gap[:, 1], self.coverage.reach))
+    def see(self, seen: np.ndarray, places: np.ndarray) -> None:
+        """Mark the survey points within radio reach of `places`, float64 [clients, 2], in `seen`."""
+        seen[near_pairs(places, self.survey, self.survey_tree, self.coverage.reach)] = True
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Uniform over the points of the rectangle within `max_step`, as "random" is on a grid."""
         return uniform_within(here, self.max_step, self.size, stream(self.seed, "wandering", round, m))
 
-    def fly(self, here: np.ndarray, destination: np.ndarray, draw: float) -> np.ndarray:
-        """Straight on, `max_step` far or to the destination."""
+    def fly(self, here: np.ndarray, destination: np.ndarray, draws: np.ndarray) -> np.ndarray:
+        """Straight on, `max_step` far or to the destination, for each of several clients, or one."""
         way = destination - here
-        length = float(np.hypot(*way))
-        if length <= self.max_step:
-            return destination
+        length = np.hypot(way[..., :1], way[..., 1:])
+        far = length > self.max_step
         # Rounding must not carry it beyond its destination, and so perhaps out of the rectangle.
-        there = here + way * (self.max_step / length)
-        return np.asarray(np.clip(there, np.minimum(here, destination), np.maximum(here, destination)))
+        there = here + way * np.divide(self.max_step, length, out=np.zeros_like(length), where=far)
+        on = np.clip(there, np.minimum(here, destination), np.maximum(here, destination))
+        return np.where(far, on, destination)
+
+    def unserved(self, others: OtherTargets) -> Unserved | None:
+        """What others leave around the candidate points, to be kept while more of them draw."""
+        found = UnservedPoints(self.coverage, others.discount)
+        found.add(others.places)
+        return found
 
 
 class OverRectangle(Part):

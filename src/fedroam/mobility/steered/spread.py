@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from typing_extensions import override
@@ -9,7 +10,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.mobility.steered.coverage import Flyer
 from fedroam.mobility.steered.grid import Centres, GridCentres, OverGrid
-from fedroam.mobility.steered.policy import Steered, Ties
+from fedroam.mobility.steered.policy import Draws, Steered, Ties
 from fedroam.mobility.steered.rectangle import OverRectangle, RectangleCentres
 from fedroam.mobility.steered.targets import Targets
 from fedroam.mobility.world import World
@@ -54,6 +55,10 @@ class Spread(Steered, GridCentres, OverGrid, Discount):
             return terrain.everywhere(flyer)
         centres = self.centres_of(world, flyer.known, self.ties, self.centres)
         return terrain.coverage.targets(flyer, centres)
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[Draws | None]:
+        return self.terrain(world).sketches(flyers) if self.base == "dam" else super().sketches(world, flyers)
 
     @override
     def avoidance(self) -> float:

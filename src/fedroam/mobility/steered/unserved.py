@@ -1,0 +1,101 @@
+"""What others leave to serve around the points of a grid or of a rectangle, kept while they draw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedroam.mobility.distance import within_reach
+from fedroam.mobility.steered.coverage import CoverageMap, near_pairs
+from fedroam.mobility.steered.targets import OtherTargets, overlap
+
+MOST_CELLS = 1 << 22  # of a grid all of which is kept: 36 MiB
+
+
+class UnservedGrid:
+    """All points of a grid: see `Unserved`.
+
+    Others whose places are added in the order of `OtherTargets.places` leave the very same shares.
+    """
+
+    def __init__(self, grid: int, cells: np.ndarray, reach: float, discount: float) -> None:
+        """cells: the numbers of the points of the coverage, int64 [points]."""
+        self._grid, self._cells = grid, cells
+        self._span = int(min(2 * reach, grid - 1))
+        around = np.arange(-self._span, self._span + 1)
+        dx, dy = np.meshgrid(around, around, indexing="ij")
+        self._factors = 1 - discount * overlap(np.hypot(dx, dy), reach)
+        # Whom others come near, by the distance: what they leave there may be everything.
+        self._close = within_reach(dx, dy, 2 * reach)
+        self._none_left = self._factors == 0
+        self._left = np.ones((grid, grid))
+        self._near = np.zeros((grid, grid), dtype=bool)
+        self._taken = np.zeros((grid, grid), dtype=bool)
+
+    @classmethod
+    def of(cls, grid: int, cells: np.ndarray, others: OtherTargets) -> UnservedGrid | None:
+        """What these others leave; None where the grid is too large to keep, or others head for no points of it."""
+        places = others.places
+        if grid**2 > MOST_CELLS or (places % 1).any() or places.min() < 1 or places.max() > grid:
+            return None
+        found = cls(grid, cells, others.reach, others.discount)
+        found.add(places)
+        return found
+
+    def add(self, places: np.ndarray) -> None:
+        """See `Unserved`."""
+        span, last = self._span, self._grid
+        for x, y in (places - 1).astype(int).tolist():
+            left, low = max(0, x - span), max(0, y - span)
+            there = slice(left, min(last, x + span + 1)), slice(low, min(last, y + span + 1))
+            own = (
+                slice(left - x + span, there[0].stop - x + span),
+                slice(low - y + span, there[1].stop - y + span),
+            )
+            self._left[there] *= self._factors[own]
+            self._near[there] |= self._close[own]
+            self._taken[there] |= self._none_left[own]
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """See `Unserved`."""
+        return self.at_cells(self._cells[rows])
+
+    def taken(self, rows: np.ndarray) -> np.ndarray:
+        """See `Unserved`."""
+        return np.asarray(self._taken.ravel()[self._cells[rows]])
+
+    def at_cells(self, cells: np.ndarray) -> np.ndarray:
+        """The shares left around points of these numbers, float64 [cells]."""
+        return np.asarray(self._left.ravel()[cells])
+
+    def all_near(self) -> np.ndarray:
+        """The numbers of all points that lie within 2 reach of another's place, int64."""
+        return np.flatnonzero(self._near)
+
+    def near(self, cells: np.ndarray) -> np.ndarray:
+        """Whether the points of these numbers lie within 2 reach of another's place, bool [cells]."""
+        return np.asarray(self._near.ravel()[cells])
+
+
+class UnservedPoints:
+    """The points of a coverage, wherever they lie: see `Unserved`."""
+
+    def __init__(self, coverage: CoverageMap, discount: float) -> None:
+        self._coverage, self._discount = coverage, discount
+        self._left = np.ones(len(coverage.points))
+        self._taken = np.zeros(len(coverage.points), dtype=bool)
+
+    def add(self, places: np.ndarray) -> None:
+        """See `Unserved`."""
+        points, reach = self._coverage.points, self._coverage.reach
+        at, near = near_pairs(places, points, self._coverage.tree, 2 * reach)
+        factors = 1 - self._discount * overlap(np.hypot(*(points[near] - places[at]).T), reach)
+        np.multiply.at(self._left, near, factors)
+        self._taken[near[factors == 0]] = True
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """See `Unserved`."""
+        return np.asarray(self._left[rows])
+
+    def taken(self, rows: np.ndarray) -> np.ndarray:
+        """See `Unserved`."""
+        return np.asarray(self._taken[rows])
