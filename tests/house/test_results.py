@@ -29,6 +29,7 @@ from support.record_lines import RESULTS, ByHand, copied, lines
 
 KEPT = sorted(path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.glob(f"*/*/{FILE}"))
 MEGABYTES = 6  # of all that is kept
+SCALES = ("quick", "medium", "full")
 
 
 def script() -> ModuleType:
@@ -364,6 +365,21 @@ def test_every_scale_has_its_command_and_its_links(two_scales: tuple[str, Path])
     links = sorted(re.findall(r"\]\(([^)]+)\)", record))
     assert links == sorted(f"../../results/{path.as_posix()}" for path in files)
     assert "What scale quick leaves out, or cuts" in page.split("## Claims")[0]
+
+
+def test_the_readme_says_at_which_scales_the_papers_studies_were_run(results: ModuleType) -> None:
+    papers = {"reza", "jahani", "heredia", "mohawk", "mocfl"}
+    at = {
+        scale: {record.split("/")[0] for record in KEPT if record.endswith(f"/{scale}")} for scale in SCALES
+    }
+    assert papers <= at["quick"] | at["medium"]
+    count = ("none", "one", "two", "three", "four", "five")[len(papers & at["medium"])]
+    told = PAGES["README.md"]
+    assert (
+        f"the studies of all five papers have been run at the scale `quick`, {count} in part at `medium`"
+        in told
+    )
+    assert ("none in full yet" in told) == (not papers & at["full"])
 
 
 def test_a_number_changed_in_the_record_changes_the_page(results: ModuleType, tmp_path: Path) -> None:
