@@ -159,8 +159,9 @@ class TiledConvolution(KernelSpec):
     @override
     def write(self, module: Any, target: Target) -> int:
         k, sizes = KernelBuilder(module, target.lanes, 5, 1), self.sizes
-        *given, scratch, samples = k.arguments
-        at = _At(*given, scratch, *(k.at(scratch, begin) for begin in self._memory(target)[:-1]))
+        x, w, bias, y, scratch, samples = k.arguments
+        of_w, of_x, of_y, some_w, _ = (k.at(scratch, begin) for begin in self._memory(target))
+        at = _At(x, w, bias, y, scratch, of_w, of_x, of_y, some_w)
         use, outputs = transforms(sizes.weights.width), sizes.y.channels
         clear(k, scratch, sizes.x.channels)
         near = _Places(sizes).near(k.lanes)
