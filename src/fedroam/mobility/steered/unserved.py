@@ -42,7 +42,7 @@ class UnservedGrid:
         return found
 
     def add(self, places: np.ndarray) -> None:
-        """See `Unserved`."""
+        """More others head for these places, float64 [others, 2], m."""
         span, last = self._span, self._grid
         for x, y in (places - 1).astype(int).tolist():
             left, low = max(0, x - span), max(0, y - span)
@@ -56,11 +56,11 @@ class UnservedGrid:
             self._taken[there] |= self._none_left[own]
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """See `Unserved`."""
+        """The shares left around the points in these rows of the coverage, float64 [rows]."""
         return self.at_cells(self._cells[rows])
 
     def taken(self, rows: np.ndarray) -> np.ndarray:
-        """See `Unserved`."""
+        """Whether one of the others leaves nothing around the points in these rows, bool [rows]."""
         return np.asarray(self._taken.ravel()[self._cells[rows]])
 
     def at_cells(self, cells: np.ndarray) -> np.ndarray:
@@ -85,7 +85,7 @@ class UnservedPoints:
         self._taken = np.zeros(len(coverage.points), dtype=bool)
 
     def add(self, places: np.ndarray) -> None:
-        """See `Unserved`."""
+        """More others head for these places, float64 [others, 2], m."""
         points, reach = self._coverage.points, self._coverage.reach
         at, near = near_pairs(places, points, self._coverage.tree, 2 * reach)
         factors = 1 - self._discount * overlap(np.hypot(*(points[near] - places[at]).T), reach)
@@ -93,9 +93,9 @@ class UnservedPoints:
         self._taken[near[factors == 0]] = True
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """See `Unserved`."""
+        """The shares left around the points in these rows of the coverage, float64 [rows]."""
         return np.asarray(self._left[rows])
 
     def taken(self, rows: np.ndarray) -> np.ndarray:
-        """See `Unserved`."""
+        """Whether one of the others leaves nothing around the points in these rows, bool [rows]."""
         return np.asarray(self._taken[rows])
