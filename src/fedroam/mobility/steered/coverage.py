@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 NOBODY = -1
 
-_AT_ONCE = (
-    1 << 12
-)  # points whose class mixes are found in one go: they stay in a core's cache, and no result changes
+_AT_ONCE = 1 << 12  # points whose class mixes are found in one go: they stay in a core's cache
 
 
 @dataclass(frozen=True)

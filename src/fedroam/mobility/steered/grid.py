@@ -58,7 +58,8 @@ class GridTargets(Targets):
             return replace(self, weights=np.ones(len(self.weights)), elsewhere=1.0).discounted(others)
         # Only points within two radio reaches of the others lose anything: these join the list.
         kept = UnservedGrid.of(self.grid, self.cells, others)
-        joining = np.setdiff1d(kept.all_near() if kept else self._near(others), self.cells)
+        near = kept.all_near() if kept else np.unique(self._near(others))
+        joining = np.setdiff1d(near, self.cells, assume_unique=True)
         cells = np.append(self.cells, joining)
         points = np.append(self.points, points_at(joining, self.grid), axis=0)
         weights = np.append(self.weights, np.full(len(joining), self.elsewhere))
