@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fedroam.learning import Job
 from fedroam.learning import batched as module
-from fedroam.learning.recorded_passes import Compute, RecordedPass, recorder
+from fedroam.learning.recorded_passes import Compute, RecordedPass, capture_on
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, SMOOTH, check_trajectory, learner_of, problem
 
@@ -105,8 +105,8 @@ def test_memory_that_ran_out_is_not_hidden() -> None:
 
 
 def test_nothing_is_recorded_on_a_processor() -> None:
-    assert recorder(torch.device("cpu")) is None
-    assert recorder(torch.device("cuda")) is not None
+    assert capture_on(torch.device("cpu")) is None
+    assert capture_on(torch.device("cuda")) is not None
 
 
 @pytest.mark.parametrize("network", ["batched", "autograd"])
@@ -126,7 +126,7 @@ def test_the_engine_computes_the_same_bits(network: str, training: SGD, seed: in
     case = problem(make, shape, (20, 0, 7, 1, 11), training=training, seed=seed)
     with pytest.MonkeyPatch.context() as patch:
         plain, losses = case.trained("batched", rounds=3)
-        patch.setattr(module, "recorder", lambda device: Rerun)
+        patch.setattr(module, "capture_on", lambda device: Rerun)
         Rerun.made = Rerun.played = 0
         check_trajectory(case, "batched")
         recorded, recorded_losses = case.trained("batched", rounds=3)
@@ -160,7 +160,7 @@ def test_what_objectives_are_handed_reaches_recordings(monkeypatch: pytest.Monke
         each = torch.randn(len(job.samples), CLASSES, generator=draws)
         return replace(job, given={"centre": torch.randn(CLASSES, generator=draws)}, each={"own": each})
 
-    monkeypatch.setattr(module, "recorder", lambda device: Rerun)
+    monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
     check_trajectory(case, "batched", change=hand)
     assert Rerun.played > 0
 
@@ -177,6 +177,6 @@ def test_dropout_and_buffers_reach_recordings(monkeypatch: pytest.MonkeyPatch) -
     case = problem(network, sizes=(24, 16, 24), training=SGD(lr=0.02, batch_size=8, epochs=2))
     learner = learner_of(case.task, "batched")
     assert learner.record is None  # of a processor
-    monkeypatch.setattr(module, "recorder", lambda device: Rerun)
+    monkeypatch.setattr(module, "capture_on", lambda device: Rerun)
     check_trajectory(case, "batched")
     assert Rerun.played > 0

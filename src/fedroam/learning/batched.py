@@ -27,7 +27,7 @@ from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, r
 from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
-from fedroam.learning.recorded_passes import RecordedPass, recorder
+from fedroam.learning.recorded_passes import RecordedPass, capture_on
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
@@ -137,7 +137,7 @@ class BatchedLearner(Learner):
         self.loss = _Loss(self.module, task).train()
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
         self.autocast = precision == "bfloat16"
-        self.record = recorder(self.device) if recorded else None
+        self.record = capture_on(self.device) if recorded else None
         self._ways: dict[tuple[str, ...], _Way] = {}
         self._passes: dict[tuple[str, ...], RecordedPass] = {}  # by the names of what objectives are handed
         self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes

@@ -27,7 +27,7 @@ class Recording(Protocol):
         """Compute it again from what the inputs hold now; the outputs are overwritten when it is played next."""
 
 
-Recorder = Callable[[Compute, Sequence[torch.Tensor]], Recording]
+Capture = Callable[[Compute, Sequence[torch.Tensor]], Recording]
 
 
 class CudaGraph:
@@ -60,7 +60,7 @@ def _pool(device: torch.device) -> Any:
         return torch.cuda.graph_pool_handle()
 
 
-def recorder(device: torch.device) -> Recorder | None:
+def capture_on(device: torch.device) -> Capture | None:
     """What records on a device; None where nothing does."""
     return CudaGraph if device.type == "cuda" else None
 
@@ -72,7 +72,7 @@ class RecordedPass:
     recorded (it waits for the device, or decides by values), it is computed as it is from then on.
     """
 
-    def __init__(self, compute: Compute, record: Recorder | None, most: int = RECORDINGS) -> None:
+    def __init__(self, compute: Compute, record: Capture | None, most: int = RECORDINGS) -> None:
         self.compute, self.record, self.most = compute, record, most
         self._kept: OrderedDict[Shapes, tuple[Recording, list[torch.Tensor]] | None] = OrderedDict()
 
