@@ -245,7 +245,13 @@ def load_rooms() -> None:
     """Import the rooms that register fedroam's own parts (once; later calls cost nothing)."""
     with _collecting_nothing():
         for room in ROOMS:
-            importlib.import_module(room)
+            _load_room(room)
+
+
+@cache
+def _load_room(room: str) -> None:
+    with _collecting_nothing():
+        importlib.import_module(room)
 
 
 @contextlib.contextmanager
@@ -318,12 +324,15 @@ def kinds(family: str) -> dict[str, type[Part]]:
 
 
 def lookup(family: str, kind: str) -> type[Part]:
-    """The class registered as `kind` of `family`."""
-    load_rooms()
-    found = _registry.get(family, {}).get(kind)
-    if found is None:
+    """The class registered as `kind` of `family`. Rooms are loaded in their order until one has it."""
+    known = _registry.get(family, {})
+    for room in ROOMS:
+        if kind in known:
+            return known[kind]
+        _load_room(room)
+    if kind not in known:
         raise unknown(f"{family} kind", kind, kinds(family))
-    return found
+    return known[kind]
 
 
 def build(family: str, value: Part | str | Mapping[str, Any]) -> Part:

@@ -285,6 +285,18 @@ NEEDED_BY_FEW = (
 )  # fmt: skip
 
 
+def test_a_part_is_looked_up_without_loading_the_rooms_behind_its_own() -> None:
+    """In a process of its own. Reading data can begin before most of fedroam is there."""
+    code = """\
+import sys
+import fedroam.components
+print(fedroam.components.lookup("data", "mnist").kind, "fedroam.federation" in sys.modules)
+print(fedroam.components.lookup("federation", "fedavg").kind, "fedroam.execution" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["mnist False", "fedavg False"]
+
+
 def test_while_the_rooms_are_loaded_nothing_is_collected_and_what_few_parts_need_is_not_loaded() -> None:
     """Afterwards the collector works as before; where somebody has taken it in hand, it is left alone.
 

@@ -44,6 +44,27 @@ def study(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("text", "assigned", "common"),
+    [
+        (FILE, (), {}),
+        ('data = "digits"\n' + FILE, ("rounds=3",), "digits"),
+        (FILE + "[data]\nkind = 'mnist'\nnormalise = 'unit'\n", (), {"kind": "mnist", "normalise": "unit"}),
+        (FILE + "data.kind = 'digits'\n", (), None),  # of the variant fast alone
+        (FILE, ("data.kind=digits",), None),
+        (FILE, ("data=digits",), None),
+    ],
+)
+def test_what_all_runs_read_is_told_before_it_is_checked(
+    tmp_path: Path, text: str, assigned: tuple[str, ...], common: Any
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    told: list[Any] = []
+    plan(path, assignments=assigned, common_data=told.append)
+    assert told == ([] if common is None else [common])
+
+
 def test_a_plan_is_variants_times_seeds(study: Path) -> None:
     found = plan(study)
     assert [(r.variant, r.experiment.seed) for r in found.runs] == [

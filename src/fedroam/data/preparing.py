@@ -10,8 +10,8 @@ import numpy as np
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
-AT_ONCE = 64  # images
-PIECE = 100 * AT_ONCE  # images that one thread scales
+AT_ONCE = 256  # images
+PIECE = 25 * AT_ONCE  # images that one thread scales
 THREADS = 2  # more wait for memory
 COUNTED = 256  # images
 

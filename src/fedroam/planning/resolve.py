@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,15 +45,17 @@ def plan(
     assignments: Iterable[str] = (),
     seeds: int | None = None,
     use: Iterable[str | Path] = (),
+    common_data: Callable[[Any], None] | None = None,
 ) -> Plan:
     """Resolve an experiment file (or name, mapping, experiment) into its runs: variants x seeds.
 
     `assignments` are the texts of `--set`, laid over the file and over the variants; one of a part's settings is
     left out where a variant's kind lacks it (a note says so). `seeds=K` runs seeds seed, seed + 1, ..., seed + K - 1
-    and overrides the file's own `seeds`. `use` are files of parts of one's own. Raises InputError with one line
-    where anything is wrong.
+    and overrides the file's own `seeds`. `use` are files of parts of one's own. `common_data` is given what the file
+    says of the data set, before it is checked, if all runs have that in common. Raises InputError with one line where
+    anything is wrong.
     """
-    found = _resolve(source, assignments, seeds, use, over=None)
+    found = _resolve(source, assignments, seeds, use, over=None, common_data=common_data)
     runs = tuple(PlannedRun(run.keys.get("variant", ""), run.experiment) for run in found.runs)
     return Plan(found.name, runs, found.notes)
 
@@ -87,6 +89,7 @@ def _resolve(
     seeds: int | None,
     use: Iterable[str | Path],
     over: Iterable[str] | None,
+    common_data: Callable[[Any], None] | None = None,
 ) -> SweepPlan:
     """Read, check and multiply. over is None for a plan: nothing varies but variants and seeds, and whatever is
     refused is an error."""
@@ -110,6 +113,9 @@ def _resolve(
                     )
         count = settings.pop("seeds", 1)
         assigned = [one for text in assignments for one in _assigned(text, axes)]
+        changed = {name for changes in variants.values() for name in changes} | {one.name for one in assigned}
+        if common_data is not None and "data" not in changed:
+            common_data(settings.get("data", {}))
         foreign = []  # settings of parts that the file's own kind lacks
         for one in assigned:
             if one.name == "seeds":

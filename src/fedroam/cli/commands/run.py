@@ -48,11 +48,12 @@ def run(
 
     Ctrl-C stops after the present round and leaves a checkpoint; a second one stops at once.
     """
+    from fedroam.data.ahead import read_ahead
     from fedroam.planning import plan as make_plan
 
     existing = options.existing(resume, fresh)
     changes = [*(assignments or []), *([] if workers is None else [f"engine.workers={workers}"])]
-    plan = make_plan(source, assignments=changes, seeds=seeds, use=use or ())
+    plan = make_plan(source, assignments=changes, seeds=seeds, use=use or (), common_data=read_ahead)
     for line in plan.notes:
         note(line)
 

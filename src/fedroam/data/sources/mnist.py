@@ -13,7 +13,7 @@ from typing_extensions import override
 from fedroam.components import register
 from fedroam.data.sources.images import ImageArrays, ImageSource
 from fedroam.data.sources.places import find
-from fedroam.data.sources.tables import unpacked
+from fedroam.data.sources.tables import is_packed, unpacked
 from fedroam.errors import InputError
 
 # In the order in which they are read: training images and labels, test images and labels.
@@ -34,8 +34,9 @@ OPENINGS = {
 def read_bytes(path: Path) -> bytes:
     """The content of a file, unpacked if it is gzip."""
     try:
-        with unpacked(path) as content:
-            return content.read()
+        found = path.read_bytes()
+        # In one call, during which other threads go on: a `GzipFile` makes a thousand of a few kilobytes each.
+        return gzip.decompress(found) if is_packed(found) else found
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: damaged gzip file ({error}): fetch it again") from None
     except OSError as error:

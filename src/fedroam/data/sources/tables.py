@@ -121,7 +121,12 @@ def unpacked(path: Path) -> gzip.GzipFile | BufferedReader:
 def _packed(path: Path) -> bool:
     """Whether a file is gzip, by its first bytes, whatever its name says."""
     with path.open("rb") as raw:
-        return raw.read(2) == b"\x1f\x8b"
+        return is_packed(raw.read(2))
+
+
+def is_packed(content: bytes) -> bool:
+    """Whether bytes begin as gzip does."""
+    return content[:2] == b"\x1f\x8b"
 
 
 def raw_lines(path: Path, newline: str | None = None) -> Iterator[str]:

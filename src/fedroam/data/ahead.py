@@ -1,0 +1,32 @@
+"""A data set that is read while the rest of fedroam is loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from fedroam.components import Part, build
+from fedroam.data.cache import load_dataset
+
+
+def read_ahead(given: Part | str | Mapping[str, Any]) -> None:
+    """Begin to read a data set in another thread: that which `given` names, as an experiment's `data` would.
+
+    Loading modules keeps one core busy for longer than unpacking, scaling and fingerprinting images does another.
+    Whoever asks for the data set next finds it, or waits for it (`data.cache.remember`), and is told what is wrong
+    with it: nothing is told here. A source that is not fedroam's own is left alone, for it may read once for each
+    who asks, or count how often it is asked.
+    """
+    # Settings that are none; checked again where the experiment is, and told with its name.
+    with contextlib.suppress(Exception):
+        part = build("data", given)  # in this thread: two that import modules could meet halfway
+        if type(part).__module__.startswith("fedroam."):
+            threading.Thread(target=_read, args=(part,), name="reads ahead", daemon=True).start()
+
+
+def _read(part: Part) -> None:
+    # A file that is missing or damaged; no room in memory: whoever asks next meets them again.
+    with contextlib.suppress(Exception):
+        _ = load_dataset(part).fingerprint  # which is kept there
