@@ -15,6 +15,7 @@ from html import unescape
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -93,6 +94,18 @@ def test_what_is_kept_is_small_and_tells_nothing_of_a_machine() -> None:
         told = re.findall(r"(?<![\w.:/])/(?:home|root|tmp|work|usr|var|Users|mnt|data)/\S*", text)
         assert told == [], f"{path}: {told[:3]}"
         assert len(platform.node()) < 6 or platform.node() not in text, path
+
+
+def test_kept_figures_are_whole() -> None:
+    """Those that only the folders of their runs give, too, which no other test draws again."""
+    pictures = sorted(RESULTS.rglob("*.svg"))
+    assert pictures
+    for path in pictures:
+        root = ElementTree.parse(path).getroot()
+        named = {element.get("class") for element in root.iter()} - {None}
+        assert named, path
+        sheet = "".join(style.text or "" for style in root.iter("{http://www.w3.org/2000/svg}style"))
+        assert [name for name in named if f".{name}{{" not in sheet] == [], path
 
 
 def test_pages_are_up_to_date(results: ModuleType, studies: Any) -> None:

@@ -9,28 +9,20 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
-from fedroam.analysis.figures.drawing import COLOURS, GRID, INK, MUTED, PAPER, figures_below, svg_text
+from fedroam.analysis.figures.drawing import figures_below, svg_text
 from fedroam.recording import write_text
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.items import Figure
 from fedroam.study.kept import Records
+from fedroam.study.kept_pictures import small
 from fedroam.study.outlook import Outlook
 from fedroam.study.presentation.tables import as_json
 from fedroam.study.values import Reader
 
 _DIGITS = 6
-# A page's dark theme, as in assets/report.css, for figures that a page shows as pictures.
-_DARK = dict(
-    zip(
-        (*COLOURS, INK, MUTED, GRID, PAPER),
-        ("#4aa3e0", "#f0803a", "#2cc295", "#dd97bd", "#efb43c", "#8ccdf2", "#e8ebef", "#9da7b3", "#343b45", "#1a1e24"),
-        strict=True,
-    )
-)  # fmt: skip
 
 
 def write_kept_files(folder: Path, result: StudyResult, records: Records, outlook: Outlook) -> None:
@@ -49,7 +41,7 @@ def keep_figures_of_folders(folder: Path, result: StudyResult, read: Reader) -> 
         if result.study.can(figure, result.scale) and figure.draw(result.reader) is None:
             drawn = figure.draw(read)
             if drawn is not None:
-                _keep(folder, figure.name, _themed(_small(svg_text(drawn, figure.name))))
+                _keep(folder, figure.name, small(svg_text(drawn, figure.name)))
 
 
 def _keep(folder: Path, name: str, drawn: str) -> None:
@@ -89,7 +81,7 @@ def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[
 def kept_figure(figure: Figure, result: StudyResult) -> str | None:
     """A figure as SVG, None where the records give none; in a dark page it has the page's dark colours."""
     drawn = figure.draw(result.reader) if result.study.can(figure, result.scale) else None
-    return None if drawn is None else _themed(_small(svg_text(drawn, figure.name)))
+    return None if drawn is None else small(svg_text(drawn, figure.name))
 
 
 def _text(value: Any) -> str:
@@ -122,25 +114,3 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     return [_rounded(one) for one in value] if isinstance(value, list) else value
-
-
-def _small(svg: str) -> str:
-    """A figure with places to hundredths of a dot, and without what only makes its text pretty: a fifth smaller."""
-
-    def attribute(found: re.Match[str]) -> str:
-        places = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2):g}", found[0])
-        # Pairs that follow on a move or a line are lines, which need not be said again.
-        return places if re.search("[CQ]", places) else re.sub(r"\s+L ", " ", places)
-
-    return re.sub(r"\n +", "\n", re.sub(r'\b(?:d|x|y)="[^"]*"', attribute, svg))
-
-
-def _themed(svg: str) -> str:
-    """A drawing with rules for dark pages, which those who draw it elsewhere need not know."""
-    rules = "".join(
-        f'[style*="{what}: {light}"] {{ {what}: {dark} !important }} '
-        for light, dark in _DARK.items()
-        for what in ("fill", "stroke")
-    )
-    style = f"<style>@media (prefers-color-scheme: dark) {{ {rules} }}</style>"
-    return re.sub(r"(<svg [^>]*>)", lambda found: found[1] + style, svg, count=1)

@@ -1,0 +1,75 @@
+"""A kept figure: an SVG in half the bytes that a plot takes, with a page's dark colours for dark pages.
+
+Everything that it shows stays: texts, shapes in their order, colours, and places to a twentieth of a dot.
+"""
+
+from __future__ import annotations
+
+import re
+from string import ascii_lowercase
+
+from fedroam.analysis.figures.drawing import COLOURS, GRID, INK, MUTED, PAPER
+
+# A page's dark theme, as in assets/report.css, for figures that a page shows as pictures.
+_DARK = dict(
+    zip(
+        (*COLOURS, INK, MUTED, GRID, PAPER),
+        ("#4aa3e0", "#f0803a", "#2cc295", "#dd97bd", "#efb43c", "#8ccdf2", "#e8ebef", "#9da7b3", "#343b45", "#1a1e24"),
+        strict=True,
+    )
+)  # fmt: skip
+
+
+def small(svg: str) -> str:
+    """A drawing as `svg_text` gives it, as it is kept. Styles that many shapes share are said once, as classes."""
+    classes: dict[str, str] = {}
+    groups: list[bool] = []  # those that are open, outermost first: whether they say anything
+
+    def tag(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return found[0] if groups.pop() else ""
+        plain = re.sub(r'^<g id="[^"]*"', "<g", found[0])  # nothing refers to a group
+        if plain == "<g/>":
+            return ""
+        if re.match(r"<g\b", plain):
+            groups.append(plain != "<g>")
+            if not groups[-1]:
+                return ""
+        plain = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", plain)  # by no angle
+        plain = re.sub(r'\b(d|x|y)="([^"]*)"', _near, plain)
+        return re.sub(r'\bstyle="([^"]*)"', lambda style: f'class="{_class(style[1], classes)}"', plain)
+
+    shapes = re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", tag, svg))
+    return re.sub(r"<svg [^>]*>", lambda found: found[0] + _sheet(classes), shapes, count=1)
+
+
+def _near(found: re.Match[str]) -> str:
+    """Places to tenths of a dot, or, of what is round, to hundredths: a marker has three dots across."""
+    digits = 2 if re.search("[CQ]", found[2]) else 1
+    places = re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), digits) + 0.0:g}", found[2])
+    if digits == 1:  # pairs that follow on a move or a line are lines, which need not be said again
+        places = re.sub(r"\s+L ", " ", places)
+    return f'{found[1]}="{re.sub(chr(10), " ", places).strip()}"'
+
+
+def _class(style: str, classes: dict[str, str]) -> str:
+    """The class of a style: a, b, ..., z, aa, ab, ... in the order in which they come."""
+    if style not in classes:
+        number, name = len(classes), ""
+        while number >= 0:
+            name = ascii_lowercase[number % 26] + name
+            number = number // 26 - 1
+        classes[style] = name
+    return classes[style]
+
+
+def _sheet(classes: dict[str, str]) -> str:
+    """What classes stand for, and what of it differs on a dark page, which those who draw need not know."""
+    rules, dark = [], []
+    for style, name in classes.items():
+        rules.append(f".{name}{{{style}}}")
+        other = re.findall(r"\b(fill|stroke): (#[0-9a-f]{6})\b", style)
+        changed = [f"{what}: {_DARK[colour]}" for what, colour in other if colour in _DARK]
+        if changed:
+            dark.append(f".{name}{{{'; '.join(changed)}}}")
+    return f"<style>{''.join(rules)}@media (prefers-color-scheme: dark){{{''.join(dark)}}}</style>"
