@@ -7,11 +7,13 @@ import math
 import re
 from dataclasses import replace
 from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from fedroam.analysis.statistics.paired import above
 from fedroam.analysis.statistics.verdicts import p_text
@@ -37,6 +39,7 @@ from fedroam.study.presentation.exhibits import AtScale, figure_words
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import claims_html, settings_html, shown_in
 from fedroam.study.presentation.tables import as_json
+from fedroam.study.presentation.terminal import print_result
 from support.made_runs import made_run
 
 # Final accuracies (%) by seed; b is ahead of a by 10.5, 10 and 10.5, c is beside it.
@@ -207,6 +210,16 @@ def test_claims_that_wait_for_their_first_look_are_told_apart() -> None:
     told = claims_html(result, found)
     assert "To its first look: 2 runs, about 18 core minutes." in told[told.index("claim-helps") :]
     assert told.count("To its first look") == 2
+    assert "n = 0" not in told
+    shown = StringIO()
+    items = {claim.name for claim in made.claims}
+    print_result(result, Console(file=shown, width=200), items, dict.fromkeys(made.items, ""), found)
+    said = shown.getvalue()
+    assert said.count("To its first look: 2 runs, about 18 core minutes.") == 1
+    assert said.count("To its first look") == 2
+    assert "2 claims wait for their first look: 3 runs, about 19 core minutes." in said
+    assert "n = 0" not in said
+    assert "not at this scale. Needs scale full." in said
     # Judged once: without any run they wait for those of the study.
     nothing = judged(made, Records("made", "quick"))
     ahead = outlook(nothing, [])

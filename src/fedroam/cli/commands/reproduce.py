@@ -363,8 +363,8 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
     work.verify()
     result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
-    print_result(result, out(), {each.name for each in items}, states)
     ahead = outlook(result, work.timed(result.reader.kept()))
+    print_result(result, out(), {each.name for each in items}, states, ahead)
     with writing(work.root):
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
         kept = work.keep(result.reader.kept(), command, looks)

@@ -101,7 +101,7 @@ def _card(
 
 def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
     """What was found, and what the paper prints: as the claim has it, else in cells of the same values; as HTML."""
-    if verdict is not None:
+    if verdict is not None and verdict.evidence.n:
         parts = len(comparisons(claim, verdict.evidence))
         which = f", the weakest of {parts} parts" if weakest(claim, verdict.evidence) else ""
         yield f"Here: <strong>{escape(estimate_words(verdict.evidence, claim.test.unit))}</strong>{which}"

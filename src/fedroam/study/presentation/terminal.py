@@ -12,6 +12,8 @@ from rich.table import Table as Grid
 
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
+from fedroam.study.outlook import Outlook
+from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.wording import (
     NOT_HERE,
     evidence_words,
@@ -31,11 +33,15 @@ _HEADS = ["", "", "Ours", "Paper", "Ours − paper", "Seeds"]
 
 
 def print_result(
-    result: StudyResult, console: Console, items: Collection[str], states: Mapping[str, str]
+    result: StudyResult,
+    console: Console,
+    items: Collection[str],
+    states: Mapping[str, str],
+    ahead: Outlook | None = None,
 ) -> None:
     """Print the asked items: cells beside the paper's, searches, figures, verdicts; then what was cut.
 
-    states: what became of the runs of each item, e.g. "8 of 8 runs".
+    states: what became of the runs of each item, e.g. "8 of 8 runs"; ahead: what runs to come would decide.
     """
     study = result.study
     console.print(f"[bold]{escape(study.title)}[/bold] ({escape(study.name)}, scale {escape(result.scale)})")
@@ -58,14 +64,14 @@ def print_result(
             )
     for claim, _ in result.claims():
         if claim.name in items:
-            _claim(result, claim, console)
+            _claim(result, claim, console, ahead)
     if any(claim.name in items for claim in study.claims):
         console.print(
             f"\nVerdicts: level {study.alpha:g}; corrected: {escape(result.families())}. {looks_words(result)}"
             "Estimates are means ± standard error over seeds; intervals are not corrected.",
             style="dim",
         )
-        for line in summary(result):
+        for line in (*summary(result), *outlook_words(result, ahead)):
             console.print(escape(line))
     possible = {name for name, item in study.items.items() if study.can(item, result.scale)}
     if possible <= set(items):  # of a part of the study they would tell half
@@ -92,16 +98,19 @@ def _grid(cells: tuple[CellResult, ...], console: Console) -> None:
     console.print(grid)
 
 
-def _claim(result: StudyResult, claim: Claim, console: Console) -> None:
+def _claim(result: StudyResult, claim: Claim, console: Console, ahead: Outlook | None) -> None:
     verdict = result.verdicts.get(claim.name)
     source = "; ".join(filter(None, (claim.source, claim.family)))
     source = f" ({source})" if source else ""
     console.print(f"\n[bold]{escape(claim.name)}[/bold]: {escape(claim.text)}{escape(source)}")
     if verdict is None:
-        console.print(f"  {NOT_HERE}")
+        console.print(escape(". ".join((f"  {NOT_HERE}", *to_decide(result, claim, verdict, ahead)))))
         return
     colour = _COLOURS[verdict.word]
     said = verdict_words(result, claim.name).upper()
     console.print(f"  [{colour}]{said}[/{colour}]: {escape(verdict.reason)}")
     console.print(escape(f"  tested: {in_short(claim, verdict.evidence)}"), style="dim")
-    console.print(escape(f"  {evidence_words(verdict.evidence, claim.test.unit)}"), style="dim")
+    if verdict.evidence.n:
+        console.print(escape(f"  {evidence_words(verdict.evidence, claim.test.unit)}"), style="dim")
+    for line in to_decide(result, claim, verdict, ahead):
+        console.print(escape(f"  {line}"), style="dim")
