@@ -16,7 +16,7 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,6 +169,27 @@ def taken(module: nn.Module) -> np.ndarray:
     return found
 
 
+class Heard:
+    """What was told: moments (s) and values, before the first round and after each one."""
+
+    def __init__(self) -> None:
+        self.at: list[float] = []
+        self.values: list[float] = []
+
+    def tell(self, value: float, moment: float | None = None) -> None:
+        """A `Tell`. moment: when it was, if not now."""
+        self.at.append(time.perf_counter() if moment is None else moment)
+        self.values.append(value)
+
+    def result(self, rounds: int, packages: Sequence[str]) -> dict[str, Any]:
+        """All of it, and the versions of these packages. Raises SystemExit where it is not of so many rounds."""
+        if len(self.at) != rounds + 1:
+            raise SystemExit(f"{len(self.at)} moments were told, {rounds + 1} belong to {rounds} rounds")
+        versions = {name: importlib.metadata.version(name) for name in packages}
+        versions["python"] = platform.python_version()
+        return {"at": self.at, "values": self.values, "versions": versions}
+
+
 def main(play: Play, *packages: str) -> int:
     """The command line of a peer. packages: whose versions are told."""
     parser = argparse.ArgumentParser()
@@ -176,26 +197,14 @@ def main(play: Play, *packages: str) -> int:
     parser.add_argument("--rounds", type=int, required=True)
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    at: list[float] = []
-    values: list[float] = []
-
-    def tell(value: float, moment: float | None = None) -> None:
-        at.append(time.perf_counter() if moment is None else moment)
-        values.append(value)
-
-    models = play(Work(given.work), given.rounds, tell)
-    if len(at) != given.rounds + 1:
-        raise SystemExit(f"{len(at)} moments were told, {given.rounds + 1} belong to {given.rounds} rounds")
-    versions = {name: importlib.metadata.version(name) for name in packages} | {
-        "python": platform.python_version()
-    }
+    heard = Heard()
+    models = play(Work(given.work), given.rounds, heard.tell)
+    result = heard.result(given.rounds, packages)
     if models is not None:
         import numpy as np
 
         np.save(given.out.with_suffix(".npy"), models)
-    given.out.write_text(
-        json.dumps({"at": at, "values": values, "versions": versions}) + "\n", encoding="utf-8"
-    )
+    given.out.write_text(json.dumps(result) + "\n", encoding="utf-8")
     return 0
 
 

@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 from environments import DEFAULT, python
-from interface import Work
+from interface import Heard, Work
+from ours import PACKAGES, recorded, words
 from watch import Taken, take
 from work import WORKLOADS, tiny, write
 
@@ -147,16 +148,22 @@ class Bench:
         """A command of a peer: what it took, told, and ended with. Raises SystemExit where it fails."""
         peer, folder, interpreter = PEERS[name], self.work(workload), self.interpreter(name)
         assert interpreter is not None
-        with tempfile.TemporaryDirectory() as home:
-            out = Path(home) / "result.json"
-            command = [str(interpreter), str(HERE / peer.script), str(folder.resolve())]
-            command += ["--rounds", str(rounds), "--out", str(out)]
-            took = take(command, surroundings(peer, Path(home)), Path(home) / "log", LIMIT)
-            if took.code or not out.exists():
+        work = Work(folder.resolve())
+        own = name == "fedroam" and work.kind != "schedule"  # a command of fedroam itself
+        with tempfile.TemporaryDirectory() as place:
+            home = Path(place)
+            out = home / "result.json"
+            script = [str(HERE / peer.script), str(work.folder), "--rounds", str(rounds), "--out", str(out)]
+            command = ["-m", "fedroam", *words(work, rounds, home)] if own else script
+            took = take([str(interpreter), *command], surroundings(peer, home), home / "log", LIMIT)
+            if took.code or not (own or out.exists()):
                 raise SystemExit(f"{workload}, {name}: ended with code {took.code}\n{took.words}")
-            told = json.loads(out.read_text(encoding="utf-8"))
-            models = out.with_suffix(".npy")
-            return took, told, np.load(models) if models.exists() else None
+            if own:
+                heard = Heard()
+                models = recorded(work, home, heard.tell)
+                return took, heard.result(rounds, PACKAGES), models
+            told, kept = json.loads(out.read_text(encoding="utf-8")), out.with_suffix(".npy")
+            return took, told, np.load(kept) if kept.exists() else None
 
     def keep(self) -> None:
         """Write the record."""

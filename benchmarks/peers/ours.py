@@ -1,4 +1,7 @@
-"""fedroam, by its command: `fedroam run experiment.toml`, with all that it records; or, of a schedule, its planner."""
+"""fedroam, by its command: `fedroam run experiment.toml`, with all that it records; or, of a schedule, its planner.
+
+What the command has recorded is read when it has ended, and that is not in its time.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,41 @@ from typing import Any
 import numpy as np
 from interface import Work, run
 
+PACKAGES = ("fedroam", "torch", "numpy")  # whose versions are told
+
+
+def words(work: Work, rounds: int, home: Path) -> list[str]:
+    """The words of the command that does the work, after `fedroam`; it writes into a folder of `home`."""
+    options = ["--out", str(home / "run"), "--set", f"rounds={rounds}", "--quiet", "--no-report"]
+    return ["run", str((work.folder / "experiment.toml").resolve()), *options]
+
+
+def recorded(work: Work, home: Path, tell: Any) -> np.ndarray:
+    """Tell what a command into `home` has recorded, with its moments; the models that it ended with."""
+    from fedroam.recording import open_run
+    from fedroam.recording.models import read_models
+
+    done = open_run(next((home / "run").rglob("run.json")).parent)
+    for seconds, accuracy in zip(done.rounds["seconds"], done.rounds["accuracy"], strict=True):
+        tell(float(accuracy), float(seconds))
+    kept = read_models(done.folder / "models.safetensors")
+    judged = kept.groups.rows[kept.groups.headline]
+    models = [kept.values(client=judged.index(row)) for row in sorted(set(judged))]
+    names = work.facts["names"]
+    return np.stack([np.concatenate([each[name].reshape(-1) for name in names]) for each in models])
+
 
 def play(work: Work, rounds: int, tell: Any) -> np.ndarray | None:
-    """A run into a folder of its own. Moments are those that the run has recorded."""
-    return _planned(work, rounds, tell) if work.kind == "schedule" else _run(work, rounds, tell)
-
-
-def _run(work: Work, rounds: int, tell: Any) -> np.ndarray:
+    """The same within this process."""
+    if work.kind == "schedule":
+        return _planned(work, rounds, tell)
     from fedroam.cli import main
 
     with tempfile.TemporaryDirectory() as home:
-        folder = Path(home) / "run"
-        options = ["--out", str(folder), "--set", f"rounds={rounds}", "--quiet", "--no-report"]
-        code = main(["run", str(work.folder / "experiment.toml"), *options])
+        code = main(words(work, rounds, Path(home)))
         if code:
             raise SystemExit(code)
-        from fedroam.recording import open_run
-        from fedroam.recording.models import read_models
-
-        done = open_run(next(folder.rglob("run.json")).parent)
-        for seconds, accuracy in zip(done.rounds["seconds"], done.rounds["accuracy"], strict=True):
-            tell(float(accuracy), float(seconds))
-        kept = read_models(done.folder / "models.safetensors")
-        judged = kept.groups.rows[kept.groups.headline]
-        models = [kept.values(client=judged.index(row)) for row in sorted(set(judged))]
-    names = work.facts["names"]
-    return np.stack([np.concatenate([each[name].reshape(-1) for name in names]) for each in models])
+        return recorded(work, Path(home), tell)
 
 
 def _planned(work: Work, rounds: int, tell: Any) -> None:
@@ -48,4 +60,4 @@ def _planned(work: Work, rounds: int, tell: Any) -> None:
 
 
 if __name__ == "__main__":
-    run(play, "fedroam", "torch", "numpy")
+    run(play, *PACKAGES)

@@ -75,6 +75,29 @@ def test_plain_loops_compute_what_fedroam_does(
         np.testing.assert_allclose(theirs, accuracies, atol=1.5 / facts["test"])
 
 
+def test_of_fedroam_the_command_alone_is_timed(
+    peers: Scripts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has recorded is read afterwards, and is what the same gives within a process."""
+    monkeypatch.delenv("FEDROAM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    bench = peers.measure.Bench(tmp_path / "record.json", tmp_path, tmp_path, 2, small=True)
+    taken: list[list[str]] = []
+    take = peers.measure.take
+    monkeypatch.setattr(
+        peers.measure, "take", lambda command, *rest: taken.append(command) or take(command, *rest)
+    )
+    took, told, models = bench.play("E", "fedroam", 2)
+    assert [command[1:4] for command in taken] == [["-m", "fedroam", "run"]]
+    assert took.seconds > 0
+    assert len(told["at"]) == len(told["values"]) == 3
+    assert sorted(told["at"]) == told["at"]
+    assert set(told["versions"]) == {"fedroam", "torch", "numpy", "python"}
+    values, within = played(peers.ours, peers.interface.Work(bench.work("E")), 2)
+    assert told["values"] == values
+    np.testing.assert_array_equal(models, within)
+
+
 def test_batches_are_those_that_the_work_says(peers: Scripts, tmp_path: Path) -> None:
     facts = {"kind": "fedavg", "clients": 2, "lr": 0.1, "model": {"kind": "mlp"}}
     (tmp_path / "facts.json").write_text(json.dumps(facts))
