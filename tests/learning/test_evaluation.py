@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from fedroam.learning import Models
+from fedroam.learning.batched import BatchedLearner
 from fedroam.learning.cpu import evaluation
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, clear, learner_of, problem
@@ -137,6 +138,38 @@ def test_equal_rows_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     parts[3] = np.arange(5)
     learner.evaluate(models, range(5), task.task.x, task.task.y, parts)
     assert sorted(evaluated) == [0, 1, 2, 4]
+    learner.close()
+
+
+@pytest.mark.parametrize(
+    ("asked", "judged_once"), [((0, 1, 2, 3, 4), [0, 1, 2, 4]), ((3, 3, 0, 4, 1), [0, 3, 4])]
+)
+def test_a_batched_pass_has_equal_rows_once(
+    asked: tuple[int, ...], judged_once: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with workers; of a server's one model it makes a pass for all clients. Scores are those of each row alone."""
+    task = problem("mlp", (12,), (9, 9, 9, 9, 9))
+    models = task.start(equal=False)
+    models.parameters[3] = models.parameters[1]
+    judged: list[int] = []
+    judge = BatchedLearner._judge
+
+    def counted(self: Any, models: Models, rows: Any, blocks: Any, *rest: Any) -> None:
+        judged.extend(rows[k] for k, _ in blocks)
+        judge(self, models, rows, blocks, *rest)
+
+    monkeypatch.setattr(BatchedLearner, "_judge", counted)
+    learner = learner_of(task.task, "batched")
+    for parts in (None, [np.arange(2 if row in (1, 3) else 2 + row) for row in asked]):
+        judged.clear()
+        found = learner.evaluate(models, asked, task.task.x, task.task.y, parts)
+        assert sorted(judged) == judged_once
+        for k, row in enumerate(asked):
+            own = None if parts is None else [parts[k]]
+            alone = learner.evaluate(models, [row], task.task.x, task.task.y, own)
+            np.testing.assert_array_equal(found.hits[k], alone.hits[0])
+            np.testing.assert_array_equal(found.answers[k], alone.answers[0])
+            assert found.loss[k] == pytest.approx(alone.loss[0], rel=1e-6)
     learner.close()
 
 

@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.learning.cpu.worker_model import probe
-from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, rate
+from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, rate
 from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -361,11 +361,12 @@ class BatchedLearner(Learner):
     def evaluate(
         self, models: Models, rows: Rows, x: torch.Tensor, y: torch.Tensor, parts: Indices | None = None
     ) -> Scores:
-        blocks = list(_blocks(len(rows), len(y), parts))
         classes = self._classes(models, rows, x)
         if not classes:
             return self.slow.evaluate(models, rows, x, y, parts)
-        counts = torch.zeros((3, len(rows), classes + 1), dtype=torch.int64, device=self.device)
+        asked = cases(models, rows, parts)
+        blocks = list(_blocks(len(asked.rows), len(y), asked.parts))
+        counts = torch.zeros((3, len(asked.rows), classes + 1), dtype=torch.int64, device=self.device)
         losses: list[torch.Tensor] = []
         blocks.sort(key=lambda block: -len(block[1]))  # stable: like sizes side by side
         begin = 0
@@ -374,13 +375,13 @@ class BatchedLearner(Learner):
                 most = len(blocks[begin][1])
                 some = blocks[begin : begin + max(1, self.samples // most)]
                 begin += len(some)
-                self._judge(models, rows, some, (x, y), (counts, losses))
+                self._judge(models, asked.rows, some, (x, y), (counts, losses))
         hits, answers, actual = counts[:, :, :classes].cpu().numpy()
-        samples, total = actual.sum(1), np.zeros(len(rows))
+        samples, total = actual.sum(1), np.zeros(len(asked.rows))
         # In the order of the blocks: an accelerator adds to the same place in any.
         np.add.at(total, [k for k, _ in blocks], torch.cat(losses).cpu().numpy())
-        mean = np.divide(total, samples, out=np.full(len(rows), np.nan), where=samples > 0)
-        return Scores(hits, answers, actual, mean)
+        mean = np.divide(total, samples, out=np.full(len(total), np.nan), where=samples > 0)
+        return Scores(hits, answers, actual, mean).of(asked.of)
 
     def _judge(
         self,

@@ -152,6 +152,49 @@ def some_of(jobs: Sequence[Job], which: np.ndarray) -> Sequence[Job]:
 
 
 @dataclass(frozen=True)
+class Cases:
+    """Evaluations of rows, the same ones once: of equal rows (all values, bit for bit) on the same samples.
+
+    rows: the row of each case; parts: its test samples (indices), None where all rows are evaluated on all; of: for
+    each row that was asked the number of its case, int64.
+    """
+
+    rows: list[int]
+    parts: list[np.ndarray] | None
+    of: np.ndarray
+
+
+def cases(models: Models, rows: Rows, parts: Indices | None) -> Cases:
+    """What there is to evaluate of these rows, in the order in which it is first asked."""
+    found, chosen = Cases([], None if parts is None else [], np.empty(len(rows), np.int64)), list(rows)
+    # By the first few values: rows that differ do so there, but for accidents.
+    heads = models.parameters[chosen, :64].cpu().numpy()
+    seen: dict[bytes, list[int]] = {}
+    for k, row in enumerate(chosen):
+        alike = seen.setdefault(heads[k].tobytes(), [])
+        for case in alike:
+            beside = None if parts is None or found.parts is None else (parts[k], found.parts[case])
+            if _equal(models, row, found.rows[case]) and (beside is None or _same_samples(*beside)):
+                found.of[k] = case
+                break
+        else:
+            found.of[k] = len(found.rows)
+            alike.append(len(found.rows))
+            found.rows.append(row)
+            if parts is not None and found.parts is not None:
+                found.parts.append(parts[k])
+    return found
+
+
+def _equal(models: Models, a: int, b: int) -> bool:
+    return a == b or all(torch.equal(matrix[a], matrix[b]) for matrix in (models.parameters, models.buffers))
+
+
+def _same_samples(a: np.ndarray, b: np.ndarray) -> bool:
+    return a is b or np.array_equal(a, b)
+
+
+@dataclass(frozen=True)
 class Scores:
     """How models did on test samples, one entry a row.
 
@@ -163,6 +206,10 @@ class Scores:
     answers: np.ndarray
     actual: np.ndarray
     loss: np.ndarray
+
+    def of(self, case_of: np.ndarray) -> Scores:
+        """The scores of rows, of whose cases these are."""
+        return Scores(self.hits[case_of], self.answers[case_of], self.actual[case_of], self.loss[case_of])
 
     @property
     def correct(self) -> np.ndarray:

@@ -66,13 +66,16 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
         run = kernel(RowDistances(), here)
         _each(columns, BLOCK, partial(_distances_into, run, rows, mean.contiguous(), found))
         return found
-    # In blocks too small to be divided among threads: the same for any number of them.
+    # In blocks too small to be divided among threads: the same for any number of them. Taken from an accelerator
+    # together, which waits for all that was asked before each time that something is.
     several = [(rows[:, some], mean[some]) for some in _column_blocks(rows)]
     parts = [
-        [float(part.sum()) for block, middle in several for part in ((block[k] - middle) ** 2).split(BLOCK)]
-        for k in range(len(rows))
+        torch.stack(
+            [part.sum() for block, middle in several for part in ((block[k] - middle) ** 2).split(BLOCK)]
+        )
+        for k in range(len(rows) if columns else 0)
     ]
-    return np.array(parts, dtype=np.float64).reshape(len(rows), -1)
+    return torch.stack(parts).cpu().numpy() if parts else np.empty((len(rows), 0))
 
 
 def in_order(parts: np.ndarray) -> float:

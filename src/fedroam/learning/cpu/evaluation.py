@@ -16,7 +16,7 @@ from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, target
 from fedroam.learning.cpu.mlp import recognise
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
-from fedroam.learning.engine import Indices, Rows, Scores, Task, tally
+from fedroam.learning.engine import Indices, Rows, Scores, Task, cases, tally
 from fedroam.learning.half_precision import widened
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -52,40 +52,14 @@ class EvaluationBlock:
 def blocks(
     models: Models, rows: Rows, samples: int, parts: Indices | None
 ) -> tuple[list[EvaluationBlock], np.ndarray]:
-    """The blocks to compute, and for each of `rows` the number of its case (int64): equal rows share a case.
-
-    Rows are equal if all their values are, bit for bit, and they are evaluated on the same samples.
-    """
-    cases: list[tuple[int, np.ndarray | None]] = []
-    # by the first few values: rows that differ do so there, but for accidents
-    seen: dict[bytes, list[int]] = {}
-    case_of = np.empty(len(rows), np.int64)
-    for k, row in enumerate(rows):
-        part = None if parts is None else parts[k]
-        alike = seen.setdefault(models.parameters[row, :64].cpu().numpy().tobytes(), [])
-        for case in alike:
-            other_row, other_part = cases[case]
-            if _same(models, row, other_row) and _same_samples(part, other_part):
-                case_of[k] = case
-                break
-        else:
-            case_of[k] = len(cases)
-            alike.append(len(cases))
-            cases.append((row, part))
-    found = []
-    for case, (row, part) in enumerate(cases):
+    """The blocks to compute, and for each of `rows` the number of its case (int64)."""
+    asked, found = cases(models, rows, parts), []
+    for case, row in enumerate(asked.rows):
+        part = None if asked.parts is None else asked.parts[case]
         size = samples if part is None else len(part)
         for begin in range(0, size, PIECE):
             found.append(EvaluationBlock(case, row, part, begin, min(begin + PIECE, size)))
-    return found, case_of
-
-
-def _same(models: Models, a: int, b: int) -> bool:
-    return a == b or all(torch.equal(matrix[a], matrix[b]) for matrix in (models.parameters, models.buffers))
-
-
-def _same_samples(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+    return found, asked.of
 
 
 class Evaluator:
@@ -160,16 +134,15 @@ def scores(found: Sequence[EvaluationBlock], results: Sequence[Counted], case_of
 
     Losses are added up in `BLOCK`s, whoever computed which piece of one: the sum is the same however they are cut.
     """
-    cases = int(case_of.max()) + 1 if len(case_of) else 0
+    several = int(case_of.max()) + 1 if len(case_of) else 0
     classes = max((counts.shape[1] for counts, _ in results), default=1)
-    counted, losses = np.zeros((3, cases, classes), np.int64), [list[float]() for _ in range(cases)]
+    counted, losses = np.zeros((3, several, classes), np.int64), [list[float]() for _ in range(several)]
     for block, (counts, some) in zip(found, results, strict=True):
         counted[:, block.case] += counts
         losses[block.case] += some
     loss = np.array([_total(some) for some in losses])
     with np.errstate(invalid="ignore"):
-        hits, answers, actual = counted[:, case_of]
-        return Scores(hits, answers, actual, (loss / counted[2].sum(1))[case_of])
+        return Scores(*counted, loss / counted[2].sum(1)).of(case_of)
 
 
 def _total(losses: list[float]) -> float:
