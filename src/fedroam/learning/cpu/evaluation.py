@@ -142,7 +142,8 @@ def scores(found: Sequence[EvaluationBlock], results: Sequence[Counted], case_of
         losses[block.case] += some
     loss = np.array([_total(some) for some in losses])
     with np.errstate(invalid="ignore"):
-        return Scores(*counted, loss / counted[2].sum(1)).of(case_of)
+        hits, answers, actual = counted
+        return Scores(hits, answers, actual, loss / actual.sum(1)).of(case_of)
 
 
 def _total(losses: list[float]) -> float:
