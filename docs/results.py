@@ -8,7 +8,6 @@ tests.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ from fedroam.study.presentation.sections import (
     settings_html,
     summary_html,
 )
-from fedroam.study.presentation.wording import MARKS, untested, verdict_words
+from fedroam.study.presentation.wording import MARKS, untested, verdict_words, verdicts_words
 from fedroam.study.values import Item
 from fedroam.writing import write_text
 
@@ -131,7 +130,8 @@ class Kept:
         shown = (*self.study.tables, *self.study.figures)
         whole = [item.title for item in shown if all(seeds[variant] for variant in item.variants)]
         named = f": {', '.join(f'“{title}”' for title in whole)}" * (0 < len(whole) <= _NAMED)
-        return f"in part: {told}; whole are {len(whole)} of {len(shown)} tables and figures{named}"
+        count = f"{len(whole)} {'is' if len(whole) == 1 else 'are'} whole"
+        return f"in part: {told}; of {len(shown)} tables and figures {count}{named}"
 
     @property
     def command(self) -> str:
@@ -240,7 +240,7 @@ def _what_was_run(first: Kept, others: Sequence[Kept]) -> Iterator[str]:
         if not kept.looked:
             lines[-1] += " No claim can be judged by them yet."
         elif kept is not first:
-            lines[-1] += f" Of its claims: {', '.join(_verdicts(kept).values())}."
+            lines[-1] += f" {verdicts_words(kept.result)}"
     yield f"<p>What was run, scale by scale:</p>\n<ul>{_plain(bullets(lines))}</ul>"
 
 
@@ -321,12 +321,6 @@ def _machine(environment: object) -> str:
     return ", ".join([*told, *(str(facts[key]) for key in ("processor",) if key in facts)]) or NONE
 
 
-def _verdicts(kept: Kept) -> dict[str, str]:
-    """How many claims have which verdict, in words by verdict."""
-    words = [verdict.word for verdict in kept.result.verdicts.values()]
-    return {word: f"{words.count(word)} {word}" for word in MARKS}  # type: ignore[arg-type]
-
-
 def index(studies: Mapping[str, Sequence[Kept]]) -> str:
     """The table of all studies, from what is kept of them."""
     rows, primaries = [], []
@@ -344,7 +338,7 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "# Results",
             "What five papers claim of learning among things that move, and what we expected of contacts that are too "
             "short, tested claim by claim on runs of fedroam. "
-            "[How claims are judged](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
+            "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
             "that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
             "kept, of those that the claims need.",
@@ -353,10 +347,10 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "not hold is tested of each:",
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
-            "again. Core hours are of one processor core; the first four records (DAM and DCM, steered movement, "
-            "MOHAWK, the README) have those of a busy machine, some three times what the runs computed. No study's "
-            "figures with ResNets on CIFAR-10 are run here: "
-            "they need a GPU.",
+            "again. Core hours are of one processor core; four records at scale quick (DAM and DCM, "
+            "steered movement, MOHAWK, the README) have those of a busy machine, some three times what the runs "
+            "computed. No study's "
+            "figures on CIFAR-10 with networks that need a GPU are run here.",
         ]
     ) + "\n"  # fmt: skip
 
@@ -430,9 +424,7 @@ def main() -> int:
             if each.records.runs:
                 write_records(each.folder, each.records.judged_by(len(each.result.seeds), each.looks))
                 write_kept_files(each.folder, each.result, each.records, each.outlook)
-                print(
-                    f"{each.folder.relative_to(RECORDS.parent)}: {json.dumps(_verdicts(each), ensure_ascii=False)}"
-                )
+                print(f"{each.folder.relative_to(RECORDS.parent)}: {verdicts_words(each.result)}")
     write_pages(pages(all_kept()))
     return 0
 

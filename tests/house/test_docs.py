@@ -35,6 +35,7 @@ import typer
 
 import fedroam
 from fedroam import components
+from fedroam.analysis.formatting import size
 from fedroam.cli import app, main
 from fedroam.planning import named_experiments, plan
 from house.test_flow import ORDER
@@ -272,16 +273,30 @@ def test_the_readme_tells_what_the_quickstart_gave() -> None:
     """Its means and standard errors are those of the kept runs, which are of the quickstart as it is."""
     kept = json.loads((ROOT / "docs" / "records" / "quickstart.json").read_text(encoding="utf-8"))
     assert {line["digest"] for line in kept} == {run.experiment.digest for run in plan("quickstart").runs}
-    finals = {
-        name: np.array([100 * line["final"] for line in kept if line["variant"] == name])
-        for name in ("static", "random", "dam", "dcm")
-    }
-    for variant, found in finals.items():
-        told = re.search(rf"^\| {variant} \| ([\d.]+) ± ([\d.]+) \|", PAGES["README.md"], re.MULTILINE)
-        assert told, f"README.md tells nothing of {variant}: run `python docs/quickstart.py`"
-        error = found.std(ddof=1) / np.sqrt(len(found))
-        assert told.groups() == (f"{found.mean():.1f}", f"{error:.1f}"), "run `python docs/quickstart.py`"
-    gains = finals["random"] - finals["static"]
+
+    def of(variant: str, what: str) -> np.ndarray:
+        return np.array([line[what] for line in kept if line["variant"] == variant], dtype=np.float64)
+
+    def told(values: np.ndarray, sign: str = "") -> str:
+        return f"{values.mean():{sign}.1f} ± {values.std(ddof=1) / np.sqrt(len(values)):.1f}"
+
+    readme = PAGES["README.md"].replace("\xa0", " ")
+    rows = readme[readme.index("<!-- quickstart: begin -->") :].splitlines()[1:7]
+    assert len(rows[2:]) == len({line["variant"] for line in kept})
+    best = max(of(line["variant"], "final").mean() for line in kept)
+    assert f"| Rounds to {90 * best:.1f} % |" in rows[0]
+    for row, variant in zip(rows[2:], ("static", "random", "dam", "dcm"), strict=True):
+        gains = 100 * (of(variant, "final") - of("static", "final"))
+        rounds = of(variant, "rounds")
+        assert row.strip("| ").split(" | ") == [
+            variant,
+            told(100 * of(variant, "final")),
+            "–" if variant == "static" else told(gains, "+"),
+            told(100 * of(variant, "mean_model")),
+            "never" if np.isnan(rounds).all() else told(rounds),
+            size(of(variant, "bytes").mean()).replace("\xa0", " "),
+        ], "run `python docs/quickstart.py`"
+    gains = of("random", "final") - of("static", "final")
     assert gains.mean() > 4.3 * gains.std(ddof=1) / np.sqrt(3)  # t, 2 degrees of freedom, 95 %
 
 

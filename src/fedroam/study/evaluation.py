@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,7 @@ DRAWN = (Curves, Doses, Heat)  # figures that what is kept of runs can draw; oth
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell with our numbers: mean and standard error over n seeds.
+    """A cell with our numbers: mean and standard error over n seeds, or the median where one is infinite.
 
     by_seed: the number of each seed; possible: whether the scale runs what the cell needs.
     """
@@ -44,6 +44,11 @@ class CellResult:
     def n(self) -> int:
         """Seeds that count."""
         return len(self.by_seed)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the number of a seed is infinite: never reached, or a bound that says nothing."""
+        return any(math.isinf(value) for value in self.by_seed.values())
 
     @property
     def distance(self) -> float:
@@ -215,9 +220,10 @@ def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[Cell
         possible = not without & set(cell.value.variants)
         by_seed = reader(cell.value) if possible else {}
         mean, error = mean_and_error(list(by_seed.values()))
-        if any(math.isinf(value) for value in by_seed.values()):  # never reached, in some seed
-            mean = float(np.median(list(by_seed.values())))
-        found.append(CellResult(cell, mean, error, by_seed, possible))
+        result = CellResult(cell, mean, error, by_seed, possible)
+        found.append(
+            replace(result, mean=float(np.median(list(by_seed.values())))) if result.endless else result
+        )
     return tuple(found)
 
 

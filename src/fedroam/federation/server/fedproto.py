@@ -139,7 +139,8 @@ class FedProto(Part, ServerLoop):
     collected: Literal["after", "during"] = field(
         "after",
         "a client's prototypes: by its trained extractor (Eq. 3), or the mean of the features that its training met, "
-        "over all batches of the round, each before its step and with dropout (common implementations)",
+        "over all batches of the round, each before its step and with dropout, which saves the pass over its samples "
+        "at the end, as the authors' code collects them: they lag behind the trained extractor",
         later=True,
     )
 

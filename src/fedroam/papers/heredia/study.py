@@ -1,9 +1,8 @@
 """Does movement help, who profits, and do weights by speed close the gap? The study of de Heredia (2024).
 
-Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it. A run at
-scale quick takes half a minute of one core (measured); one in full is estimated at two and a half hours, two weeks of
-two cores for all 267, three quarters of them for evaluation. Scale medium is reckoned from these two: five minutes a
-run, a night of two cores for the claims. `fedroam reproduce heredia --dry-run` measures them.
+Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it. What runs
+take stands in the records of those that are kept and on the page of results; `fedroam reproduce heredia --dry-run`
+measures the others.
 
 Readings. "Final" accuracy in the tables is that of the last evaluation, as the paper prints it. Since single clients
 oscillate by tens of points late in a run, claims about it are tested on the mean of the last three evaluations. The

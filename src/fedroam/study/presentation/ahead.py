@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from fedroam.analysis.statistics.paired import POWER
 from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.outlook import More, Outlook
+from fedroam.study.presentation.gpu import needs_gpu
 from fedroam.study.presentation.wording import untested
 
-_HEAVY = "resnet"  # networks whose runs take days on a processor
+CHANCE = f"with a chance of {POWER * 100:.0f} %"
 
 
 def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
@@ -38,13 +40,13 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
         text = next(claim.text for claim in result.study.claims if claim.name == nearest)
         which = f"The nearest takes {_runs(outlook.of_claim[nearest])}" if len(known) > 1 else "That is"
         lines.append(
-            f"To decide {of} {_claims(len(undecided), 'undecided')}, if effects and spreads are as observed: "
-            f"{_runs(outlook.together)}. {which}: {text}"
+            f"To decide {of} {_claims(len(undecided), 'undecided')}, {CHANCE} each, if effects and spreads are as "
+            f"observed: {_runs(outlook.together)}. {which}: {text}"
         )
     rest = len(undecided) - len(known)
     if rest:
         them, cards = ("it", "its card") if rest == 1 else ("them", "their cards")
-        why = f"none of the looks up to {last} seeds would decide {them}, or " if last else ""
+        why = f"no look up to {last} seeds decides {them} {CHANCE}, or " if last else ""
         lines.append(f"Of {_claims(rest, 'undecided')} {why}no number of seeds can be told: see {cards}.")
     if waiting:
         one = len(waiting) == 1
@@ -60,9 +62,9 @@ def to_decide(
     """What it would take to decide a claim, or to look at it for the first time: a sentence, or none."""
     if verdict is None:
         scales = [name for name in result.study.scales if result.study.can(claim, name)]
-        heavy = any(_is_heavy(result, variant, scales[0]) for variant in claim.variants) if scales else False
         if scales:
-            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * heavy + "."
+            gpu = any(needs_gpu(result.study, variant) for variant in claim.variants)
+            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + "."
     elif outlook is not None and claim.name in outlook.of_claim:
         more = outlook.of_claim[claim.name]
         beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
@@ -70,11 +72,6 @@ def to_decide(
     elif outlook is not None and claim.name in outlook.first and outlook.first[claim.name].runs:
         what = "To its first look" if result.looks else "To test it"
         yield f"{what}: {_runs(outlook.first[claim.name], more=False)}."
-
-
-def _is_heavy(result: StudyResult, variant: str, scale: str) -> bool:
-    model = result.study.experiment(variant, scale).settings().get("model", {})
-    return str(model.get("kind", "")).startswith(_HEAVY)
 
 
 def _claims(count: int, which: str = "") -> str:

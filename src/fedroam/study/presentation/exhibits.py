@@ -133,6 +133,7 @@ def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
     told = [
         f"{each.state(table)}{_source(table)}.",
         escape(f"Mean ± standard error {_over(cell.n for cell in cells)}{printed}."),
+        "Where a seed has no finite number, the median." * any(cell.endless for cell in cells),
         escape(table.caption),
         aside,
     ]

@@ -17,9 +17,7 @@ _SHAPE, _CLASSES, _TRAIN_SAMPLES, _TEST_SAMPLES = (3, 32, 32), 10, 50_000, 10_00
 
 def gpu_words(study: Study) -> str:
     """What needs a GPU, and the hours that it would take, reckoned by counting; empty where nothing does."""
-    known = {variant for scale in study.scales if scale != "full" for variant in study.needs(scale)}
-    unknown = (study.experiment(variant, "full") for variant in study.needs("full") if variant not in known)
-    runs = [run for run in unknown if isinstance(run.data, Cifar10)]
+    runs = [study.experiment(variant, "full") for variant in study.needs("full") if needs_gpu(study, variant)]
     if not runs:
         return ""
     models = {run.model: Parts.of(run).model for run in runs}
@@ -35,6 +33,13 @@ def gpu_words(study: Study) -> str:
         f"seeds of all of them are {hours:,.0f} hours of a GPU that does 10 x 10^12 a second. That is reckoned by "
         "counting, not measured."
     )
+
+
+def needs_gpu(study: Study, variant: str) -> bool:
+    """Whether a variant is of no scale but the full one, and trains on images in colour there."""
+    if any(variant in study.needs(scale) for scale in study.scales if scale != "full"):
+        return False
+    return variant in study.needs("full") and isinstance(study.experiment(variant, "full").data, Cifar10)
 
 
 def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:

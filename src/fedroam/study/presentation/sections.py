@@ -86,7 +86,8 @@ def _card(
     source = f' <span class="small">({escape(source)})</span>' * bool(source)
     word, kind = verdict_words(result, claim.name), ""
     if verdict is not None:
-        word, kind = f"{word}: {verdict.reason}", CLASSES[verdict.word]
+        at = f" at scale {result.scale}" if verdict.evidence.n else ""
+        word, kind = f"{word}{at}: {verdict.reason}", CLASSES[verdict.word]
     lines = [
         f'<p class="said">{escape(claim.text)}{source}</p>',
         f'<p class="verdict">{escape(word)}</p>',

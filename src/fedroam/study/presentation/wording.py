@@ -25,12 +25,12 @@ NOT_HERE = "not at this scale"
 WAITS = "– not tested"  # of a claim that has no runs yet
 
 
-def number(value: float, error: float, digits: int, signed: bool = False) -> str:
-    """`59.3 ± 4.5`, `never` for infinity, a dash for no number."""
+def number(value: float, error: float, digits: int, signed: bool = False, endless: str = "never") -> str:
+    """`59.3 ± 4.5`, `endless` for infinity, a dash for no number."""
     if math.isnan(value):
         return NONE
     if math.isinf(value):
-        return "never"
+        return endless
     if abs(value) >= 10_000:  # tenths of it tell nothing
         digits = 0
     text = f"{value:{'+' if signed else ''},.{digits}f}".replace("-", "−")
@@ -44,7 +44,8 @@ def ours(result: CellResult) -> str:
     if not result.n:
         return "not run yet"
     value = result.cell.value
-    return number(result.mean, result.error, value.digits, value.unit == "points")
+    endless = "never" if value.unit not in ("", "%") else "∞"  # of a bound nobody waits to be reached
+    return number(result.mean, result.error, value.digits, value.unit == "points", endless)
 
 
 def papers(result: CellResult) -> str:
@@ -233,12 +234,10 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
     return said + (f". Without two seeds yet: {missing}" if missing else "")
 
 
-def summary(result: StudyResult) -> list[str]:
-    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
+def verdicts_words(result: StudyResult, at: str = "") -> str:
+    """How many claims hold, do not hold and are undecided (`at` a scale), and how many wait for runs."""
     waiting = untested(result)
     words: list[str] = [verdict.word for name, verdict in result.verdicts.items() if name not in waiting]
-    if not result.verdicts:
-        return []
     told = [
         f"{(count := words.count(word))} {one if count == 1 else several}"
         for word, one, several in (
@@ -248,9 +247,14 @@ def summary(result: StudyResult) -> list[str]:
         )
     ]
     rest = f"; {len(waiting)} wait{'s' * (len(waiting) == 1)} for runs" if waiting else ""
-    lines = [
-        f"Of {len(result.verdicts)} claims {told[0]}, {told[1]} and {told[2]} at scale {result.scale}{rest}."
-    ]
+    return f"Of {len(result.verdicts)} claims {told[0]}, {told[1]} and {told[2]}{at}{rest}."
+
+
+def summary(result: StudyResult) -> list[str]:
+    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
+    if not result.verdicts:
+        return []
+    lines = [verdicts_words(result, f" at scale {result.scale}")]
     texts = {claim.name: claim.text for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
@@ -288,8 +292,14 @@ def looked_words(result: StudyResult, claim: Claim) -> str:
     seen = result.seen.get(claim.name, {})
     if not seen or len(result.looks) < 2:
         return ""
-    told = ", ".join(f"after {seeds} seeds {p_text(evidence.p_holds)}" for seeds, evidence in seen.items())
-    return f"Looks: {told} (of the hypothesis that it is false, by that look alone and not corrected)."
+    told, reverse = [], False
+    for seeds, evidence in seen.items():
+        against = evidence.p_fails < evidence.p_holds
+        reverse |= against
+        p = p_text(evidence.p_fails if against else evidence.p_holds)
+        told.append(f"after {seeds} seeds {p}{' against it' * against}")
+    what = "of the hypothesis that it is false" + ", or, against it, that it is true" * reverse
+    return f"Looks: {', '.join(told)} ({what}, by that look alone and not corrected)."
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:
