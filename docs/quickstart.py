@@ -16,7 +16,7 @@ from fedroam.analysis import compare_runs, variants
 from fedroam.analysis.figures.catalogue import draw_figure
 from fedroam.analysis.figures.drawing import style
 from fedroam.analysis.report.table import cells, columns
-from fedroam.analysis.summary import summarise
+from fedroam.analysis.summary import reached, summarise
 from fedroam.recording import Run
 from fedroam.writing import write_aside, write_text
 
@@ -54,17 +54,11 @@ def record(planned: fr.Plan, runs: list[Run]) -> str:
             "final": round(end.final, 6),
             "mean_model": round(end.mean_model, 6),
             "bytes": end.bytes,
-            "rounds": first_round(run, threshold),
+            "rounds": reached(run, threshold),
         }
         for one, run, end in zip(planned.runs, runs, ends, strict=True)
     ]
     return json.dumps(lines, indent=1) + "\n"
-
-
-def first_round(run: Run, threshold: float) -> int | None:
-    """The first evaluated round whose accuracy is at least the threshold."""
-    reached = run.rounds.loc[run.rounds["accuracy"] >= threshold, "round"]
-    return int(reached.iloc[0]) if len(reached) else None
 
 
 def table(runs: list[Run]) -> str:

@@ -166,24 +166,25 @@ class Cases:
 
 def cases(models: Models, rows: Rows, parts: Indices | None) -> Cases:
     """What there is to evaluate of these rows, in the order in which it is first asked."""
-    found, chosen = Cases([], None if parts is None else [], np.empty(len(rows), np.int64)), list(rows)
+    found: list[int] = []  # where in `rows` each case was first asked
+    of, chosen = np.empty(len(rows), np.int64), list(rows)
     # By the first few values: rows that differ do so there, but for accidents.
     heads = models.parameters[chosen, :64].cpu().numpy()
     seen: dict[bytes, list[int]] = {}
     for k, row in enumerate(chosen):
         alike = seen.setdefault(heads[k].tobytes(), [])
         for case in alike:
-            beside = None if parts is None or found.parts is None else (parts[k], found.parts[case])
-            if _equal(models, row, found.rows[case]) and (beside is None or _same_samples(*beside)):
-                found.of[k] = case
+            first = found[case]
+            if _equal(models, row, chosen[first]) and (
+                parts is None or _same_samples(parts[k], parts[first])
+            ):
+                of[k] = case
                 break
         else:
-            found.of[k] = len(found.rows)
-            alike.append(len(found.rows))
-            found.rows.append(row)
-            if parts is not None and found.parts is not None:
-                found.parts.append(parts[k])
-    return found
+            of[k] = len(found)
+            alike.append(len(found))
+            found.append(k)
+    return Cases([chosen[k] for k in found], None if parts is None else [parts[k] for k in found], of)
 
 
 def _equal(models: Models, a: int, b: int) -> bool:

@@ -37,9 +37,8 @@ def gpu_words(study: Study) -> str:
 
 def needs_gpu(study: Study, variant: str) -> bool:
     """Whether a variant is of no scale but the full one, and trains on images in colour there."""
-    if any(variant in study.needs(scale) for scale in study.scales if scale != "full"):
-        return False
-    return variant in study.needs("full") and isinstance(study.experiment(variant, "full").data, Cifar10)
+    of = [name for name, scale in study.scales.items() if variant not in scale.without]
+    return of == ["full"] and isinstance(study.experiment(variant, "full").data, Cifar10)
 
 
 def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
