@@ -23,15 +23,20 @@ def test_it_tells_every_workload_beside_a_plain_loop_and_beside_cores(
     monkeypatch.setattr(gpu, "MORE", {})
     out = tmp_path / "gpu.json"
     monkeypatch.setattr(
-        sys, "argv", ["gpu.py", "--device", "cpu", "--repeats", "1", "--cores", "1", "--json", str(out)]
+        sys, "argv", ["gpu.py", "--device", "cpu", "--repeats", "1", "--cores", "1", "--record", str(out)]
     )
     assert gpu.main() == 0
-    told = json.loads(out.read_text(encoding="utf-8"))
+    record = json.loads(out.read_text(encoding="utf-8"))
+    told = record["rows"]
+    assert record["machine"]["device"] == "cpu"
     assert [one["name"] for one in told] == [*"ABCDERSM"]
     assert all(one["ratio"] > 0 and one["over_cores"] > 0 and one["cores"] == 1 for one in told)
+    assert all(one["off"] < 1e-3 and one["thousand"] is None for one in told)
+    assert capsys.readouterr().out.count("x 1 cores") == len(told)
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--show", "--record", str(out)])
+    assert gpu.main() == 0
     shown = capsys.readouterr().out
-    assert shown.count("x 1 cores") == len(told)
-    assert "1,000 rounds" in shown.splitlines()[-1]
+    assert [line.split(" | ")[1] for line in shown.splitlines()[2:]] == [one["about"] for one in told]
 
 
 def test_without_the_device_it_says_so(

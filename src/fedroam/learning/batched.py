@@ -9,6 +9,7 @@ that it computes what `reference` does, up to rounding. It runs on any device, t
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +23,7 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
+from fedroam.learning.batched_layers import in_place
 from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, rate
 from fedroam.learning.layout import Entry, Layout
@@ -33,6 +35,7 @@ from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
 
 NO_CLASS = -100  # what `cross_entropy` leaves out: fills batches up to a common size
+AHEAD = 64  # steps that are planned at once
 SPREAD = 2.0  # the largest batch of a pass over its smallest, where batches are filled up
 Tensors = dict[str, torch.Tensor]
 
@@ -111,13 +114,77 @@ class _Loss(nn.Module):
 
 @dataclass(frozen=True)
 class _Way:
-    """How jobs that are handed the same things are computed. draws: the dropouts of a step, in order. idle: parameters
-    that get no gradient, which torch.optim.SGD leaves alone. batched: whether they can share a pass.
+    """How jobs that are handed the same things (`kind`) are computed. draws: the dropouts of a step, in order. idle:
+    parameters that get no gradient, which torch.optim.SGD leaves alone. batched: whether they can share a pass.
     """
 
+    kind: tuple[str, ...]
     draws: tuple[_Draw, ...]
     idle: tuple[Entry, ...]
     batched: bool
+
+
+@dataclass(frozen=True)
+class _State:
+    """What a step changes, by row: parameters, buffers, momentum (None where there is none) and sums of losses."""
+
+    parameters: torch.Tensor
+    buffers: torch.Tensor
+    momentum: torch.Tensor | None
+    total: torch.Tensor
+
+    def of(self, rows: torch.Tensor) -> _State:
+        """Some rows."""
+        momentum = None if self.momentum is None else self.momentum[rows]
+        return _State(self.parameters[rows], self.buffers[rows], momentum, self.total[rows])
+
+    def put(self, rows: torch.Tensor, other: _State) -> _State:
+        """With some rows of another one."""
+        momentum = self.momentum
+        if momentum is not None and other.momentum is not None:
+            momentum = momentum.index_copy(0, rows, other.momentum)
+        return _State(
+            self.parameters.index_copy(0, rows, other.parameters),
+            self.buffers.index_copy(0, rows, other.buffers),
+            momentum,
+            self.total.index_copy(0, rows, other.total),
+        )
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A step of some jobs. index, classes: int64 [jobs, n], filled up to a common n. weights: int64 [jobs], how many of
+    them are real. positions: of these in the job's samples.
+    """
+
+    index: torch.Tensor
+    classes: torch.Tensor
+    weights: torch.Tensor
+    positions: list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Steps of some jobs, side by side. lengths, weights: int64 [jobs, steps], here and on the device, of their
+    batches, 0 where there is none. index, classes: int64 [jobs, steps, n] on the device, filled up to the largest n.
+    batches: of each job, positions in its samples.
+    """
+
+    lengths: np.ndarray
+    weights: torch.Tensor
+    index: torch.Tensor
+    classes: torch.Tensor
+    batches: Sequence[Sequence[np.ndarray]]
+
+    def step(self, step: int, jobs: Sequence[int]) -> _Batch:
+        """Of some jobs, which have a batch in this step."""
+        most = int(self.lengths[jobs, step].max())
+        index, classes = self.index[:, step, :most], self.classes[:, step, :most]
+        weights = self.weights[:, step]
+        if len(jobs) < len(self.lengths):
+            rows = torch.tensor(jobs, device=index.device)
+            index, classes, weights = index[rows], classes[rows], weights[rows]
+        return _Batch(index, classes, weights, [self.batches[k][step] for k in jobs])
 
 
 class BatchedLearner(Learner):
@@ -133,13 +200,13 @@ class BatchedLearner(Learner):
         undropped = replace(here, network=lambda: _undropped(here.network()))
         self.fills = type(task.objective) is CrossEntropy and not self.foreign and probe(undropped).apart
         self.lent = _LentMasks()
-        self.module = _with_masks(task.network().to(self.device), self.lent)
+        self.module = _batchable(task.network().to(self.device), self.lent)
         self.loss = _Loss(self.module, task).train()
         self.types = {name: buffer.dtype for name, buffer in self.module.named_buffers()}
         self.autocast = precision == "bfloat16"
         self.record = capture_on(self.device) if recorded else None
         self._ways: dict[tuple[str, ...], _Way] = {}
-        self._passes: dict[tuple[str, ...], RecordedPass] = {}  # by the names of what objectives are handed
+        self._passes: dict[tuple[tuple[str, ...], tuple[str, ...], bool], RecordedPass] = {}
         self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes
         notes = ["engine: batched"]
         if self.device.type != "cpu":
@@ -157,13 +224,16 @@ class BatchedLearner(Learner):
         losses = np.full(len(jobs), np.nan)
         alike: dict[tuple[str, ...], list[int]] = {}
         sizes: dict[int, int] = {}  # of each job's first batch
+        coming: dict[int, Iterator[np.ndarray]] = {}  # its batches
         for k, job in enumerate(jobs):
-            first = next(job.positions(self.task), None)
+            batches = job.positions(self.task)
+            first = next(batches, None)
             if first is None:
                 continue
+            coming[k] = itertools.chain((first,), batches)
             kind = (*sorted(job.given), *(f"each {name}" for name in sorted(job.each)))
             if kind not in self._ways:
-                self._ways[kind] = self._way(models, job, first)
+                self._ways[kind] = self._way(kind, models, job, first)
             alike.setdefault(kind, []).append(k)
             sizes[k] = len(first)
         with _settled():
@@ -173,7 +243,8 @@ class BatchedLearner(Learner):
                     losses[some] = self.slow.train(models, [jobs[k] for k in some])
                     continue
                 for group in self._groups(jobs, {k: sizes[k] for k in some}):
-                    losses[group] = self._together(models, [jobs[k] for k in group], way)
+                    own = [coming[k] for k in group]
+                    losses[group] = self._together(models, [jobs[k] for k in group], own, way)
         return losses
 
     def _groups(self, jobs: Sequence[Job], sizes: Mapping[int, int]) -> Iterator[list[int]]:
@@ -189,7 +260,7 @@ class BatchedLearner(Learner):
         if group:
             yield group
 
-    def _way(self, models: Models, job: Job, positions: np.ndarray) -> _Way:
+    def _way(self, kind: tuple[str, ...], models: Models, job: Job, positions: np.ndarray) -> _Way:
         """Find out by one step of a job, whose results are thrown away."""
         layout = models.layout
         layout.read(self.module, models.parameters[job.row], models.buffers[job.row])
@@ -200,11 +271,15 @@ class BatchedLearner(Learner):
         wanted = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
         found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
         moved = {name for name, gradient in zip(wanted, found, strict=True) if gradient is not None}
-        way = _Way(draws, tuple(entry for entry in layout.parameters if entry.name not in moved), True)
+        way = _Way(kind, draws, tuple(entry for entry in layout.parameters if entry.name not in moved), True)
         twice = models.rows(torch.tensor([job.row] * 2, device=self.device)).widened()
-        once = replace(job, row=0), replace(job, row=1)
+        both = [replace(job, row=0), replace(job, row=1)]
         try:
-            self._gradients(twice, list(once), [positions] * 2, [self._stream(job)] * 2, way)
+            plan = self._plan(both, [[positions]] * 2)
+            rates, streams = twice.parameters.new_zeros(2, 1), [self._stream(job)] * 2
+            total = torch.zeros(2, dtype=torch.float64, device=self.device)
+            state = _State(twice.parameters, twice.buffers, self._momentum_of(twice), total)
+            self._stepped(layout, state, both, plan.step(0, [0, 1]), rates, streams, way)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:  # torch.func cannot follow it
@@ -222,119 +297,167 @@ class BatchedLearner(Learner):
         handed = job.handed(torch.from_numpy(positions).to(self.device))
         return self.task.x[index].contiguous(), self.task.y[index], handed
 
-    def _together(self, models: Models, jobs: Sequence[Job], way: _Way) -> np.ndarray:
-        """Train these jobs side by side, step by step; mean loss of each."""
-        task, training, layout = self.task, self.task.training, models.layout
+    def _together(
+        self, models: Models, jobs: Sequence[Job], coming: Sequence[Iterator[np.ndarray]], way: _Way
+    ) -> np.ndarray:
+        """Train these jobs side by side, step by step, on their batches; mean loss of each."""
+        training, layout = self.task.training, models.layout
         index = torch.tensor([job.row for job in jobs], device=self.device)
         own = models.rows(index).widened()
-        momentum = own.momentum
-        if momentum is None and training.momentum:
-            momentum = torch.zeros_like(own.parameters)
-        streams = [self._stream(job) for job in jobs]
-        coming = [job.positions(task) for job in jobs]
-        rates = torch.tensor([[rate(training, job.round)] for job in jobs], device=self.device)
+        streams = [self._stream(job) for job in jobs] if way.draws else []
+        by_round = {round: rate(training, round) for round in {job.round for job in jobs}}
+        rates = torch.tensor([[by_round[job.round]] for job in jobs], device=self.device)
         # Sums of losses stay on the device, which nobody waits for before the end.
         total, seen = torch.zeros(len(jobs), dtype=torch.float64, device=self.device), np.zeros(len(jobs))
-        there = list(range(len(jobs)))
-        while there:
-            batches = {k: batch for k in there if (batch := next(coming[k], None)) is not None}
-            there = list(batches)
-            for some in self._alike(batches):
+        state = _State(own.parameters, own.buffers, self._momentum_of(own), total)
+        while any(batches := [list(itertools.islice(each, AHEAD)) for each in coming]):
+            plan = self._plan(jobs, batches)
+            seen += plan.lengths.sum(1)
+            for step, some in self._passes_of(plan.lengths):
                 everybody = len(some) == len(jobs)
-                now = slice(None) if everybody else torch.tensor(some, device=self.device)
-                step = Models(layout, own.parameters[now], own.buffers[now], None)
-                those = [jobs[k] for k in some]
-                gradient, loss, buffers = self._gradients(
-                    step, those, [batches[k] for k in some], [streams[k] for k in some], way
-                )
-                _hold(gradient, step.parameters, those)
-                if training.weight_decay:
-                    gradient.add_(step.parameters, alpha=training.weight_decay)
-                for entry in way.idle:
-                    gradient[:, entry.offset : entry.offset + entry.size] = 0.0
-                if momentum is not None:
-                    gradient = gradient.add_(momentum[now], alpha=training.momentum)
-                    momentum[now] = gradient
-                step.parameters.addcmul_(gradient, rates[now], value=-1.0)
-                if not everybody:  # those of everybody are no copy
-                    own.parameters[now] = step.parameters
-                for entry in layout.buffers:
-                    columns = slice(entry.offset, entry.offset + entry.size)
-                    own.buffers[now, columns] = buffers[entry.name].reshape(len(some), -1).float()
-                lengths = np.array([len(batches[k]) for k in some])
-                total[now] += loss.double() * torch.from_numpy(lengths).to(self.device)
-                seen[some] += lengths
-        models.parameters[index], models.buffers[index] = own.parameters, own.buffers
+                now = None if everybody else torch.tensor(some, device=self.device)
+                there = state if now is None else state.of(now)
+                those = rates if now is None else rates[now]
+                batch, chosen = plan.step(step, some), [streams[k] for k in some] if streams else []
+                after = self._stepped(layout, there, [jobs[k] for k in some], batch, those, chosen, way)
+                state = after if now is None else state.put(now, after)
+        models.parameters[index], models.buffers[index] = state.parameters, state.buffers
         if models.momentum is not None:
-            assert momentum is not None  # the training keeps it
-            models.momentum[index] = momentum
-        return np.asarray(total.cpu().numpy() / seen)
+            assert state.momentum is not None  # the training keeps it
+            models.momentum[index] = state.momentum
+        return np.asarray(state.total.cpu().numpy() / seen)
 
-    def _alike(self, batches: Mapping[int, np.ndarray]) -> Iterator[list[int]]:
-        """Those whose batches of this step can be computed in one pass."""
-        if self.fills:
-            if batches:
-                yield list(batches)
-            return
-        sizes: dict[int, list[int]] = {}
-        for k, batch in batches.items():
-            sizes.setdefault(len(batch), []).append(k)
-        yield from sizes.values()
+    def _momentum_of(self, own: Models) -> torch.Tensor | None:
+        """What rows begin a round with: None without momentum, and zeros where it is not kept between rounds."""
+        if own.momentum is None and self.task.training.momentum:
+            return torch.zeros_like(own.parameters)
+        return own.momentum
 
-    def _gradients(
+    def _passes_of(self, lengths: np.ndarray) -> Iterator[tuple[int, list[int]]]:
+        """Steps, and of each the jobs whose batches can be computed in one pass. lengths: int64 [jobs, steps]."""
+        for step in range(lengths.shape[1]):
+            sizes = lengths[:, step]
+            if self.fills:
+                yield step, np.flatnonzero(sizes).tolist()
+                continue
+            for size in np.unique(sizes[sizes > 0])[::-1]:
+                yield step, np.flatnonzero(sizes == size).tolist()
+
+    def _plan(self, jobs: Sequence[Job], batches: Sequence[Sequence[np.ndarray]]) -> _Plan:
+        """The next steps of these jobs, in one transfer to the device."""
+        steps = max(len(own) for own in batches)
+        lengths = np.zeros((len(jobs), steps), dtype=np.int64)
+        for sizes, own in zip(lengths, batches, strict=True):
+            sizes[: len(own)] = [len(batch) for batch in own]
+        begins = np.cumsum([0, *(len(job.samples) for job in jobs[:-1])])
+        flat = np.concatenate([batch for own in batches for batch in own])
+        flat = np.concatenate([job.samples for job in jobs])[flat + np.repeat(begins, lengths.sum(1))]
+        chosen = np.full((*lengths.shape, int(lengths.max())), -1, dtype=np.int64)
+        chosen[np.arange(chosen.shape[2]) < lengths[:, :, None]] = flat
+        # What fills a batch up is any sample, without a class.
+        filled = torch.from_numpy(chosen).to(self.device)
+        index = filled.clamp(min=0)
+        classes = torch.where(filled < 0, NO_CLASS, self.task.y[index])
+        return _Plan(lengths, torch.from_numpy(lengths).to(self.device), index, classes, batches)
+
+    def _stepped(
         self,
-        models: Models,
+        layout: Layout,
+        state: _State,
         jobs: Sequence[Job],
-        batches: Sequence[np.ndarray],
+        batch: _Batch,
+        rates: torch.Tensor,
         streams: Sequence[torch.Generator],
         way: _Way,
-    ) -> tuple[torch.Tensor, torch.Tensor, Tensors]:
-        """Of every row of `models`, each on its own batch: gradients (float32 [rows, parameters]), mean losses and the
-        buffers afterwards. All are overwritten by the next call.
+    ) -> _State:
+        """What a step makes of rows, each on its own batch, at these rates (float32 [rows, 1]). It is overwritten by
+        the next call.
         """
-        layout, most = models.layout, max(len(batch) for batch in batches)
-        # One transfer and one look-up for all: what fills a batch up is any sample, without a class.
-        chosen = np.full((len(jobs), most), -1, dtype=np.int64)
-        for own, job, batch in zip(chosen, jobs, batches, strict=True):
-            own[: len(batch)] = job.samples[batch]
-        index = torch.from_numpy(chosen).to(self.device)
-        x = self.task.x[index.clamp(min=0)].contiguous()
-        y = torch.where(index < 0, NO_CLASS, self.task.y[index.clamp(min=0)])
+        most = batch.index.shape[1]
         parts = [
-            job.handed(torch.from_numpy(batch).to(self.device))
-            for job, batch in zip(jobs, batches, strict=True)
+            job.handed(torch.from_numpy(positions).to(self.device))
+            for job, positions in zip(jobs, batch.positions, strict=True)
             if not job.plain
         ]
         handed = {name: torch.stack([each[name] for each in parts]) for name in (parts[0] if parts else {})}
         masks = [
-            torch.stack([_mask(draw, len(b), most, g) for b, g in zip(batches, streams, strict=True)])
+            torch.stack([_mask(draw, len(b), most, g) for b, g in zip(batch.positions, streams, strict=True)])
             for draw in way.draws
         ]
-        names = tuple(handed)
-        if names not in self._passes:
-            self._passes[names] = RecordedPass(partial(self._pass, layout, names), self.record)
-        gradient, loss, *after = self._passes[names](
-            models.parameters, models.buffers, x, y, *handed.values(), *masks
+        names, anchored = tuple(handed), any(job.anchor is not None for job in jobs)
+        compute = partial(self._gradients if anchored else self._step, layout, way, names)
+        if (way.kind, names, anchored) not in self._passes:
+            self._passes[way.kind, names, anchored] = RecordedPass(compute, self.record)
+        momentum = state.momentum
+        if momentum is None:
+            momentum = state.parameters.new_empty(0)
+        found = self._passes[way.kind, names, anchored](
+            *(state.parameters, state.buffers, momentum, state.total),
+            *(batch.index, batch.classes, batch.weights, rates, *handed.values(), *masks),
         )
-        return gradient, loss, {entry.name: b for entry, b in zip(layout.buffers, after, strict=True)}
+        if anchored:
+            gradient, loss, buffers = found
+            _hold(gradient, state.parameters, jobs)
+            given = state.parameters, buffers, momentum, state.total, batch.weights, rates
+            found = self._moved(way, given, gradient, loss)
+        parameters, buffers, momentum, total = found
+        return _State(parameters, buffers, None if state.momentum is None else momentum, total)
 
-    def _pass(
-        self, layout: Layout, names: Sequence[str], given: Sequence[torch.Tensor]
+    def _samples(self, index: torch.Tensor) -> torch.Tensor:
+        """The samples of an index of the task's (int64 [rows, n]), [rows, n, ...], as they lie in memory."""
+        x = self.task.x
+        if x.ndim != 4 or not x.is_contiguous(memory_format=torch.channels_last):
+            return x.index_select(0, index.flatten()).view(*index.shape, *x.shape[1:])
+        lines = x.permute(0, 2, 3, 1)
+        chosen = lines.flatten(1).index_select(0, index.flatten())
+        return chosen.view(*index.shape, *lines.shape[1:]).permute(0, 1, 4, 2, 3)
+
+    # What follows can be recorded: nothing in it waits for the device.
+
+    def _step(
+        self, layout: Layout, way: _Way, names: Sequence[str], given: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, ...]:
-        """Gradients, mean losses and the buffers afterwards, of: rows of parameters and of buffers, samples, classes,
-        what objectives are handed by `names`, and masks. Nothing in it waits for the device: it can be recorded.
+        """Rows of parameters, of buffers and of momentum after a step, and the sums of losses times batch sizes; of
+        these four, indices of samples, classes, batch sizes, rates, what objectives are handed by `names`, and masks.
         """
-        rows, kept, x, y, *rest = given
+        gradient, loss, buffers = self._gradients(layout, way, names, given)
+        parameters, _, momentum, total, _, _, weights, rates, *_ = given
+        return self._moved(way, (parameters, buffers, momentum, total, weights, rates), gradient, loss)
+
+    def _moved(
+        self, way: _Way, given: Sequence[torch.Tensor], gradient: torch.Tensor, loss: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """The step of torch.optim.SGD along these gradients."""
+        parameters, buffers, momentum, total, weights, rates = given
+        training = self.task.training
+        if training.weight_decay:
+            gradient = gradient.add(parameters, alpha=training.weight_decay)
+        for entry in way.idle:
+            gradient[:, entry.offset : entry.offset + entry.size] = 0.0
+        if training.momentum:
+            gradient = momentum = gradient.add(momentum, alpha=training.momentum)
+        moved = torch.addcmul(parameters, gradient, rates, value=-1.0)
+        return moved, buffers, momentum, total + loss.double() * weights
+
+    def _gradients(
+        self, layout: Layout, way: _Way, names: Sequence[str], given: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Gradients (float32 [rows, parameters]), mean losses and the buffers afterwards, of what `_step` is given."""
+        rows, kept, _, _, index, y, _, _, *rest = given
         parameters = {entry.name: _views(entry, rows) for entry in layout.parameters}
         buffers = {entry.name: _views(entry, kept).to(self.types[entry.name]) for entry in layout.buffers}
         handed, masks = dict(zip(names, rest, strict=False)), rest[len(names) :]
         found, (loss, after) = vmap(grad(self._loss_of, has_aux=True))(
-            parameters, buffers, x, y, handed, masks
+            parameters, buffers, self._samples(index), y, handed, masks
         )
         gradient = torch.zeros_like(rows)
         for entry in layout.parameters:
             _views(entry, gradient).copy_(found[entry.name])
-        return gradient, loss, *(after[entry.name] for entry in layout.buffers)
+        kept = torch.clone(kept)
+        for entry in layout.buffers:
+            columns = slice(entry.offset, entry.offset + entry.size)
+            kept[:, columns] = after[entry.name].reshape(len(rows), -1).float()
+        return gradient, loss, kept
 
     def _loss_of(
         self,
@@ -456,20 +579,15 @@ def _settled() -> Iterator[None]:
         yield
 
 
-def _with_masks(module: nn.Module, lent: _LentMasks) -> nn.Module:
-    """Put layers that take their masks from `lent` in the places of dropouts, in place; returns the module."""
-    made: dict[int, nn.Module] = {}
+def _batchable(module: nn.Module, lent: _LentMasks) -> nn.Module:
+    """With layers that take their masks from `lent` in the places of dropouts, and those of ours, in place."""
 
-    def masked(layer: nn.Module) -> nn.Module:
+    def masked(layer: nn.Module) -> nn.Module | None:
         if not isinstance(layer, Dropout):
-            return layer
-        return made.setdefault(id(layer), _Masks(layer.p, layer.channels, lent).train(layer.training))
+            return None
+        return _Masks(layer.p, layer.channels, lent).train(layer.training)
 
-    for owner in list(module.modules()):
-        for name, layer in owner._modules.items():
-            if layer is not None:
-                owner._modules[name] = masked(layer)
-    return masked(module)
+    return in_place(module, masked, (_Masks,))
 
 
 def _undropped(module: nn.Module) -> nn.Module:

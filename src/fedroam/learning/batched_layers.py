@@ -1,0 +1,616 @@
+"""Convolutions, max-pools and group normalisation that `torch.func.vmap` computes for many models at once: on CUDA by
+our own kernels.
+
+`torch.func` makes one grouped convolution of those of many models. That is what is computed here, too, where there are
+no kernels: on other devices, and where Triton, which torch brings along for CUDA, is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeGuard, cast
+
+import torch
+from torch import nn
+from torch.nn import functional
+from typing_extensions import override
+
+from fedroam.models import Network
+from fedroam.models.resnet import ResidualBlock
+
+Ints = tuple[int, ...]
+Dims = tuple[int | None, ...]
+
+
+class Geometry(NamedTuple):
+    """Stride, padding and dilation of a convolution, one number for each dimension of an image."""
+
+    stride: Ints
+    padding: Ints
+    dilation: Ints
+
+
+class Convolution(nn.Module):
+    """In place of a convolution of torch, whose weights it takes."""
+
+    def __init__(self, layer: nn.Conv1d | nn.Conv2d) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        padding = cast(Ints, layer.padding)
+        self.geometry = Geometry(layer.stride, padding, layer.dilation)
+        self.plain = True
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: [n, channels, ...] -> [n, outputs, ...]."""
+        weight, bias = self.weight, self.bias
+        if torch.is_autocast_enabled(x.device.type):
+            kind = torch.get_autocast_dtype(x.device.type)
+            x, weight, bias = x.to(kind), weight.to(kind), None if bias is None else bias.to(kind)
+        found: torch.Tensor = _Outputs.apply(x, weight, bias, self.geometry, self.plain)
+        return found
+
+
+def _is_plain(layer: nn.Module) -> TypeGuard[nn.Conv1d | nn.Conv2d]:
+    """Whether a layer is a convolution that `Convolution` can stand for."""
+    return (
+        isinstance(layer, (nn.Conv1d, nn.Conv2d))
+        and type(layer) in (nn.Conv1d, nn.Conv2d)
+        and layer.groups == 1
+        and layer.padding_mode == "zeros"
+        and not isinstance(layer.padding, str)
+    )
+
+
+class Pool(nn.Module):
+    """In place of a max-pool of torch whose windows lie side by side. window: None is the whole image or sequence."""
+
+    def __init__(self, window: Ints | None) -> None:
+        super().__init__()
+        self.window, self.plain = window, True
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: [n, channels, ...] -> [n, channels, ...], each size divided by the window's."""
+        y: torch.Tensor = _Pooled.apply(x, self.window or tuple(x.shape[2:]), self.plain)[0]
+        return y
+
+
+def _pool_for(layer: nn.Module) -> Pool | None:
+    """What computes the same as a max-pool; None for other layers and for windows that do not lie side by side."""
+    if type(layer) in (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d) and isinstance(
+        layer, (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d)
+    ):
+        return Pool(None) if layer.output_size in (1, (1, 1)) and not layer.return_indices else None
+    if type(layer) is not nn.MaxPool2d:
+        return None
+    window, stride, padding, dilation = (
+        (each, each) if isinstance(each, int) else tuple(each)
+        for each in (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
+    )
+    plain = stride == window and padding == (0, 0) and dilation == (1, 1)
+    return Pool(window) if plain and not layer.ceil_mode and not layer.return_indices else None
+
+
+class Norm(nn.Module):
+    """In place of torch's group normalisation, whose weights it takes."""
+
+    def __init__(self, layer: nn.GroupNorm) -> None:
+        super().__init__()
+        self.weight, self.bias = layer.weight, layer.bias
+        self.groups, self.epsilon, self.plain = layer.num_groups, layer.eps, True
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: [n, channels, ...], and so what comes out."""
+        y: torch.Tensor = _Normed.apply(x, self.weight, self.bias, self.groups, self.epsilon, self.plain)[0]
+        return y
+
+
+# What computes the same whether channels lie first or last, and gives on what it got. Of others not even torch's own
+# are sure to: under `vmap` the gradient of its group normalisation reads channels-last values in the wrong order.
+EASY = (
+    *(
+        nn.ReLU,
+        nn.Tanh,
+        nn.Sigmoid,
+        nn.GELU,
+        nn.ELU,
+        nn.LeakyReLU,
+        nn.SiLU,
+        nn.Identity,
+        nn.Flatten,
+        nn.Unflatten,
+    ),
+    *(nn.Linear, nn.ZeroPad2d, nn.Sequential, Network, ResidualBlock),
+)
+
+
+def in_place(
+    module: nn.Module, ours: Callable[[nn.Module], nn.Module | None], easy: tuple[type, ...]
+) -> nn.Module:
+    """Put layers that `ours` or we have for some of a network in their places; returns the network.
+
+    What ours compute lies channels-last in memory where all others are known not to mind. easy: more such kinds.
+    """
+    made: dict[int, nn.Module] = {}
+
+    def replaced(layer: nn.Module) -> nn.Module:
+        if id(layer) not in made:
+            made[id(layer)] = ours(layer) or _ours_for(layer) or layer
+        return made[id(layer)]
+
+    for owner in list(module.modules()):
+        for name, layer in owner._modules.items():
+            if layer is not None:
+                owner._modules[name] = replaced(layer)
+    module = replaced(module)
+    plain = not all(type(layer) in easy or _is_easy(layer) for layer in module.modules())
+    for layer in module.modules():
+        if isinstance(layer, (Convolution, Pool, Norm)):
+            layer.plain = plain
+    return module
+
+
+def _is_easy(layer: nn.Module) -> bool:
+    if type(layer) is nn.AdaptiveAvgPool2d:
+        return layer.output_size in (1, (1, 1))  # a mean
+    return type(layer) in (*EASY, Convolution, Pool, Norm)
+
+
+def _ours_for(layer: nn.Module) -> nn.Module | None:
+    """What computes the same as a layer of torch; None where there is nothing of ours."""
+    if layer._forward_hooks or layer._forward_pre_hooks:
+        return None
+    found: nn.Module | None = None
+    if _is_plain(layer):
+        found = Convolution(layer)
+    elif type(layer) is nn.GroupNorm and layer.affine:
+        found = Norm(layer)
+    else:
+        found = _pool_for(layer)
+    return None if found is None else found.train(layer.training)
+
+
+class _Outputs(torch.autograd.Function):
+    """The outputs of a convolution; x: [n, channels, ...]."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    @override
+    def forward(
+        x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry, plain: bool
+    ) -> torch.Tensor:
+        return _outputs(x[None], weight[None], None if bias is None else bias[None], geometry, plain)[0]
+
+    @staticmethod
+    @override
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        x, weight, bias, ctx.geometry, ctx.plain = inputs
+        ctx.biased = bias is not None
+        ctx.save_for_backward(x, weight)
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x = of_weight = of_bias = None
+        if ctx.needs_input_grad[0]:
+            of_x = _OfInputs.apply(gradient, x, weight, ctx.geometry, ctx.plain)
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
+            of_weight, of_bias = _OfWeights.apply(gradient, x, weight, ctx.geometry, ctx.biased)
+        return of_x, of_weight, of_bias if ctx.biased else None, None, None
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, x: Any, weight: Any, bias: Any, geometry: Geometry, plain: bool
+    ) -> tuple[torch.Tensor, int]:
+        x, weight, bias = _rows(info, dims, x, weight, bias)
+        return _outputs(x, weight, bias, geometry, plain), 0
+
+
+class _Once(torch.autograd.Function):
+    """A gradient, of which there is none."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    @override
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        return
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        raise NotImplementedError("the gradient of a convolution's gradient: engine `reference` computes it")
+
+
+class _OfInputs(_Once):
+    """The gradient of the inputs, from that of the outputs."""
+
+    @staticmethod
+    @override
+    def forward(
+        gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, plain: bool
+    ) -> torch.Tensor:
+        return _of_inputs(gradient[None], x[None], weight[None], geometry, plain)[0]
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, gradient: Any, x: Any, weight: Any, geometry: Geometry, plain: bool
+    ) -> tuple[torch.Tensor, int]:
+        gradient, x, weight = _rows(info, dims, gradient, x, weight)
+        return _of_inputs(gradient, x, weight, geometry, plain), 0
+
+
+class _OfWeights(_Once):
+    """The gradients of the weights and, if asked for, of the bias (else empty), from that of the outputs."""
+
+    @staticmethod
+    @override
+    def forward(
+        gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, biased: bool
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        of_weight, of_bias = _of_weights(gradient[None], x[None], weight[None], geometry, biased)
+        return of_weight[0], of_bias[0]
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any,
+        dims: Dims,
+        gradient: Any,
+        x: Any,
+        weight: Any,
+        geometry: Geometry,
+        biased: bool,
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+        gradient, x, weight = _rows(info, dims, gradient, x, weight)
+        return _of_weights(gradient, x, weight, geometry, biased), (0, 0)
+
+
+class _Pooled(torch.autograd.Function):
+    """The largest values of windows side by side, and where they are."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    @override
+    def forward(x: torch.Tensor, window: Ints, plain: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        y, where = _pooled(x[None], window, plain)
+        return y[0], where[0]
+
+    @staticmethod
+    @override
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        x, ctx.window, ctx.plain = inputs
+        ctx.size = tuple(x.shape[2:])
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, gradient: torch.Tensor, none: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (where,) = ctx.saved_tensors
+        return _OfPooled.apply(gradient, where, ctx.window, ctx.size, ctx.plain), None, None
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, x: Any, window: Ints, plain: bool
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+        (x,) = _rows(info, dims, x)
+        return _pooled(x, window, plain), (0, 0)
+
+
+class _OfPooled(_Once):
+    """The gradient of a pool's inputs, from that of its outputs and from where these were found."""
+
+    @staticmethod
+    @override
+    def forward(
+        gradient: torch.Tensor, where: torch.Tensor, window: Ints, size: Ints, plain: bool
+    ) -> torch.Tensor:
+        return _of_pooled(gradient[None], where[None], window, size, plain)[0]
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, gradient: Any, where: Any, window: Ints, size: Ints, plain: bool
+    ) -> tuple[torch.Tensor, int]:
+        gradient, where = _rows(info, dims, gradient, where)
+        return _of_pooled(gradient, where, window, size, plain), 0
+
+
+class _Normed(torch.autograd.Function):
+    """Group normalisation; beside it means and 1 / deviations."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    @override
+    def forward(
+        x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float, plain: bool
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        y, mean, rate = _normed(x[None], weight[None], bias[None], groups, epsilon, plain)
+        return y[0], mean[0], rate[0]
+
+    @staticmethod
+    @override
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[torch.Tensor, ...]) -> None:
+        x, weight, *_, ctx.plain = inputs
+        _, mean, rate = output
+        ctx.mark_non_differentiable(mean, rate)
+        ctx.save_for_backward(x, mean, rate, weight)
+
+    @staticmethod
+    @override
+    def backward(ctx: Any, gradient: torch.Tensor, *none: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        return *_OfNormed.apply(gradient, *ctx.saved_tensors, ctx.plain), None, None, None
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, x: Any, weight: Any, bias: Any, groups: int, epsilon: float, plain: bool
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        x, weight, bias = _rows(info, dims, x, weight, bias)
+        return _normed(x, weight, bias, groups, epsilon, plain), (0, 0, 0)
+
+
+class _OfNormed(_Once):
+    """The gradients of inputs, weights and bias of a group normalisation."""
+
+    @staticmethod
+    @override
+    def forward(
+        gradient: torch.Tensor,
+        x: torch.Tensor,
+        mean: torch.Tensor,
+        rate: torch.Tensor,
+        weight: torch.Tensor,
+        plain: bool,
+    ) -> tuple[torch.Tensor, ...]:
+        found = _of_normed(gradient[None], x[None], mean[None], rate[None], weight[None], plain)
+        return tuple(each[0] for each in found)
+
+    @staticmethod
+    @override
+    def vmap(
+        info: Any, dims: Dims, gradient: Any, x: Any, mean: Any, rate: Any, weight: Any, plain: bool
+    ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
+        gradient, x, mean, rate, weight = _rows(info, dims, gradient, x, mean, rate, weight)
+        return _of_normed(gradient, x, mean, rate, weight, plain), (0, 0, 0)
+
+
+def _rows(info: Any, dims: Dims, *each: Any) -> list[Any]:
+    """With the dimension of models first, also of what all of them share."""
+    found: list[Any] = []
+    for one, dim in zip(each, dims, strict=False):
+        if one is None:
+            found.append(None)
+        elif dim is None:
+            found.append(one.expand(info.batch_size, *one.shape))
+        else:
+            found.append(one.movedim(dim, 0))
+    return found
+
+
+# --- of many models: everything with a first dimension more -----------------------------------------------------------
+
+
+def _outputs(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry, plain: bool
+) -> torch.Tensor:
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
+        found = kernels.outputs(_last(x, flat), _last(weight, flat), bias, shape)
+        return _first(found, flat, plain)
+    models = len(x)
+    own = None if bias is None else bias.flatten()
+    convolve: Any = functional.conv2d if x.ndim == 5 else functional.conv1d
+    y: torch.Tensor = convolve(_grouped(x), weight.flatten(0, 1), own, *geometry, models)
+    return _ungrouped(y, models)
+
+
+def _of_inputs(
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, plain: bool
+) -> torch.Tensor:
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
+        height, width = _image(tuple(x.shape[3:]))
+        found = kernels.input_gradient(_last(gradient, flat), _last(weight, flat), shape, height, width)
+        return _first(found, flat, plain)
+    of_x, _, _ = _backward(gradient, x, weight, geometry, (True, False, False))
+    return _ungrouped(of_x, len(x))
+
+
+def _of_weights(
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, biased: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
+        found, of_bias = kernels.weight_gradient(_last(x, flat), _last(gradient, flat), shape, biased)
+        return _first(found, flat, False).to(weight.dtype), of_bias.to(weight.dtype)
+    _, of_weight, of_bias = _backward(gradient, x, weight, geometry, (False, True, biased))
+    return of_weight.view(weight.shape), of_bias.view(len(x), -1) if biased else gradient.new_empty(
+        (len(x), 0)
+    )
+
+
+def _pooled(x: torch.Tensor, window: Ints, plain: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    both, flat = x.shape[:2], len(window) == 1
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        found = kernels.pool(_last(x, flat).flatten(0, 1), _image(window))
+        y, where = (_first(each.unflatten(0, both), flat, plain) for each in found)
+        return y, where
+    own = x.flatten(0, 1).unsqueeze(2) if flat else x.flatten(0, 1)
+    y, where = torch.ops.aten.max_pool2d_with_indices(own, _image(window))
+    y, where = (each.unflatten(0, both) for each in (y, where))
+    return (y.squeeze(3), where.squeeze(3)) if flat else (y, where)
+
+
+def _of_pooled(
+    gradient: torch.Tensor, where: torch.Tensor, window: Ints, size: Ints, plain: bool
+) -> torch.Tensor:
+    both, flat = gradient.shape[:2], len(window) == 1
+    if _has_kernels(gradient):
+        from fedroam.learning import batched_kernels as kernels
+
+        own, places = (_last(each, flat).flatten(0, 1) for each in (gradient, where))
+        found = kernels.pool_gradient(own, places, _image(window), *_image(size))
+        return _first(found.unflatten(0, both), flat, plain)
+    own, places = (
+        each.flatten(0, 1).unsqueeze(2) if flat else each.flatten(0, 1) for each in (gradient, where)
+    )
+    like, kernel = own.new_empty((*own.shape[:2], *_image(size))), _image(window)
+    found = torch.ops.aten.max_pool2d_with_indices_backward(
+        own, like, kernel, kernel, (0, 0), (1, 1), False, places
+    ).unflatten(0, both)
+    of_x: torch.Tensor = found.squeeze(3) if flat else found
+    return of_x
+
+
+def _normed(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float, plain: bool
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        y, mean, rate = kernels.normed(_places(x), weight, bias, groups, epsilon)
+        return _unplaced(y, x, plain), mean, rate
+    models, samples, channels = x.shape[:3]
+    own = x.flatten(0, 1).contiguous()
+    y, mean, rate = torch.native_group_norm(
+        *(own, None, None, models * samples, channels, own[0, 0].numel(), groups, epsilon)
+    )
+    y = y.view(x.shape) * _by_channel(weight, x) + _by_channel(bias, x)
+    return y, mean.view(models, samples, groups), rate.view(models, samples, groups)
+
+
+def _of_normed(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    mean: torch.Tensor,
+    rate: torch.Tensor,
+    weight: torch.Tensor,
+    plain: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    if _has_kernels(x):
+        from fedroam.learning import batched_kernels as kernels
+
+        of_x, of_weight, of_bias = kernels.norm_gradient(_places(gradient), _places(x), mean, rate, weight)
+        return _unplaced(of_x, x, plain), of_weight.to(weight.dtype), of_bias.to(weight.dtype)
+    models, samples, channels = x.shape[:3]
+    groups = mean.shape[2]
+    sizes = (models * samples, channels, x[0, 0, 0].numel(), groups)
+    own = (gradient * _by_channel(weight, x)).flatten(0, 1).contiguous()
+    of_x, _, _ = torch.ops.aten.native_group_norm_backward(
+        *(own, x.flatten(0, 1).contiguous(), mean.flatten(0, 1), rate.flatten(0, 1), None, *sizes),
+        [True, False, False],
+    )
+    ones = (1,) * (x.ndim - 3)
+    middle, by = (
+        each.repeat_interleave(channels // groups, 2).view(models, samples, channels, *ones)
+        for each in (mean, rate)
+    )
+    rest = tuple(range(3, x.ndim))
+    of_weight = (gradient * (x - middle) * by).sum((1, *rest))
+    return of_x.view(x.shape), of_weight, gradient.sum((1, *rest))
+
+
+def _places(x: torch.Tensor) -> torch.Tensor:
+    """[models, n, channels, ...] as [models, n, places, channels], as it lies in memory."""
+    return x.flatten(3).transpose(2, 3).contiguous() if x.ndim > 3 else x.unsqueeze(2).contiguous()
+
+
+def _unplaced(y: torch.Tensor, like: torch.Tensor, plain: bool) -> torch.Tensor:
+    """The other way round; a view, or `plain`, in torch's usual order."""
+    found = y.transpose(2, 3).unflatten(3, like.shape[3:]) if like.ndim > 3 else y.squeeze(2)
+    return found.contiguous() if plain else found
+
+
+def _by_channel(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Values [models, channels] to go with x, [models, n, channels, ...]."""
+    return values.view(len(values), 1, -1, *(1,) * (x.ndim - 3))
+
+
+def _has_kernels(x: torch.Tensor) -> bool:
+    return x.device.type == "cuda" and _has_triton()
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+def _image(sizes: Ints, height: int = 1) -> tuple[int, int]:
+    """Sizes of an image, of which sequences are such of height 1."""
+    return (height, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
+
+
+def _shape(weight: torch.Tensor, geometry: Geometry) -> Any:
+    """The sizes of a convolution as the kernels know them."""
+    from fedroam.learning import batched_kernels as kernels
+
+    stride, padding, dilation = geometry
+    return kernels.Shape(
+        _image(tuple(weight.shape[3:])), _image(stride), _image(padding, 0), _image(dilation)
+    )
+
+
+def _last(x: torch.Tensor, flat: bool) -> torch.Tensor:
+    """With the channels last, as they lie in memory; of sequences, images of height 1."""
+    return (x.unsqueeze(3) if flat else x).permute(0, 1, 3, 4, 2).contiguous()
+
+
+def _first(x: torch.Tensor, flat: bool, plain: bool) -> torch.Tensor:
+    """The other way round; a view, or `plain`, in torch's usual order."""
+    y = x.permute(0, 1, 4, 2, 3)
+    y = y.squeeze(3) if flat else y
+    return y.contiguous() if plain else y
+
+
+def _backward(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    geometry: Geometry,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    models, outputs = weight.shape[:2]
+    none = [0] * len(geometry.stride)
+    found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
+        _grouped(gradient),
+        _grouped(x),
+        weight.flatten(0, 1),
+        [models * outputs],
+        *(list(each) for each in geometry),
+        False,
+        none,
+        models,
+        wanted,
+    )
+    return found
+
+
+def _grouped(x: torch.Tensor) -> torch.Tensor:
+    """[models, n, channels, ...] as [n, models x channels, ...]."""
+    return x.transpose(0, 1).flatten(1, 2)
+
+
+def _ungrouped(x: torch.Tensor, models: int) -> torch.Tensor:
+    y: torch.Tensor = x.unflatten(1, (models, -1)).transpose(0, 1)
+    return y
