@@ -566,9 +566,11 @@ def advice(experiment: Experiment) -> list[str]:
     """What speaks against an experiment's settings although they are allowed, a sentence each."""
     parts, told = Parts.of(experiment), []
     if experiment.device != "cpu":
+        cuda = experiment.device.startswith("cuda")
+        known = "measured on one kind of GPU, with two networks" if cuda else "not yet measured"
         told.append(
-            f'device = "{experiment.device}": not yet measured on an accelerator; benchmarks/gpu.py tells how fast '
-            "it is beside a plain loop and beside two cores"
+            f'device = "{experiment.device}": {known}; benchmarks/gpu.py tells how fast it is here beside a plain '
+            "loop and beside two cores"
         )
     if "contacts" in used_by(parts.federation):
         told.append(small_reach(parts.contacts.reach(), parts.mobility.bounds()))

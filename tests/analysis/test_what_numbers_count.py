@@ -302,8 +302,12 @@ def test_a_citation_is_not_inherited() -> None:
     assert "Jahani" in parent.source
 
 
-def test_a_device_that_was_not_measured_is_told() -> None:
+@pytest.mark.parametrize(
+    ("device", "known"),
+    [("cuda:1", "measured on one kind of GPU, with two networks"), ("mps", "not yet measured")],
+)
+def test_how_far_a_device_was_measured_is_told(device: str, known: str) -> None:
     experiment = tiny()
-    assert not any("not yet measured" in line for line in advice(experiment))
-    (told,) = (line for line in advice(experiment.replace(device="cuda:1")) if "measured" in line)
-    assert told.startswith('device = "cuda:1": not yet measured on an accelerator; benchmarks/gpu.py')
+    assert not any("measured" in line for line in advice(experiment))
+    (told,) = (line for line in advice(experiment.replace(device=device)) if "measured" in line)
+    assert told.startswith(f'device = "{device}": {known}; benchmarks/gpu.py')

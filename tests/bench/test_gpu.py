@@ -46,3 +46,15 @@ def test_without_the_device_it_says_so(
     monkeypatch.setattr(sys, "argv", ["gpu.py"])
     assert benchmark("gpu").main() == 2
     assert "no CUDA device here" in capsys.readouterr().out
+
+
+def test_the_page_shows_what_is_on_record() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs/performance.md").read_text(encoding="utf-8")
+    record = json.loads((root / "docs/records/gpu.json").read_text(encoding="utf-8"))
+    assert benchmark("gpu").table(record) in text
+    (thousand,) = (row["thousand"] for row in record["rows"] if row["thousand"] is not None)
+    assert f"took {thousand:.0f} seconds" in text
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    (over,) = (row["over_cores"] for row in record["rows"] if row["name"] == "M")
+    assert f"in {thousand:.0f} s on one H100, {over:.0f} times two cores" in readme

@@ -360,7 +360,12 @@ def classes() -> Iterator[type]:
     for info in pkgutil.walk_packages([str(SOURCE)], "fedroam."):
         if info.name.endswith("__main__"):
             continue
-        module = importlib.import_module(info.name)
+        try:
+            module = importlib.import_module(info.name)
+        except ModuleNotFoundError as missing:
+            if missing.name != "triton":  # which torch brings along for CUDA alone
+                raise
+            continue
         for _, cls in inspect.getmembers(module, inspect.isclass):
             if cls.__module__ == info.name:
                 yield cls

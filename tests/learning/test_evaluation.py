@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedroam.learning import Models
-from fedroam.learning.batched import BatchedLearner
+from fedroam.learning.accelerator.batched import BatchedLearner
 from fedroam.learning.cpu import evaluation
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, clear, learner_of, problem

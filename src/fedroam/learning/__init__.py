@@ -1,7 +1,7 @@
 """Learning: local training and evaluation of many models, held as rows of one matrix."""
 
 from fedroam.learning import auto as auto
-from fedroam.learning import batched as batched
+from fedroam.learning.accelerator import batched as batched
 from fedroam.learning import objective as objective
 from fedroam.learning import reference as reference
 from fedroam.learning import training as training

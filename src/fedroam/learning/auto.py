@@ -6,7 +6,7 @@ import torch
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.learning.batched import Batched
+from fedroam.learning.accelerator.batched import Batched
 from fedroam.learning.cpu.engine import Cpu
 from fedroam.learning.cpu.workers import MOST_WORKERS
 from fedroam.learning.engine import Learner, Task

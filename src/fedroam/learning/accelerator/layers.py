@@ -2,13 +2,14 @@
 our own kernels.
 
 `torch.func` makes one grouped convolution of those of many models. That is what is computed here, too, where there are
-no kernels: on other devices, and where Triton, which torch brings along for CUDA, is missing.
+no kernels: on other devices, where Triton, which torch brings along for CUDA, is missing, and where kernels disagree.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeGuard, cast
 
@@ -20,6 +21,7 @@ from typing_extensions import override
 from fedroam.models import Network
 from fedroam.models.resnet import ResidualBlock
 
+TRIED = 3, 16  # models, and samples of each, on which kernels are tried
 Ints = tuple[int, ...]
 Dims = tuple[int | None, ...]
 
@@ -189,8 +191,7 @@ class _Outputs(torch.autograd.Function):
     @staticmethod
     @override
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        x, weight, bias, ctx.geometry, ctx.plain = inputs
-        ctx.biased = bias is not None
+        x, weight, _, ctx.geometry, ctx.plain = inputs
         ctx.save_for_backward(x, weight)
 
     @staticmethod
@@ -200,9 +201,11 @@ class _Outputs(torch.autograd.Function):
         of_x = of_weight = of_bias = None
         if ctx.needs_input_grad[0]:
             of_x = _OfInputs.apply(gradient, x, weight, ctx.geometry, ctx.plain)
-        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            of_weight, of_bias = _OfWeights.apply(gradient, x, weight, ctx.geometry, ctx.biased)
-        return of_x, of_weight, of_bias if ctx.biased else None, None, None
+        if ctx.needs_input_grad[1]:
+            of_weight = _OfWeights.apply(gradient, x, weight, ctx.geometry)
+        if ctx.needs_input_grad[2]:
+            of_bias = gradient.sum((0, *range(2, gradient.ndim)))
+        return of_x, of_weight, of_bias, None, None
 
     @staticmethod
     @override
@@ -249,29 +252,22 @@ class _OfInputs(_Once):
 
 
 class _OfWeights(_Once):
-    """The gradients of the weights and, if asked for, of the bias (else empty), from that of the outputs."""
+    """The gradient of the weights, from that of the outputs."""
 
     @staticmethod
     @override
     def forward(
-        gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, biased: bool
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        of_weight, of_bias = _of_weights(gradient[None], x[None], weight[None], geometry, biased)
-        return of_weight[0], of_bias[0]
+        gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry
+    ) -> torch.Tensor:
+        return _of_weights(gradient[None], x[None], weight[None], geometry)[0]
 
     @staticmethod
     @override
     def vmap(
-        info: Any,
-        dims: Dims,
-        gradient: Any,
-        x: Any,
-        weight: Any,
-        geometry: Geometry,
-        biased: bool,
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[int, int]]:
+        info: Any, dims: Dims, gradient: Any, x: Any, weight: Any, geometry: Geometry
+    ) -> tuple[torch.Tensor, int]:
         gradient, x, weight = _rows(info, dims, gradient, x, weight)
-        return _of_weights(gradient, x, weight, geometry, biased), (0, 0)
+        return _of_weights(gradient, x, weight, geometry), 0
 
 
 class _Pooled(torch.autograd.Function):
@@ -400,104 +396,56 @@ def _rows(info: Any, dims: Dims, *each: Any) -> list[Any]:
     return found
 
 
-# --- of many models: everything with a first dimension more -----------------------------------------------------------
+# --- of many models: everything with a first dimension more; by our kernels, or else by torch -----------------------
 
 
 def _outputs(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry, plain: bool
 ) -> torch.Tensor:
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
-
-        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
-        found = kernels.outputs(_last(x, flat), _last(weight, flat), bias, shape)
-        return _first(found, flat, plain)
-    models = len(x)
-    own = None if bias is None else bias.flatten()
-    convolve: Any = functional.conv2d if x.ndim == 5 else functional.conv1d
-    y: torch.Tensor = convolve(_grouped(x), weight.flatten(0, 1), own, *geometry, models)
-    return _ungrouped(y, models)
+    if "outputs" in trusted_convolution(Sizes.of(x, weight, geometry)):
+        return _ordered(_our_outputs(x, weight, bias, geometry), plain)
+    return _torch_outputs(x, weight, bias, geometry)
 
 
 def _of_inputs(
     gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, plain: bool
 ) -> torch.Tensor:
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
-
-        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
-        height, width = _image(tuple(x.shape[3:]))
-        found = kernels.input_gradient(_last(gradient, flat), _last(weight, flat), shape, height, width)
-        return _first(found, flat, plain)
-    of_x, _, _ = _backward(gradient, x, weight, geometry, (True, False, False))
-    return _ungrouped(of_x, len(x))
+    size = tuple(x.shape[3:])
+    if "inputs" in trusted_convolution(Sizes.of(x, weight, geometry)):
+        return _ordered(_our_of_inputs(gradient, weight, geometry, size), plain)
+    return _torch_of_inputs(gradient, x, weight, geometry)
 
 
 def _of_weights(
-    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry, biased: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
-
-        shape, flat = _shape(weight, geometry), len(geometry.stride) == 1
-        found, of_bias = kernels.weight_gradient(_last(x, flat), _last(gradient, flat), shape, biased)
-        return _first(found, flat, False).to(weight.dtype), of_bias.to(weight.dtype)
-    _, of_weight, of_bias = _backward(gradient, x, weight, geometry, (False, True, biased))
-    return of_weight.view(weight.shape), of_bias.view(len(x), -1) if biased else gradient.new_empty(
-        (len(x), 0)
-    )
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry
+) -> torch.Tensor:
+    if "weights" in trusted_convolution(Sizes.of(x, weight, geometry)):
+        return _our_of_weights(gradient, x, weight, geometry)
+    return _torch_of_weights(gradient, x, weight, geometry)
 
 
 def _pooled(x: torch.Tensor, window: Ints, plain: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    both, flat = x.shape[:2], len(window) == 1
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
-
-        found = kernels.pool(_last(x, flat).flatten(0, 1), _image(window))
-        y, where = (_first(each.unflatten(0, both), flat, plain) for each in found)
-        return y, where
-    own = x.flatten(0, 1).unsqueeze(2) if flat else x.flatten(0, 1)
-    y, where = torch.ops.aten.max_pool2d_with_indices(own, _image(window))
-    y, where = (each.unflatten(0, both) for each in (y, where))
-    return (y.squeeze(3), where.squeeze(3)) if flat else (y, where)
+    if trusted_pool(tuple(x.shape[2:]), window, x.dtype, x.device):
+        y, where = _our_pooled(x, window)
+        return _ordered(y, plain), where
+    return _torch_pooled(x, window)
 
 
 def _of_pooled(
     gradient: torch.Tensor, where: torch.Tensor, window: Ints, size: Ints, plain: bool
 ) -> torch.Tensor:
-    both, flat = gradient.shape[:2], len(window) == 1
-    if _has_kernels(gradient):
-        from fedroam.learning import batched_kernels as kernels
-
-        own, places = (_last(each, flat).flatten(0, 1) for each in (gradient, where))
-        found = kernels.pool_gradient(own, places, _image(window), *_image(size))
-        return _first(found.unflatten(0, both), flat, plain)
-    own, places = (
-        each.flatten(0, 1).unsqueeze(2) if flat else each.flatten(0, 1) for each in (gradient, where)
-    )
-    like, kernel = own.new_empty((*own.shape[:2], *_image(size))), _image(window)
-    found = torch.ops.aten.max_pool2d_with_indices_backward(
-        own, like, kernel, kernel, (0, 0), (1, 1), False, places
-    ).unflatten(0, both)
-    of_x: torch.Tensor = found.squeeze(3) if flat else found
-    return of_x
+    if trusted_pool((gradient.shape[2], *size), window, gradient.dtype, gradient.device):
+        return _ordered(_our_of_pooled(gradient, where, window, size), plain)
+    return _torch_of_pooled(gradient, where, window, size)
 
 
 def _normed(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float, plain: bool
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
-
-        y, mean, rate = kernels.normed(_places(x), weight, bias, groups, epsilon)
-        return _unplaced(y, x, plain), mean, rate
-    models, samples, channels = x.shape[:3]
-    own = x.flatten(0, 1).contiguous()
-    y, mean, rate = torch.native_group_norm(
-        *(own, None, None, models * samples, channels, own[0, 0].numel(), groups, epsilon)
-    )
-    y = y.view(x.shape) * _by_channel(weight, x) + _by_channel(bias, x)
-    return y, mean.view(models, samples, groups), rate.view(models, samples, groups)
+    if trusted_norm(tuple(x.shape[2:]), groups, x.dtype, x.device):
+        y, mean, rate = _our_normed(x, weight, bias, groups, epsilon)
+        return _ordered(y, plain), mean, rate
+    return _torch_normed(x, weight, bias, groups, epsilon)
 
 
 def _of_normed(
@@ -508,47 +456,123 @@ def _of_normed(
     weight: torch.Tensor,
     plain: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    if _has_kernels(x):
-        from fedroam.learning import batched_kernels as kernels
+    if trusted_norm(tuple(x.shape[2:]), mean.shape[2], x.dtype, x.device):
+        of_x, of_weight, of_bias = _our_of_normed(gradient, x, mean, rate, weight)
+        return _ordered(of_x, plain), of_weight, of_bias
+    return _torch_of_normed(gradient, x, mean, rate, weight)
 
-        of_x, of_weight, of_bias = kernels.norm_gradient(_places(gradient), _places(x), mean, rate, weight)
-        return _unplaced(of_x, x, plain), of_weight.to(weight.dtype), of_bias.to(weight.dtype)
-    models, samples, channels = x.shape[:3]
-    groups = mean.shape[2]
-    sizes = (models * samples, channels, x[0, 0, 0].numel(), groups)
-    own = (gradient * _by_channel(weight, x)).flatten(0, 1).contiguous()
-    of_x, _, _ = torch.ops.aten.native_group_norm_backward(
-        *(own, x.flatten(0, 1).contiguous(), mean.flatten(0, 1), rate.flatten(0, 1), None, *sizes),
-        [True, False, False],
+
+def _ordered(y: torch.Tensor, plain: bool) -> torch.Tensor:
+    """As it lies, or `plain`, in torch's usual order."""
+    return y.contiguous() if plain else y
+
+
+# --- whether our kernels do what torch does ---------------------------------------------------------------------------
+# Compilers of kernels are young, and gave wrong numbers for some shapes and not for others (see `tile_of_sums`). So
+# whatever is computed by ours for the first time is computed by torch, too, on random numbers, and left to torch where
+# they disagree.
+
+
+class Sizes(NamedTuple):
+    """What a kernel for a convolution is compiled for."""
+
+    channels: int
+    size: Ints
+    outputs: int
+    kernel: Ints
+    geometry: Geometry
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry) -> Sizes:
+        """That of x, [models, n, channels, ...], and weights, [models, outputs, channels, ...]."""
+        size, kernel = tuple(x.shape[3:]), tuple(weight.shape[3:])
+        return cls(x.shape[2], size, weight.shape[1], kernel, geometry, x.dtype, x.device)
+
+
+@functools.cache
+def trusted_convolution(sizes: Sizes) -> frozenset[str]:
+    """What of a convolution our kernels compute as torch does: "outputs", gradients of "inputs" and of "weights"."""
+    if not _has_kernels(sizes.device):
+        return frozenset()
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        return _tried(sizes)
+
+
+def _tried(sizes: Sizes) -> frozenset[str]:
+    channels, size, outputs, kernel, geometry, dtype, device = sizes
+    draws, models, samples = torch.Generator(device).manual_seed(0), *TRIED
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, device=device, generator=draws).to(dtype)
+
+    x, weight = numbers(models, samples, channels, *size), numbers(models, outputs, channels, *kernel)
+    y = _torch_outputs(x, weight, None, geometry)
+    gradient = numbers(*y.shape)
+    pairs = {
+        "outputs": (_our_outputs(x, weight, None, geometry), y),
+        "inputs": (
+            _our_of_inputs(gradient, weight, geometry, size),
+            _torch_of_inputs(gradient, x, weight, geometry),
+        ),
+        "weights": (
+            _our_of_weights(gradient, x, weight, geometry),
+            _torch_of_weights(gradient, x, weight, geometry),
+        ),
+    }
+    alike = frozenset(name for name, (ours, theirs) in pairs.items() if _alike(ours, theirs))
+    _tell(sorted(set(pairs) - alike), f"a convolution of {channels} channels, {size}, by weights {kernel}")
+    return alike
+
+
+@functools.cache
+def trusted_pool(shape: Ints, window: Ints, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether our kernels pool samples of this shape as torch does."""
+    if not _has_kernels(device):
+        return False
+    x = torch.randn((1, 3, *shape), device=device, generator=torch.Generator(device).manual_seed(0)).to(dtype)
+    (y, where), (their_y, their_where) = _our_pooled(x, window), _torch_pooled(x, window)
+    size = tuple(shape[1:])
+    gradients = _our_of_pooled(y, where, window, size), _torch_of_pooled(their_y, their_where, window, size)
+    alike = torch.equal(y, their_y) and torch.equal(*gradients)
+    _tell([] if alike else ["values or gradients"], f"a max-pool of {shape} by {window}")
+    return alike
+
+
+@functools.cache
+def trusted_norm(shape: Ints, groups: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether our kernels normalise samples of this shape as torch does."""
+    if not _has_kernels(device):
+        return False
+    draws = torch.Generator(device).manual_seed(0)
+    x, gradient = (torch.randn((2, 3, *shape), device=device, generator=draws).to(dtype) for _ in range(2))
+    weight, bias = (torch.randn((2, shape[0]), device=device, generator=draws).to(dtype) for _ in range(2))
+    ours, theirs = (normed(x, weight, bias, groups, 1e-5) for normed in (_our_normed, _torch_normed))
+    gradients = zip(
+        _our_of_normed(gradient, x, *ours[1:], weight),
+        _torch_of_normed(gradient, x, *theirs[1:], weight),
+        strict=True,
     )
-    ones = (1,) * (x.ndim - 3)
-    middle, by = (
-        each.repeat_interleave(channels // groups, 2).view(models, samples, channels, *ones)
-        for each in (mean, rate)
-    )
-    rest = tuple(range(3, x.ndim))
-    of_weight = (gradient * (x - middle) * by).sum((1, *rest))
-    return of_x.view(x.shape), of_weight, gradient.sum((1, *rest))
+    alike = all(_alike(a, b) for a, b in (*zip(ours, theirs, strict=True), *gradients))
+    _tell([] if alike else ["values or gradients"], f"a group normalisation of {shape} in {groups} groups")
+    return alike
 
 
-def _places(x: torch.Tensor) -> torch.Tensor:
-    """[models, n, channels, ...] as [models, n, places, channels], as it lies in memory."""
-    return x.flatten(3).transpose(2, 3).contiguous() if x.ndim > 3 else x.unsqueeze(2).contiguous()
+def _alike(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    most = 1e-5 if ours.dtype == torch.float32 else 3e-2
+    return bool((ours - theirs).float().norm() <= most * theirs.float().norm())
 
 
-def _unplaced(y: torch.Tensor, like: torch.Tensor, plain: bool) -> torch.Tensor:
-    """The other way round; a view, or `plain`, in torch's usual order."""
-    found = y.transpose(2, 3).unflatten(3, like.shape[3:]) if like.ndim > 3 else y.squeeze(2)
-    return found.contiguous() if plain else found
+def _tell(wrong: list[str], what: str) -> None:
+    if wrong:
+        warnings.warn(
+            f"{', '.join(wrong)} of {what}: our kernels are off here, torch computes it", stacklevel=3
+        )
 
 
-def _by_channel(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Values [models, channels] to go with x, [models, n, channels, ...]."""
-    return values.view(len(values), 1, -1, *(1,) * (x.ndim - 3))
-
-
-def _has_kernels(x: torch.Tensor) -> bool:
-    return x.device.type == "cuda" and _has_triton()
+def _has_kernels(device: torch.device) -> bool:
+    return device.type == "cuda" and _has_triton()
 
 
 @functools.cache
@@ -556,14 +580,76 @@ def _has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def _image(sizes: Ints, height: int = 1) -> tuple[int, int]:
-    """Sizes of an image, of which sequences are such of height 1."""
-    return (height, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
+# --- by our kernels ---------------------------------------------------------------------------------------------------
+
+
+def _our_outputs(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry
+) -> torch.Tensor:
+    from fedroam.learning.accelerator import kernels
+
+    flat = len(geometry.stride) == 1
+    return _first(kernels.outputs(_last(x, flat), _last(weight, flat), bias, _shape(weight, geometry)), flat)
+
+
+def _our_of_inputs(
+    gradient: torch.Tensor, weight: torch.Tensor, geometry: Geometry, size: Ints
+) -> torch.Tensor:
+    from fedroam.learning.accelerator import kernels
+
+    flat, shape = len(geometry.stride) == 1, _shape(weight, geometry)
+    found = kernels.input_gradient(_last(gradient, flat), _last(weight, flat), shape, *_image(size))
+    return _first(found, flat)
+
+
+def _our_of_weights(
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry
+) -> torch.Tensor:
+    from fedroam.learning.accelerator import kernels
+
+    flat = len(geometry.stride) == 1
+    found = kernels.weight_gradient(_last(x, flat), _last(gradient, flat), _shape(weight, geometry))
+    return _first(found, flat).to(weight.dtype)
+
+
+def _our_pooled(x: torch.Tensor, window: Ints) -> tuple[torch.Tensor, torch.Tensor]:
+    from fedroam.learning.accelerator import kernels
+
+    both, flat = x.shape[:2], len(window) == 1
+    y, where = kernels.pool(_last(x, flat).flatten(0, 1), _image(window))
+    return _first(y.unflatten(0, both), flat), _first(where.unflatten(0, both), flat)
+
+
+def _our_of_pooled(gradient: torch.Tensor, where: torch.Tensor, window: Ints, size: Ints) -> torch.Tensor:
+    from fedroam.learning.accelerator import kernels
+
+    both, flat = gradient.shape[:2], len(window) == 1
+    own, places = (_last(each, flat).flatten(0, 1) for each in (gradient, where))
+    found = kernels.pool_gradient(own, places, _image(window), *_image(size))
+    return _first(found.unflatten(0, both), flat)
+
+
+def _our_normed(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    from fedroam.learning.accelerator import kernels
+
+    y, mean, rate = kernels.normed(_places(x), weight, bias, groups, epsilon)
+    return _unplaced(y, x), mean, rate
+
+
+def _our_of_normed(
+    gradient: torch.Tensor, x: torch.Tensor, mean: torch.Tensor, rate: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    from fedroam.learning.accelerator import kernels
+
+    of_x, of_weight, of_bias = kernels.norm_gradient(_places(gradient), _places(x), mean, rate, weight)
+    return _unplaced(of_x, x), of_weight.to(weight.dtype), of_bias.to(weight.dtype)
 
 
 def _shape(weight: torch.Tensor, geometry: Geometry) -> Any:
     """The sizes of a convolution as the kernels know them."""
-    from fedroam.learning import batched_kernels as kernels
+    from fedroam.learning.accelerator import kernels
 
     stride, padding, dilation = geometry
     return kernels.Shape(
@@ -571,16 +657,57 @@ def _shape(weight: torch.Tensor, geometry: Geometry) -> Any:
     )
 
 
+def _image(sizes: Ints, height: int = 1) -> tuple[int, int]:
+    """Sizes of an image, of which sequences are such of height 1."""
+    return (height, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
+
+
 def _last(x: torch.Tensor, flat: bool) -> torch.Tensor:
     """With the channels last, as they lie in memory; of sequences, images of height 1."""
     return (x.unsqueeze(3) if flat else x).permute(0, 1, 3, 4, 2).contiguous()
 
 
-def _first(x: torch.Tensor, flat: bool, plain: bool) -> torch.Tensor:
-    """The other way round; a view, or `plain`, in torch's usual order."""
+def _first(x: torch.Tensor, flat: bool) -> torch.Tensor:
+    """The other way round; a view."""
     y = x.permute(0, 1, 4, 2, 3)
-    y = y.squeeze(3) if flat else y
-    return y.contiguous() if plain else y
+    return y.squeeze(3) if flat else y
+
+
+def _places(x: torch.Tensor) -> torch.Tensor:
+    """[models, n, channels, ...] as [models, n, places, channels], as it lies in memory."""
+    return x.flatten(3).transpose(2, 3).contiguous() if x.ndim > 3 else x.unsqueeze(2).contiguous()
+
+
+def _unplaced(y: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The other way round; a view."""
+    if like.ndim == 3:
+        return y.squeeze(2)
+    found: torch.Tensor = y.transpose(2, 3).unflatten(3, like.shape[3:])
+    return found
+
+
+# --- by torch ---------------------------------------------------------------------------------------------------------
+
+
+def _torch_outputs(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry
+) -> torch.Tensor:
+    models = len(x)
+    own = None if bias is None else bias.flatten()
+    convolve: Any = functional.conv2d if x.ndim == 5 else functional.conv1d
+    return _ungrouped(convolve(_grouped(x), weight.flatten(0, 1), own, *geometry, models), models)
+
+
+def _torch_of_inputs(
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry
+) -> torch.Tensor:
+    return _ungrouped(_backward(gradient, x, weight, geometry, (True, False, False))[0], len(x))
+
+
+def _torch_of_weights(
+    gradient: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, geometry: Geometry
+) -> torch.Tensor:
+    return _backward(gradient, x, weight, geometry, (False, True, False))[1].view(weight.shape)
 
 
 def _backward(
@@ -590,18 +717,10 @@ def _backward(
     geometry: Geometry,
     wanted: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    models, outputs = weight.shape[:2]
-    none = [0] * len(geometry.stride)
+    models = len(x)
     found: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
-        _grouped(gradient),
-        _grouped(x),
-        weight.flatten(0, 1),
-        [models * outputs],
-        *(list(each) for each in geometry),
-        False,
-        none,
-        models,
-        wanted,
+        *(_grouped(gradient), _grouped(x), weight.flatten(0, 1), None),
+        *(*(list(each) for each in geometry), False, [0] * len(geometry.stride), models, wanted),
     )
     return found
 
@@ -612,5 +731,62 @@ def _grouped(x: torch.Tensor) -> torch.Tensor:
 
 
 def _ungrouped(x: torch.Tensor, models: int) -> torch.Tensor:
-    y: torch.Tensor = x.unflatten(1, (models, -1)).transpose(0, 1)
-    return y
+    """The other way round."""
+    return x.view(len(x), models, -1, *x.shape[2:]).transpose(0, 1)
+
+
+def _torch_pooled(x: torch.Tensor, window: Ints) -> tuple[torch.Tensor, torch.Tensor]:
+    both, flat = x.shape[:2], len(window) == 1
+    own = x.flatten(0, 1).unsqueeze(2) if flat else x.flatten(0, 1)
+    y, where = torch.ops.aten.max_pool2d_with_indices(own, _image(window))
+    y, where = (each.unflatten(0, both) for each in (y, where))
+    return (y.squeeze(3), where.squeeze(3)) if flat else (y, where)
+
+
+def _torch_of_pooled(gradient: torch.Tensor, where: torch.Tensor, window: Ints, size: Ints) -> torch.Tensor:
+    both, flat, kernel = gradient.shape[:2], len(window) == 1, _image(window)
+    own, places = (
+        each.flatten(0, 1).unsqueeze(2) if flat else each.flatten(0, 1) for each in (gradient, where)
+    )
+    like = own.new_empty((*own.shape[:2], *_image(size)))
+    of_x: torch.Tensor = torch.ops.aten.max_pool2d_with_indices_backward(
+        own.contiguous(), like, kernel, kernel, (0, 0), (1, 1), False, places.contiguous()
+    ).unflatten(0, both)
+    return of_x.squeeze(3) if flat else of_x
+
+
+def _torch_normed(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    models, samples, channels = x.shape[:3]
+    own = x.flatten(0, 1).contiguous()
+    y, mean, rate = torch.native_group_norm(
+        *(own, None, None, models * samples, channels, own[0, 0].numel(), groups, epsilon)
+    )
+    y = y.view(x.shape) * _by_channel(weight, x) + _by_channel(bias, x)
+    return y, mean.view(models, samples, groups), rate.view(models, samples, groups)
+
+
+def _torch_of_normed(
+    gradient: torch.Tensor, x: torch.Tensor, mean: torch.Tensor, rate: torch.Tensor, weight: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    models, samples, channels = x.shape[:3]
+    groups = mean.shape[2]
+    sizes = (models * samples, channels, x[0, 0, 0].numel(), groups)
+    own = (gradient * _by_channel(weight, x)).flatten(0, 1).contiguous()
+    of_x, _, _ = torch.ops.aten.native_group_norm_backward(
+        *(own, x.flatten(0, 1).contiguous(), mean.flatten(0, 1), rate.flatten(0, 1), None, *sizes),
+        [True, False, False],
+    )
+    ones, rest = (1,) * (x.ndim - 3), tuple(range(3, x.ndim))
+    middle, by = (
+        each.repeat_interleave(channels // groups, 2).view(models, samples, channels, *ones)
+        for each in (mean, rate)
+    )
+    of_weight = (gradient * (x - middle) * by).sum((1, *rest))
+    return of_x.view(x.shape), of_weight, gradient.sum((1, *rest))
+
+
+def _by_channel(values: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Values [models, channels] to go with x, [models, n, channels, ...]."""
+    return values.view(len(values), 1, -1, *(1,) * (x.ndim - 3))

@@ -7,9 +7,11 @@ in the same order, and gives the same bits as the pass itself.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -24,7 +26,9 @@ class Recording(Protocol):
     """A pass with inputs and outputs in fixed places."""
 
     def play(self) -> tuple[torch.Tensor, ...]:
-        """Compute it again from what the inputs hold now; the outputs are overwritten when it is played next."""
+        """Compute it again from what the inputs hold now; outputs are overwritten when any recording is played next:
+        what one computes in between may lie where another one's outputs are.
+        """
 
 
 Capture = Callable[[Compute, Sequence[torch.Tensor]], Recording]
@@ -44,13 +48,26 @@ class CudaGraph:
                 compute(inputs)
         torch.cuda.current_stream(device).wait_stream(aside)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(device), torch.cuda.graph(self.graph, pool=_pool(device)):
+        with _uncollected(), torch.cuda.device(device), torch.cuda.graph(self.graph, pool=_pool(device)):
             self.outputs = compute(inputs)
 
     def play(self) -> tuple[torch.Tensor, ...]:
         """Launch all of it."""
         self.graph.replay()
         return self.outputs
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's collector: recordings of others that it frees would end the one that is under way."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @functools.cache
@@ -77,7 +94,7 @@ class RecordedPass:
         self._kept: OrderedDict[Shapes, tuple[Recording, list[torch.Tensor]] | None] = OrderedDict()
 
     def __call__(self, *given: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """What `compute` gives for these; it may be overwritten by the next call, and be changed until then."""
+        """What `compute` gives for these; the next call of any pass may overwrite it. Until then it may be changed."""
         if self.record is None:
             return self.compute(given)
         shapes = tuple((each.shape, each.stride(), each.dtype) for each in given)

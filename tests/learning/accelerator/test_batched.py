@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from fedroam.components import build
 from fedroam.learning import Anchor, Job, Models
-from fedroam.learning import batched as module
+from fedroam.learning.accelerator import batched as module
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.training import SGD
 from support.learners import (

@@ -23,13 +23,13 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
-from fedroam.learning.batched_layers import in_place
+from fedroam.learning.accelerator.layers import in_place
+from fedroam.learning.accelerator.recorded_passes import RecordedPass, capture_on
 from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, rate
 from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
-from fedroam.learning.recorded_passes import RecordedPass, capture_on
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
@@ -138,6 +138,11 @@ class _State:
         momentum = None if self.momentum is None else self.momentum[rows]
         return _State(self.parameters[rows], self.buffers[rows], momentum, self.total[rows])
 
+    def copied(self) -> _State:
+        """With values of its own."""
+        momentum = None if self.momentum is None else self.momentum.clone()
+        return _State(self.parameters.clone(), self.buffers.clone(), momentum, self.total.clone())
+
     def put(self, rows: torch.Tensor, other: _State) -> _State:
         """With some rows of another one."""
         momentum = self.momentum
@@ -209,7 +214,7 @@ class BatchedLearner(Learner):
         self._passes: dict[tuple[tuple[str, ...], tuple[str, ...], bool], RecordedPass] = {}
         self._outputs_each: int | None = None  # of the network; 0 where it cannot be judged in batched passes
         notes = ["engine: batched"]
-        if self.device.type != "cpu":
+        if self.device.type not in ("cpu", "cuda"):
             notes.append(f"on {self.device.type}: not yet measured")
         if self.foreign:
             notes.append("the network draws from torch's global generator: clients are trained one by one")
@@ -309,18 +314,20 @@ class BatchedLearner(Learner):
         rates = torch.tensor([[by_round[job.round]] for job in jobs], device=self.device)
         # Sums of losses stay on the device, which nobody waits for before the end.
         total, seen = torch.zeros(len(jobs), dtype=torch.float64, device=self.device), np.zeros(len(jobs))
-        state = _State(own.parameters, own.buffers, self._momentum_of(own), total)
+        state, borrowed = _State(own.parameters, own.buffers, self._momentum_of(own), total), False
         while any(batches := [list(itertools.islice(each, AHEAD)) for each in coming]):
             plan = self._plan(jobs, batches)
             seen += plan.lengths.sum(1)
             for step, some in self._passes_of(plan.lengths):
                 everybody = len(some) == len(jobs)
                 now = None if everybody else torch.tensor(some, device=self.device)
+                if now is not None and borrowed:  # the coming pass writes where it lies
+                    state, borrowed = state.copied(), False
                 there = state if now is None else state.of(now)
                 those = rates if now is None else rates[now]
                 batch, chosen = plan.step(step, some), [streams[k] for k in some] if streams else []
                 after = self._stepped(layout, there, [jobs[k] for k in some], batch, those, chosen, way)
-                state = after if now is None else state.put(now, after)
+                state, borrowed = (after, True) if now is None else (state.put(now, after), False)
         models.parameters[index], models.buffers[index] = state.parameters, state.buffers
         if models.momentum is not None:
             assert state.momentum is not None  # the training keeps it
@@ -371,7 +378,7 @@ class BatchedLearner(Learner):
         way: _Way,
     ) -> _State:
         """What a step makes of rows, each on its own batch, at these rates (float32 [rows, 1]). It is overwritten by
-        the next call.
+        the next call, whatever that is for.
         """
         most = batch.index.shape[1]
         parts = [
@@ -569,6 +576,7 @@ class BatchedLearner(Learner):
 
     @override
     def close(self) -> None:
+        self._passes.clear()
         self.slow.close()
 
 

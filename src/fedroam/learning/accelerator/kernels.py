@@ -59,19 +59,22 @@ class Tile(NamedTuple):
     stages: int
 
 
+# Sizes that change from call to call are not specialised: one compiled kernel serves all, and that is the one that was
+# tried against torch (see `layers`).
+#
 # A patch is taken as lines of entries, LINES of LINE each. Where pixels that weights look at side by side lie side by
 # side in memory, a line is a row of the kernel, read in pieces as wide as the device can; otherwise all is one line.
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["samples", "bias_stride"])
 def _products(
     x,
     weights,
     bias,
     y,
     samples,
-    weights_stride,
     bias_stride,
+    WEIGHTS: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNELS: tl.constexpr,
@@ -149,7 +152,7 @@ def _products(
             )
             where = FROM + row * BY_ROW + column * BY_COLUMN + channel * BY_CHANNEL
         weight = tl.load(
-            weights + model * weights_stride + where[:, None] + o[None, :] * BY_OUTPUT,
+            weights + model * WEIGHTS + where[:, None] + o[None, :] * BY_OUTPUT,
             mask=(k < LINE)[:, None] & (o < OUTPUTS)[None, :],
             other=0.0,
         )
@@ -163,7 +166,7 @@ def _products(
     )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["samples", "models", "part"])
 def _sums(
     x,
     gradient,
@@ -185,15 +188,12 @@ def _sums(
     PADDING_W: tl.constexpr,
     DILATION_H: tl.constexpr,
     DILATION_W: tl.constexpr,
-    BIASED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """out[part, model, o, k] = sum over the places m of a part of gradient[m, o] patch[m, k]; the last k is for the
-    bias, the sum of gradient[m, o].
-    """
+    """out[part, model, o, k] = sum over the places m of a part of gradient[m, o] patch[m, k]."""
     model = tl.program_id(2).to(tl.int64)
     places = samples * (Y_HEIGHT * Y_WIDTH)
     depth: tl.constexpr = KERNEL_H * KERNEL_W * CHANNELS
@@ -207,7 +207,6 @@ def _sums(
     row = k // (CHANNELS * KERNEL_W)
     first = tl.program_id(0) * part
     total = tl.zeros((BLOCK_N, BLOCK_K), dtype=tl.float32)
-    of_bias = tl.zeros((BLOCK_N,), dtype=tl.float32)
     for begin in range(0, part, BLOCK_M):
         m = first + begin + tl.arange(0, BLOCK_M)
         sample = m // (Y_HEIGHT * Y_WIDTH)
@@ -227,16 +226,11 @@ def _sums(
             other=0.0,
         )
         total = tl.dot(tl.trans(push), patch, total, input_precision=PRECISION)
-        if BIASED and tile == 0:
-            of_bias += tl.sum(push.to(tl.float32), axis=0)
-    entries: tl.constexpr = depth + BIASED
-    base = out + (tl.program_id(0) * models + model) * (OUTPUTS * entries) + o * entries
+    base = out + (tl.program_id(0) * models + model) * (OUTPUTS * depth) + o * depth
     tl.store(base[:, None] + k[None, :], total, mask=(o < OUTPUTS)[:, None] & (k < depth)[None, :])
-    if BIASED:
-        tl.store(base + depth, of_bias, mask=(o < OUTPUTS) & (tile == 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _pooled(
     x,
     y,
@@ -271,7 +265,7 @@ def _pooled(
     tl.store(where + i, at.to(where.dtype.element_ty), mask=i < count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["count"])
 def _unpooled(
     gradient,
     where,
@@ -300,7 +294,7 @@ def _unpooled(
     tl.store(x + i, tl.where(own & pooled, value, 0.0), mask=i < count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["samples", "weights_stride", "bias_stride"])
 def _normed(
     x,
     weights,
@@ -349,7 +343,7 @@ def _normed(
     tl.store(rate + sample * GROUPS + group, by)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["samples", "weights_stride"])
 def _of_normed(
     gradient,
     x,
@@ -429,26 +423,23 @@ def input_gradient(
     return x
 
 
-def weight_gradient(
-    x: torch.Tensor, gradient: torch.Tensor, shape: Shape, biased: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of the weights, [models, outputs, kernel height, kernel width, channels], and of the bias, [models,
-    outputs] (or [models, 0] where it is not asked for), float32, from that of the outputs.
+def weight_gradient(x: torch.Tensor, gradient: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """The gradient of the weights, float32 [models, outputs, kernel height, kernel width, channels], from that of the
+    outputs.
     """
     models, samples, height, width, channels = x.shape
     out_h, out_w, count = gradient.shape[2:]
     places, depth = samples * out_h * out_w, shape.kernel[0] * shape.kernel[1] * channels
-    tile = tile_of_sums(count, depth)
+    tile = tile_of_sums(count, depth, channels)
     tiles = -(-count // tile.n) * -(-depth // tile.k)
     parts = max(1, min(-(-places // (8 * tile.m)), -(-PROGRAMS // (tiles * models))))
     part = -(-places // (parts * tile.m)) * tile.m
     parts = -(-places // part)
-    found = torch.empty((parts, models, count, depth + biased), device=x.device)
+    found = torch.empty((parts, models, count, depth), device=x.device)
     _sums[(parts, tiles, models)](
         *(x, gradient, found, samples, models, part),
         *(height, width, channels, out_h, out_w, count),
         *(*shape.kernel, *shape.stride, *shape.padding, *shape.dilation),
-        BIASED=biased,
         BLOCK_M=tile.m,
         BLOCK_N=tile.n,
         BLOCK_K=tile.k,
@@ -457,7 +448,7 @@ def weight_gradient(
         num_stages=tile.stages,
     )
     whole = found.sum(0) if parts > 1 else found[0]
-    return whole[:, :, :depth].unflatten(2, (*shape.kernel, channels)), whole[:, :, depth:].flatten(1)
+    return whole.view(models, count, *shape.kernel, channels)
 
 
 def pool(x: torch.Tensor, kernel: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -544,7 +535,7 @@ def _launch(
     tile = tile_of_products(count, line, channels)
     _products[(-(-samples * out_h * out_w // tile.m), -(-count // tile.n), models)](
         *(x, weights, y if bias is None else bias, y, samples),
-        *(weights.stride(0), 0 if bias is None else bias.stride(0)),
+        *(0 if bias is None else bias.stride(0), weights[0].numel()),
         *(height, width, channels, out_h, out_w, count),
         *(*shape.kernel, *shape.stride, *shape.padding, *shape.dilation, *apart, *by),
         BIASED=bias is not None,
@@ -578,12 +569,15 @@ def tile_of_products(outputs: int, line: int, channels: int) -> Tile:
     return Tile(128, n, 16, 4, 1) if n == 16 else Tile(128, n, 32, 4, 3)
 
 
-def tile_of_sums(outputs: int, depth: int) -> Tile:
-    """Of sums over places, for so many outputs and entries of a patch."""
+def tile_of_sums(outputs: int, depth: int, channels: int) -> Tile:
+    """Of sums over places, for so many outputs and entries of a patch.
+
+    One step at a time: with several under way Triton 3.6 gave wrong sums for some shapes (5x5 weights of 3 channels).
+    """
     n = _block(outputs, 64)
     if n == 16:
-        return Tile(64, n, _block(depth, 32), 4, 3)
-    return Tile(32, n, 64, 4, 3) if n == 32 else Tile(32, n, 32, 4, 1)
+        return Tile(64, n, _block(depth, 32), 4, 1)
+    return Tile(32, n, 64 if n == 32 and channels % 2 == 0 else 32, 4, 1)
 
 
 def _block(size: int, most: int) -> int:

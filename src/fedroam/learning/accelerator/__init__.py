@@ -1,0 +1,1 @@
+"""The engine for accelerators and what it computes with."""
