@@ -1,10 +1,10 @@
 """Learning: local training and evaluation of many models, held as rows of one matrix."""
 
 from fedroam.learning import auto as auto
-from fedroam.learning.accelerator import batched as batched
 from fedroam.learning import objective as objective
 from fedroam.learning import reference as reference
 from fedroam.learning import training as training
+from fedroam.learning.accelerator import batched as batched
 from fedroam.learning.auto import device_of as device_of
 from fedroam.learning.cpu.engine import Cpu as Cpu
 from fedroam.learning.engine import Anchor as Anchor

@@ -92,6 +92,20 @@ def test_dropout_draws_the_masks_of_each_client(dropout: nn.Module) -> None:
     check_trajectory(case, "batched")
 
 
+def test_values_may_be_changed_in_place() -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(
+            *(nn.Conv2d(3, 6, 3), nn.ReLU(inplace=True), nn.GroupNorm(2, 6), nn.ReLU(inplace=True)),
+            *(nn.MaxPool2d(2), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(54, CLASSES)),
+        )
+
+    case = problem(network, (8, 8, 3), (9, 5), training=SGD(lr=0.02, steps=1, batch_size=32))
+    assert batches_all(case)
+    check_steps(case, "batched")
+    learner = learner_of(case.task, "batched", precision="bfloat16")
+    assert np.isfinite(learner.train(case.start(), case.jobs(1))).all()
+
+
 def test_batch_norm_is_not_filled_up() -> None:
     def network() -> nn.Module:
         return nn.Sequential(nn.Linear(12, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, CLASSES))

@@ -106,27 +106,18 @@ class Norm(nn.Module):
 
     @override
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """x: [n, channels, ...], and so what comes out."""
+        """x: [n, channels, ...], and so what comes out: float32 where others compute in 16 bits, as of torch's."""
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.float()
         y: torch.Tensor = _Normed.apply(x, self.weight, self.bias, self.groups, self.epsilon, self.plain)[0]
         return y
 
 
-# What computes the same whether channels lie first or last, and gives on what it got. Of others not even torch's own
-# are sure to: under `vmap` the gradient of its group normalisation reads channels-last values in the wrong order.
+# What computes the same whether channels lie first or last, and gives on what it got. Others, torch's own among them,
+# may ask for their usual order without a word where `vmap` hides from them how values lie.
 EASY = (
-    *(
-        nn.ReLU,
-        nn.Tanh,
-        nn.Sigmoid,
-        nn.GELU,
-        nn.ELU,
-        nn.LeakyReLU,
-        nn.SiLU,
-        nn.Identity,
-        nn.Flatten,
-        nn.Unflatten,
-    ),
-    *(nn.Linear, nn.ZeroPad2d, nn.Sequential, Network, ResidualBlock),
+    *(nn.ReLU, nn.Tanh, nn.Sigmoid, nn.GELU, nn.ELU, nn.LeakyReLU, nn.SiLU, nn.Identity),
+    *(nn.Flatten, nn.Unflatten, nn.Linear, nn.ZeroPad2d, nn.Sequential, Network, ResidualBlock),
 )
 
 
@@ -186,7 +177,8 @@ class _Outputs(torch.autograd.Function):
     def forward(
         x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, geometry: Geometry, plain: bool
     ) -> torch.Tensor:
-        return _outputs(x[None], weight[None], None if bias is None else bias[None], geometry, plain)[0]
+        y = _outputs(x[None], weight[None], None if bias is None else bias[None], geometry, plain)
+        return y[0].clone()  # not a view, which may not be changed in place
 
     @staticmethod
     @override
@@ -279,7 +271,7 @@ class _Pooled(torch.autograd.Function):
     @override
     def forward(x: torch.Tensor, window: Ints, plain: bool) -> tuple[torch.Tensor, torch.Tensor]:
         y, where = _pooled(x[None], window, plain)
-        return y[0], where[0]
+        return y[0].clone(), where[0]
 
     @staticmethod
     @override
@@ -334,7 +326,7 @@ class _Normed(torch.autograd.Function):
         x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, groups: int, epsilon: float, plain: bool
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         y, mean, rate = _normed(x[None], weight[None], bias[None], groups, epsilon, plain)
-        return y[0], mean[0], rate[0]
+        return y[0].clone(), mean[0], rate[0]
 
     @staticmethod
     @override
