@@ -111,6 +111,22 @@ def test_a_kernel_that_is_off_is_told_and_left_to_torch(
         assert torch.equal(values, truth[kind])
 
 
+def test_kernels_that_cannot_be_compiled_are_told(kernels: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any) -> torch.Tensor:
+        raise RuntimeError("no C compiler")
+
+    kernels.setattr(layers, "_our_outputs", fails)
+    x, weight, _ = numbers()
+    with pytest.warns(
+        UserWarning, match=r"outputs of .*: our kernels cannot be compiled here \(no C compiler\)"
+    ):
+        trusted = layers.trusted_convolution(layers.Sizes.of(x, weight, GEOMETRY))
+    assert trusted == {"inputs", "weights"}
+    assert torch.equal(
+        layers._outputs(x, weight, None, GEOMETRY, True), layers._torch_outputs(x, weight, None, GEOMETRY)
+    )
+
+
 def test_a_pool_or_a_norm_that_is_off_is_left_to_torch(kernels: pytest.MonkeyPatch) -> None:
     kernels.setattr(layers, "_our_of_pooled", lambda *given: layers._torch_of_pooled(*given) + 1)
     kernels.setattr(layers, "_our_normed", lambda *given: (given[0], *layers._torch_normed(*given)[1:]))

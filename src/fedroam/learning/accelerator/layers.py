@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeGuard, cast
 
 import torch
@@ -24,6 +24,8 @@ from fedroam.models.resnet import ResidualBlock
 TRIED = 3, 16  # models, and samples of each, on which kernels are tried
 Ints = tuple[int, ...]
 Dims = tuple[int | None, ...]
+Tensors = tuple[torch.Tensor, ...]
+Compute = Callable[[], Tensors]
 
 
 class Geometry(NamedTuple):
@@ -502,20 +504,17 @@ def _tried(sizes: Sizes) -> frozenset[str]:
     x, weight = numbers(models, samples, channels, *size), numbers(models, outputs, channels, *kernel)
     y = _torch_outputs(x, weight, None, geometry)
     gradient = numbers(*y.shape)
-    pairs = {
-        "outputs": (_our_outputs(x, weight, None, geometry), y),
-        "inputs": (
-            _our_of_inputs(gradient, weight, geometry, size),
-            _torch_of_inputs(gradient, x, weight, geometry),
-        ),
-        "weights": (
-            _our_of_weights(gradient, x, weight, geometry),
-            _torch_of_weights(gradient, x, weight, geometry),
-        ),
+    ours: dict[str, Compute] = {
+        "outputs": lambda: (_our_outputs(x, weight, None, geometry),),
+        "inputs": lambda: (_our_of_inputs(gradient, weight, geometry, size),),
+        "weights": lambda: (_our_of_weights(gradient, x, weight, geometry),),
     }
-    alike = frozenset(name for name, (ours, theirs) in pairs.items() if _alike(ours, theirs))
-    _tell(sorted(set(pairs) - alike), f"a convolution of {channels} channels, {size}, by weights {kernel}")
-    return alike
+    truth = {
+        "outputs": (y,),
+        "inputs": (_torch_of_inputs(gradient, x, weight, geometry),),
+        "weights": (_torch_of_weights(gradient, x, weight, geometry),),
+    }
+    return _alike(ours, truth, f"a convolution of {channels} channels, {size}, by weights {kernel}")
 
 
 @functools.cache
@@ -523,13 +522,18 @@ def trusted_pool(shape: Ints, window: Ints, dtype: torch.dtype, device: torch.de
     """Whether our kernels pool samples of this shape as torch does."""
     if not _has_kernels(device):
         return False
-    x = torch.randn((1, 3, *shape), device=device, generator=torch.Generator(device).manual_seed(0)).to(dtype)
-    (y, where), (their_y, their_where) = _our_pooled(x, window), _torch_pooled(x, window)
-    size = tuple(shape[1:])
-    gradients = _our_of_pooled(y, where, window, size), _torch_of_pooled(their_y, their_where, window, size)
-    alike = torch.equal(y, their_y) and torch.equal(*gradients)
-    _tell([] if alike else ["values or gradients"], f"a max-pool of {shape} by {window}")
-    return alike
+    draws, size = torch.Generator(device).manual_seed(0), tuple(shape[1:])
+    x = torch.randn((1, 3, *shape), device=device, generator=draws).to(dtype)
+
+    def ours() -> Tensors:
+        y, where = _our_pooled(x, window)
+        return y, _our_of_pooled(y, where, window, size)
+
+    y, where = _torch_pooled(x, window)
+    truth = y, _torch_of_pooled(y, where, window, size)
+    return bool(
+        _alike({"values or gradients": ours}, {"values or gradients": truth}, f"a max-pool of {shape}")
+    )
 
 
 @functools.cache
@@ -540,27 +544,37 @@ def trusted_norm(shape: Ints, groups: int, dtype: torch.dtype, device: torch.dev
     draws = torch.Generator(device).manual_seed(0)
     x, gradient = (torch.randn((2, 3, *shape), device=device, generator=draws).to(dtype) for _ in range(2))
     weight, bias = (torch.randn((2, shape[0]), device=device, generator=draws).to(dtype) for _ in range(2))
-    ours, theirs = (normed(x, weight, bias, groups, 1e-5) for normed in (_our_normed, _torch_normed))
-    gradients = zip(
-        _our_of_normed(gradient, x, *ours[1:], weight),
-        _torch_of_normed(gradient, x, *theirs[1:], weight),
-        strict=True,
-    )
-    alike = all(_alike(a, b) for a, b in (*zip(ours, theirs, strict=True), *gradients))
-    _tell([] if alike else ["values or gradients"], f"a group normalisation of {shape} in {groups} groups")
-    return alike
+
+    def ours() -> Tensors:
+        found = _our_normed(x, weight, bias, groups, 1e-5)
+        return *found, *_our_of_normed(gradient, x, *found[1:], weight)
+
+    found = _torch_normed(x, weight, bias, groups, 1e-5)
+    truth = *found, *_torch_of_normed(gradient, x, *found[1:], weight)
+    what = f"a group normalisation of {shape} in {groups} groups"
+    return bool(_alike({"values or gradients": ours}, {"values or gradients": truth}, what))
 
 
-def _alike(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+def _alike(ours: Mapping[str, Compute], truth: Mapping[str, Tensors], what: str) -> frozenset[str]:
+    """What is the same but for rounding; what is not, or cannot be compiled, is told."""
+    wrong: dict[str, str] = {}
+    for name, compute in ours.items():
+        try:
+            pairs = zip(compute(), truth[name], strict=True)
+            if not all(_same(one, other) for one, other in pairs):
+                wrong[name] = "are off here"
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:  # whatever a compiler raises
+            wrong[name] = f"cannot be compiled here ({error})"
+    for name, why in wrong.items():
+        warnings.warn(f"{name} of {what}: our kernels {why}, torch computes it", stacklevel=3)
+    return frozenset(ours) - wrong.keys()
+
+
+def _same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
     most = 1e-5 if ours.dtype == torch.float32 else 3e-2
     return bool((ours - theirs).float().norm() <= most * theirs.float().norm())
-
-
-def _tell(wrong: list[str], what: str) -> None:
-    if wrong:
-        warnings.warn(
-            f"{', '.join(wrong)} of {what}: our kernels are off here, torch computes it", stacklevel=3
-        )
 
 
 def _has_kernels(device: torch.device) -> bool:
