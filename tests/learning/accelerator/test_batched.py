@@ -128,6 +128,25 @@ class Pulled:
         return functional.cross_entropy(logits, y) + 0.3 * away
 
 
+class Smooth:
+    """An objective that holds the gradient with respect to the inputs small: it needs gradients of gradients."""
+
+    def loss(
+        self, network: nn.Module, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> torch.Tensor:
+        x = x.detach().requires_grad_()
+        logits = network(x)
+        (slope,) = torch.autograd.grad(logits.square().sum(), x, create_graph=True)
+        return functional.cross_entropy(logits, y) + 0.01 * slope.square().mean()
+
+
+def test_gradients_of_gradients_go_one_client_after_the_other() -> None:
+    shape, make = SMOOTH["autograd"]
+    case = problem(make, shape, SIZES, training=SGD(lr=0.02, batch_size=8), objective=Smooth())
+    assert not batches_all(case)
+    check_trajectory(case, "batched")
+
+
 def test_what_objectives_are_handed() -> None:
     shape, make = SMOOTH["autograd"]
     case = problem(make, shape, SIZES, training=SGD(lr=0.02, batch_size=8, epochs=2), objective=Pulled())

@@ -169,6 +169,13 @@ def test_which_layers_are_replaced_and_how_their_values_lie(
     assert all(layer.plain is plain for layer in found)
 
 
+def test_a_class_of_ones_own_is_left_alone() -> None:
+    class Mine(nn.Conv2d):
+        """It may compute something else."""
+
+    assert replaced(nn.Sequential(Mine(2, 4, 3), nn.ReLU())) == []
+
+
 def test_a_layer_with_a_hook_is_left_alone() -> None:
     layer = nn.Conv2d(2, 4, 3)
     layer.register_forward_hook(lambda *given: None)

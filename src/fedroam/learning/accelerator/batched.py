@@ -271,10 +271,15 @@ class BatchedLearner(Learner):
         layout.read(self.module, models.parameters[job.row], models.buffers[job.row])
         self.lent.masks, self.lent.asked = None, []
         x, y, handed = self._batch(job, positions)
-        loss = self.loss(x, y, **handed)
-        draws = tuple(self.lent.asked)
         wanted = {name: p for name, p in self.module.named_parameters() if p.requires_grad}
-        found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
+        try:
+            loss = self.loss(x, y, **handed)
+            found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
+        except (
+            NotImplementedError
+        ):  # the objective asks for gradients of gradients, which our layers do not have
+            return _Way(kind, (), (), False)
+        draws = tuple(self.lent.asked)
         moved = {name for name, gradient in zip(wanted, found, strict=True) if gradient is not None}
         way = _Way(kind, draws, tuple(entry for entry in layout.parameters if entry.name not in moved), True)
         twice = models.rows(torch.tensor([job.row] * 2, device=self.device)).widened()

@@ -11,7 +11,7 @@ import functools
 import importlib.util
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeGuard, cast
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 from torch import nn
@@ -42,8 +42,8 @@ class Convolution(nn.Module):
     def __init__(self, layer: nn.Conv1d | nn.Conv2d) -> None:
         super().__init__()
         self.weight, self.bias = layer.weight, layer.bias
-        padding = cast(Ints, layer.padding)
-        self.geometry = Geometry(layer.stride, padding, layer.dilation)
+        assert not isinstance(layer.padding, str)  # see `_is_plain`
+        self.geometry = Geometry(layer.stride, layer.padding, layer.dilation)
         self.plain = True
 
     @override
@@ -61,7 +61,6 @@ def _is_plain(layer: nn.Module) -> TypeGuard[nn.Conv1d | nn.Conv2d]:
     """Whether a layer is a convolution that `Convolution` can stand for."""
     return (
         isinstance(layer, (nn.Conv1d, nn.Conv2d))
-        and type(layer) in (nn.Conv1d, nn.Conv2d)
         and layer.groups == 1
         and layer.padding_mode == "zeros"
         and not isinstance(layer.padding, str)
@@ -84,11 +83,9 @@ class Pool(nn.Module):
 
 def _pool_for(layer: nn.Module) -> Pool | None:
     """What computes the same as a max-pool; None for other layers and for windows that do not lie side by side."""
-    if type(layer) in (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d) and isinstance(
-        layer, (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d)
-    ):
+    if isinstance(layer, (nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d)):
         return Pool(None) if layer.output_size in (1, (1, 1)) and not layer.return_indices else None
-    if type(layer) is not nn.MaxPool2d:
+    if not isinstance(layer, nn.MaxPool2d):
         return None
     window, stride, padding, dilation = (
         (each, each) if isinstance(each, int) else tuple(each)
@@ -157,12 +154,13 @@ def _is_easy(layer: nn.Module) -> bool:
 
 def _ours_for(layer: nn.Module) -> nn.Module | None:
     """What computes the same as a layer of torch; None where there is nothing of ours."""
-    if layer._forward_hooks or layer._forward_pre_hooks:
+    own = not type(layer).__module__.startswith("torch.nn.modules.")  # whose class may compute something else
+    if own or layer._forward_hooks or layer._forward_pre_hooks:
         return None
     found: nn.Module | None = None
     if _is_plain(layer):
         found = Convolution(layer)
-    elif type(layer) is nn.GroupNorm and layer.affine:
+    elif isinstance(layer, nn.GroupNorm) and layer.affine:
         found = Norm(layer)
     else:
         found = _pool_for(layer)
