@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import torch
 
 _WORD = (1 << 64) - 1

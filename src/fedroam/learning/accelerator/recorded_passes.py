@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -86,7 +87,7 @@ class RecordedPass:
     """A pass that is recorded when inputs of the same shapes come for the second time.
 
     The first time it is computed as it is: sizes that come once are not worth a recording. Where a pass cannot be
-    recorded (it waits for the device, or decides by values), it is computed as it is from then on.
+    recorded (it waits for the device, or decides by values), that is told, and it is computed as it is from then on.
     """
 
     def __init__(self, compute: Compute, record: Capture | None, most: int = RECORDINGS) -> None:
@@ -123,7 +124,11 @@ class RecordedPass:
             return self.record(self.compute, places), places
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError:
+        except RuntimeError as error:
+            warnings.warn(
+                f"a pass cannot be recorded ({error}): each of its launches is made anew, which takes longer",
+                stacklevel=2,
+            )
             self.record = None
             self._kept.clear()
             return None
