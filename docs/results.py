@@ -341,7 +341,7 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs. Undecided means just "
             "that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
-            "kept, of those that the claims need.",
+            "kept, of those that the claims need until their next looks.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',
             "The primary claims. That one holds is tested in this order, and only if all before it hold; that one does "
             "not hold is tested of each:",

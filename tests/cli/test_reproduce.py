@@ -8,6 +8,7 @@ import platform
 import shutil
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from fedroam import Interrupted
 from fedroam.analysis.statistics import looks, verdicts
 from fedroam.cli.commands import reproduce
 from fedroam.cli.study_runs import StudyRuns
-from fedroam.study import Claim, Scale, Study, final, order
+from fedroam.papers.library import find_study
+from fedroam.study import Claim, Measure, Scale, Study, final, order, over
 from fedroam.study.kept import RunRecord, merged, write_records
 from fedroam.sweep import running
 from support.commands import Commands, contents
@@ -500,6 +502,33 @@ def test_until_decided_asks_for_no_run_of_a_claim_that_waits_for_a_hopeless_one(
     where = ("quick", str(tmp_path / "out"), (), str(tmp_path / "rec"))
     assert reproduce._grown(made, list(made.claims), where, wave) == asked[-1][0]
     assert told == asked
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_study_that_is_read_for_long_says_what_it_reads(
+    quiet: bool, call: Commands, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A measure takes 12 seconds of each run: it is told of from the second on, and not computed again."""
+    assert call("reproduce", "mine.py", "claims", "--workers", "1", "--quiet").code == 0
+    study, use = find_study("mine.py")
+    seconds = 0.0
+
+    def slow(run: Any) -> float:
+        nonlocal seconds
+        seconds += 12.0
+        return 100 * float(run.by_round["accuracy"].iloc[-1])
+
+    value = Measure("slow number", "%", slow).of("two")
+    alone = replace(study, claims=(Claim("slow", "Slow.", over(value)),), tables=(), figures=())
+    work = StudyRuns(alone, "quick", None, None, use)
+    reading = reproduce.Reading(quiet, lambda: seconds)
+    capsys.readouterr()
+    assert reading.evaluate(work, ()).verdicts["slow"].evidence.n == 2
+    assert seconds == 24.0
+    assert capsys.readouterr().err == ("" if quiet else "reading two, seed 1: slow number\n")
+    reading.evaluate(work, ())
+    assert seconds == 24.0
+    assert capsys.readouterr().err == ""
 
 
 def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(

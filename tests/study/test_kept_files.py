@@ -279,6 +279,28 @@ def test_a_claim_that_a_look_decided_needs_no_more_seeds() -> None:
     assert (found.kept_of_claims, found.needed_of_claims, found.missing.runs) == (8, 8, 0)
 
 
+def test_an_undecided_claim_needs_the_runs_of_its_next_look_however_many_seeds_others_have() -> None:
+    """b is ahead of a at the first look; c - a = 1, 3, 5 decides nothing, and its next look is after four seeds."""
+    made = study(primary=())
+    there = records(made)
+    c = {0: 51.0, 1: 63.0, 2: 60.0}
+    runs = {
+        (run.variant, run.seed): replace(run, numbers={"final accuracy": (c[run.seed],) * 2})
+        if run.variant == "c"
+        else run
+        for run in there.runs.values()
+    }
+    result = evaluate_study(made, "quick", range(20), lambda v, s: runs.get((v, s)), (3, 4, 20))
+    assert (result.verdicts["helps"].word, result.verdicts["beside"].word) == ("holds", "undecided")
+    assert not result.verdicts["beside"].hopeless
+    found = outlook(result, runs.values())
+    # four of a and of c, three of b
+    assert (found.kept_of_claims, found.needed_of_claims, found.missing.runs) == (9, 11, 2)
+    assert outlook_words(result, found)[0].startswith(
+        "9 of 11 runs that the claims need until their next looks"
+    )
+
+
 def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     """c - a = 1, 3, 5: mean 3, deviation 2: some more seeds decide, and both variants need them."""
     made = study(primary=())

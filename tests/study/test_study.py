@@ -59,7 +59,7 @@ from fedroam.study import (
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.tables import cells_table, claims_table
 from fedroam.study.study import all_but
-from fedroam.study.values import Find, Reader, product
+from fedroam.study.values import Computed, Find, Reader, Several, product
 from support.made_runs import made_run
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
@@ -411,3 +411,25 @@ def test_what_is_alike_is_computed_once(find: Find) -> None:
     assert read(times.of("b") - 2 * shared.of("c")) == pytest.approx({0: 175.5, 1: 204})
     assert sorted(calls) == ["seed-0", "seed-1"]
     assert times.number(run_of(find)) == pytest.approx(150)
+
+
+def test_one_computation_gives_several_measures_and_is_done_once_a_run(find: Find) -> None:
+    """Whatever number of readers share what is computed, as the looks at a study that grows do."""
+    done: list[str] = []
+    begun: list[tuple[str, str]] = []
+
+    def compute(run: Run) -> dict[str, float]:
+        done.append(run.folder.name)
+        return {"low": 1.0 + len(run.folder.name), "high": 100.0}
+
+    both = Several(compute)
+    low, high = both.pick("low", "the low one", "J"), both.pick("high", "the high one", "J", digits=3)
+    computed = Computed(lambda run, measure: begun.append((run.folder.name, measure.name)))
+    read = Reader(find, range(2), computed)
+    assert read(high.of("a") - low.of("a")) == {0: 93.0, 1: 93.0}
+    assert done == ["seed-0", "seed-1"]
+    assert begun == [(seed, name) for seed in done for name in ("the high one", "the low one")]
+    again = Reader(find, range(3), computed)
+    assert again(low.of("a")) == {0: 7.0, 1: 7.0, 2: 7.0}
+    assert done == ["seed-0", "seed-1", "seed-2"]
+    assert (low.number(run_of(find)), high.digits) == (7.0, 3)

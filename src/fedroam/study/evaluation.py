@@ -22,7 +22,7 @@ from fedroam.study.findings import Finding, listed
 from fedroam.study.items import Cell, Curves, Doses, Heat, Search, Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.study import Study
-from fedroam.study.values import Find, Item, Reader, Value, together
+from fedroam.study.values import Computed, Find, Item, Reader, Value, together
 
 DRAWN = (Curves, Doses, Heat)  # figures that what is kept of runs can draw; others need their folders
 
@@ -105,15 +105,20 @@ class StudyResult:
 
 
 def evaluate_study(
-    study: Study, scale: str, seeds: Iterable[int], find: Find, looks: tuple[int, ...] = ()
+    study: Study,
+    scale: str,
+    seeds: Iterable[int],
+    find: Find,
+    looks: tuple[int, ...] = (),
+    computed: Computed | None = None,
 ) -> StudyResult:
     """Evaluate every item of a study by the finished runs that there are. `find` gives them by variant and seed.
 
     looks: where the study is looked at while it grows: the numbers of seeds after which it is planned to be, whatever
-    has run in between.
+    has run in between. computed: measures of runs that other evaluations have computed, to which this one adds.
     """
     numbers = tuple(seeds)
-    reader = Reader(find, numbers)
+    reader = Reader(find, numbers, computed)
     variants = study.needs(scale)
     runs = {(variant, seed): find(variant, seed) for variant in variants for seed in numbers}
     seen = _seen(study, scale, reader, looks)

@@ -33,7 +33,8 @@ class More:
 class Outlook:
     """Runs that are kept of those that the study needs at its scale, in all and for its claims; and what is to come.
 
-    A claim that a planned look has decided, or that none will, needs no more seeds than it was judged by. missing:
+    A claim that a planned look has decided, or that none will, needs no more seeds than it was judged by, and each
+    other one those of its next look; without looks all of them need all. missing:
     what the claims lack; of_claim: what would decide each undecided claim, by name, where a number of seeds is known;
     together: what would decide all of these that a planned look would; first: what the first look at each claim takes
     that waits for runs, by name; first_together: what those at all of them take.
@@ -107,10 +108,9 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
     claims = [claim for claim in study.claims if claim.name in result.verdicts]
     of_claims: dict[str, int] = {}
     for claim in claims:
-        verdict = result.verdicts[claim.name]
-        closed = bool(result.looks) and (verdict.word != "undecided" or verdict.hopeless)
+        needs = _needs(result, claim.name) if result.looks else seeds
         for alike in costs.alike([claim]):
-            of_claims[alike] = max(of_claims.get(alike, 0), verdict.evidence.n if closed else seeds)
+            of_claims[alike] = max(of_claims.get(alike, 0), needs)
     wanted: dict[str, dict[str, int]] = {}
     for claim in claims:
         enough = _enough(result, claim.name)
@@ -135,6 +135,15 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
         {claim.name: costs.more(dict.fromkeys(costs.alike([claim]), first)) for claim in waiting},
         costs.more(dict.fromkeys(costs.alike(waiting), first)),
     )
+
+
+def _needs(result: StudyResult, name: str) -> int:
+    """The seeds that a claim was judged by, or, where a planned look may still decide it, those of the next one."""
+    verdict = result.verdicts[name]
+    judged_by = verdict.evidence.n
+    if verdict.word != "undecided" or verdict.hopeless:
+        return judged_by
+    return following(judged_by, result.looks) or judged_by
 
 
 def _enough(result: StudyResult, name: str) -> int:

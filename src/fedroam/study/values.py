@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
@@ -93,7 +94,7 @@ class Measure:
     that unit (NaN: undefined, inf: never reached); digits: how many to print after the point. alike: a key of a run;
     all runs of one key have the same number, which is then computed once. factors: of a product (see `product`).
     horizon: what the number at least is where it is infinite, so that the run tells something still (see
-    `analysis.statistics.paired`).
+    `analysis.statistics.paired`). picked: the computation that it is one number of, and its name there (see `Several`).
     """
 
     name: str
@@ -103,6 +104,7 @@ class Measure:
     alike: Callable[[Run], Hashable] | None = None
     factors: tuple[Measure, ...] = ()
     horizon: Callable[[Run], float] | None = None
+    picked: tuple[Several, str] | None = None
 
     def of(self, variant: str) -> Value:
         """The measure of a variant, one number a seed."""
@@ -112,6 +114,17 @@ class Measure:
 def product(name: str, unit: str, first: Measure, second: Measure) -> Measure:
     """One measure of a run times another."""
     return Measure(name, unit, lambda run: first.number(run) * second.number(run), factors=(first, second))
+
+
+@dataclass(frozen=True)
+class Several:
+    """A long computation that gives several numbers of a run at once, by name; each is a measure of its own."""
+
+    compute: Callable[[Run], Mapping[str, float]]
+
+    def pick(self, key: str, name: str, unit: str, *, digits: int = 1) -> Measure:
+        """The measure that is the number `key` of it; a reader computes all of them once a run."""
+        return Measure(name, unit, lambda run: self.compute(run)[key], digits=digits, picked=(self, key))
 
 
 @dataclass(frozen=True)
@@ -287,17 +300,59 @@ class Quotient:
         return f"({self.first.words}) / ({self.second.words})"
 
 
+class Computed:
+    """The measures of run folders that have been computed, for readers that share them: a study that grows is read
+    at every look.
+
+    begin: told of each run and measure that is about to be computed.
+    """
+
+    def __init__(self, begin: Callable[[Run, Measure], None] | None = None) -> None:
+        self._begin = begin
+        self._ends: dict[tuple[Measure, Path], Ends] = {}
+        self._alike: dict[tuple[Measure, Hashable], float] = {}
+        self._several: dict[tuple[Several, Path], Mapping[str, float]] = {}
+
+    def ends(self, measure: Measure, run: Run) -> Ends:
+        """The least that a measure of a run can be, its horizon where it is infinite, and the measure."""
+        if measure.factors:
+            every = [self.ends(factor, run) for factor in measure.factors]
+            return math.prod(least for least, _ in every), math.prod(number for _, number in every)
+        key = measure, run.folder
+        if key not in self._ends:
+            if self._begin is not None:
+                self._begin(run, measure)
+            number = self._number(measure, run)
+            least = float(measure.horizon(run)) if measure.horizon and number == math.inf else number
+            self._ends[key] = least, number
+        return self._ends[key]
+
+    def _number(self, measure: Measure, run: Run) -> float:
+        if measure.picked is not None:
+            several, name = measure.picked
+            if (several, run.folder) not in self._several:
+                self._several[several, run.folder] = several.compute(run)
+            return float(self._several[several, run.folder][name])
+        if measure.alike is None:
+            return float(measure.number(run))
+        key = measure, measure.alike(run)
+        if key not in self._alike:
+            self._alike[key] = float(measure.number(run))
+        return self._alike[key]
+
+
 class Reader:
     """Reads values from runs; each measure of each run is computed once.
 
-    lacking: kept runs (variant and seed) that were kept without something that has been asked for since.
+    computed: what has been computed before, of the same folders (default: nothing). lacking: kept runs (variant and
+    seed) that were kept without something that has been asked for since.
     """
 
-    def __init__(self, find: Find, seeds: Iterable[int]) -> None:
+    def __init__(self, find: Find, seeds: Iterable[int], computed: Computed | None = None) -> None:
         self.find = find
         self.seeds = tuple(seeds)
+        self.computed = Computed() if computed is None else computed
         self._by_run: dict[tuple[Measure, str, int], Ends | None] = {}
-        self._by_key: dict[tuple[Measure, Hashable], float] = {}
         self._curves: dict[tuple[str, str, int], pd.Series] = {}
         self.lacking: set[tuple[str, int]] = set()
 
@@ -313,8 +368,8 @@ class Reader:
 
     def first(self, seeds: int) -> Reader:
         """A reader of the first so many seeds, which shares what is computed."""
-        fewer = Reader(self.find, self.seeds[:seeds])
-        fewer._by_run, fewer._by_key, fewer._curves = self._by_run, self._by_key, self._curves
+        fewer = Reader(self.find, self.seeds[:seeds], self.computed)
+        fewer._by_run, fewer._curves = self._by_run, self._curves
         return fewer
 
     def of_scale(self, variants: Iterable[str]) -> Reader:
@@ -375,21 +430,7 @@ class Reader:
 
     def measured(self, measure: Measure, run: Run) -> float:
         """A measure of a run, or of one that is alike for it."""
-        return self._measured(measure, run)[1]
-
-    def _measured(self, measure: Measure, run: Run) -> Ends:
-        """The least that a measure of a run can be, its horizon where it is infinite, and the measure."""
-        if measure.factors:
-            every = [self._measured(factor, run) for factor in measure.factors]
-            return math.prod(least for least, _ in every), math.prod(number for _, number in every)
-        if measure.alike is None:
-            number = float(measure.number(run))
-        else:
-            key = (measure, measure.alike(run))
-            if key not in self._by_key:
-                self._by_key[key] = float(measure.number(run))
-            number = self._by_key[key]
-        return (float(measure.horizon(run)) if measure.horizon and number == math.inf else number), number
+        return self.computed.ends(measure, run)[1]
 
     def _term(self, seed: int, term: Term) -> float | None:
         ends = self._ends(seed, term)
@@ -404,7 +445,7 @@ class Reader:
                 if self._by_run[key] is None:
                     self.lacking.add((term.variant, seed))
             else:
-                self._by_run[key] = None if run is None else self._measured(term.measure, run)
+                self._by_run[key] = None if run is None else self.computed.ends(term.measure, run)
         return self._by_run[key]
 
 

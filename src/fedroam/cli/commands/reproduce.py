@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,9 +27,14 @@ from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
     from fedroam.cli.study_runs import StudyRuns
+    from fedroam.recording import Run
     from fedroam.study import Item, Study
-    from fedroam.study.values import Reader
+    from fedroam.study.evaluation import StudyResult
+    from fedroam.study.values import Measure, Reader
     from fedroam.sweep import Sweep
+
+
+SILENCE = 10.0  # seconds of reading runs after which a line tells what is read
 
 
 def reproduce(
@@ -150,7 +155,7 @@ def reproduce(
     if missing and not judge_only and not until_decided:
         wave.compute(work, missing)
     failed = wave.failed
-    _judge(work, items, LOOKS if until_decided else work.kept.looks, again)
+    _judge(work, items, LOOKS if until_decided else work.kept.looks, again, wave.reading)
     if failed:
         for line in by_reason(failed):
             tell(one_line(f"failed: {line}"))
@@ -169,6 +174,31 @@ def _asked(study: Study, item: str | None, scale: str) -> list[Item]:
     return [one for one in found if one.partial or study.can(one, scale)]
 
 
+class Reading:
+    """Evaluates a study, look after look: a measure of a run is computed once, and what takes long is told of.
+
+    Some measures play a run again, so that a study may be read for minutes.
+    """
+
+    def __init__(self, quiet: bool, clock: Callable[[], float] = monotonic) -> None:
+        from fedroam.study.values import Computed
+
+        self._quiet, self._clock, self._told = quiet, clock, -math.inf
+        self._computed = Computed(self._begin)
+
+    def evaluate(self, work: StudyRuns, looks: tuple[int, ...]) -> StudyResult:
+        """All that the runs say so far, at the looks."""
+        from fedroam.study.evaluation import evaluate_study
+
+        self._told = self._clock()
+        return evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks, self._computed)
+
+    def _begin(self, run: Run, measure: Measure) -> None:
+        if not self._quiet and self._clock() - self._told >= SILENCE:
+            tell(one_line(f"reading {run.status['variant']}, seed {run.status['seed']}: {measure.name}"))
+            self._told = self._clock()
+
+
 @dataclass
 class Wave:
     """How missing runs are computed, until when (monotonic seconds), and which failed so far: titles and why.
@@ -184,6 +214,9 @@ class Wave:
     ends: float
     failed: list[tuple[str, str]] = field(default_factory=list)
     looked: int = 0
+
+    def __post_init__(self) -> None:
+        self.reading = Reading(self.quiet)
 
     @property
     def over(self) -> bool:
@@ -205,7 +238,7 @@ class Wave:
                         self._emulate(work, which, key)
             except (Interrupted, KeyboardInterrupt):
                 work.forget()
-                _keep_finished(work, self.again, self.looked)
+                _keep_finished(work, self.again, self.looked, self.reading)
                 raise
         work.forget()
         if self.over:
@@ -284,7 +317,6 @@ def _grown(
     """Compute more seeds from look to look, while a claim asked is open and there is time; gives the last look's."""
     from fedroam.analysis.statistics.looks import LOOKS
     from fedroam.cli.study_runs import StudyRuns
-    from fedroam.study.evaluation import evaluate_study
     from fedroam.study.files import make_files
 
     scale, folder, use, records = where
@@ -312,7 +344,7 @@ def _grown(
             say(f"look at {seeds} seeds: left out, as runs of theirs failed: {', '.join(blocked)}")
             still = [each for each in still if each.name not in blocked]
             left_out += len(blocked)
-        verdicts = evaluate_study(study, scale, range(seeds), work.find, LOOKS).verdicts
+        verdicts = wave.reading.evaluate(work, LOOKS).verdicts
         open_ = [each for each in still if verdicts[each.name].word == "undecided"]
         hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
         still = [each for each in open_ if each.name not in hopeless]
@@ -354,14 +386,15 @@ def alarm(seconds: float, rang: threading.Event) -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: str) -> None:
-    from fedroam.study.evaluation import evaluate_study
+def _judge(
+    work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: str, reading: Reading
+) -> None:
     from fedroam.study.outlook import outlook
     from fedroam.study.presentation.page import write_study
     from fedroam.study.presentation.terminal import print_result
 
     work.verify()
-    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks)
+    result = reading.evaluate(work, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
     ahead = outlook(result, work.timed(result.reader.kept()))
     print_result(result, out(), {each.name for each in items}, states, ahead)
@@ -374,13 +407,12 @@ def _judge(work: StudyRuns, items: list[Item], looks: tuple[int, ...], command: 
         say(f"kept: {kept}")
 
 
-def _keep_finished(work: StudyRuns, command: str, looked: int) -> None:
+def _keep_finished(work: StudyRuns, command: str, looked: int, reading: Reading) -> None:
     """Keep what runs that finished before a stop say, where runs are kept; they are judged when the command goes on.
 
     looked: the seeds of the last look, 0 where none was taken: what was seen stands in the records.
     """
     from fedroam.analysis.statistics.looks import LOOKS
-    from fedroam.study.evaluation import evaluate_study
 
     if work.records is None:
         return
@@ -391,7 +423,7 @@ def _keep_finished(work: StudyRuns, command: str, looked: int) -> None:
     except InputError as error:  # the command that goes on ends with it
         tell(f"nothing is kept: {error}")
         return
-    result = evaluate_study(work.study, work.scale, range(work.seeds), work.find, work.kept.looks)
+    result = reading.evaluate(work, work.kept.looks)
     with writing(work.records):
         kept = work.keep(result.reader.kept(), command, LOOKS if looked else None, looked or None)
     say(f"kept: {kept}, {len(work.kept.runs) - before} more runs")

@@ -18,7 +18,7 @@ from fedroam.study.claims import Claim, Test, all_of, order, over
 from fedroam.study.findings import Finding
 from fedroam.study.items import table
 from fedroam.study.measures import column, smallest_b
-from fedroam.study.values import Measure, Reader, Value
+from fedroam.study.values import Measure, Reader, Several, Value
 
 if TYPE_CHECKING:
     from fedroam.analysis.connectivity.trajectory import Trajectory
@@ -67,14 +67,22 @@ def corollary_bound(run: Run) -> float:
     return math.inf if math.isinf(b) else corollary_1(int(run.settings["clients"]), int(b))
 
 
-def consensus_bound(run: Run) -> float:
-    """Lemma 3's bound on the consensus distance; infinite where p is 0."""
-    return math.inf if common_p(run) == 0 else float(_replayed(run).consensus_bound())
+def replayed(run: Run) -> dict[str, float]:
+    """What only the models of every round tell, and the bounds made of it.
 
-
-def gap_bound(run: Run) -> float:
-    """Theorem 1's bound on the mean gap; infinite where p is 0."""
-    return math.inf if common_p(run) == 0 else float(_replayed(run).gap_bound()[-1])
+    consensus: the largest bound on the consensus distance by Lemma 1, measured products and gradients; lemma_3:
+    Lemma 3's bound on it, infinite where p is 0; gap: the mean over the run of f(mean model) - inf f; gap_products:
+    its bound by Theorem 1's proof, with the measured products in the place of Lemma 3; theorem_1: by Theorem 1,
+    infinite where p is 0.
+    """
+    trajectory, apart = _replayed(run), common_p(run) == 0
+    return {
+        "consensus": float(trajectory.tight_consensus.max()),
+        "lemma_3": math.inf if apart else trajectory.consensus_bound(),
+        "gap": float(trajectory.gap[-1]),
+        "gap_products": float(trajectory.tight_gap[-1]),
+        "theorem_1": math.inf if apart else float(trajectory.gap_bound()[-1]),
+    }
 
 
 def _replayed(run: Run) -> Trajectory:
@@ -90,20 +98,12 @@ corollary = Measure("its bound by Corollary 1", "", corollary_bound, digits=0)
 consensus = Measure(
     "largest consensus distance", "", lambda run: float(column(run, "consensus_distance").max()), digits=2
 )
-# With the run's own matrices and gradients.
-consensus_lemma_1 = Measure(
-    "its bound by Lemma 1 and measured products",
-    "",
-    lambda run: float(_replayed(run).tight_consensus.max()),
-    digits=1,
-)
-consensus_lemma_3 = Measure("its bound by Lemma 3", "", consensus_bound, digits=1)
-gap = Measure("mean of f(mean model) − f*", "", lambda run: float(_replayed(run).gap[-1]), digits=2)
-# By Theorem 1's proof, with the measured products in the place of Lemma 3.
-gap_products = Measure(
-    "its bound by measured products", "", lambda run: float(_replayed(run).tight_gap[-1]), digits=2
-)
-gap_theorem = Measure("its bound by Theorem 1", "", gap_bound, digits=2)
+_REPLAY = Several(replayed)
+consensus_lemma_1 = _REPLAY.pick("consensus", "its bound by Lemma 1 and measured products", "")
+consensus_lemma_3 = _REPLAY.pick("lemma_3", "its bound by Lemma 3", "")
+gap = _REPLAY.pick("gap", "mean of f(mean model) − f*", "", digits=2)
+gap_products = _REPLAY.pick("gap_products", "its bound by measured products", "", digits=2)
+gap_theorem = _REPLAY.pick("theorem_1", "its bound by Theorem 1", "", digits=2)
 
 _STEERING = ("random", "dam", "dcm")
 

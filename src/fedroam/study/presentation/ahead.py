@@ -20,7 +20,10 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
     """What has run of what is needed, and what would decide what is undecided; then what waits for a first look."""
     if outlook is None:
         return []
-    there = f"{outlook.kept_of_claims} of {outlook.needed_of_claims} runs that the claims need are there"
+    until = " until their next looks" if result.looks else ""
+    there = (
+        f"{outlook.kept_of_claims} of {outlook.needed_of_claims} runs that the claims need{until} are there"
+    )
     if outlook.needed > outlook.needed_of_claims:
         there += f" ({outlook.kept} of {outlook.needed} of all tables and figures)"
     lines = [f"{there}."]
