@@ -272,7 +272,7 @@ def test_a_page_tells_what_was_run_scale_by_scale(record: str, results: ModuleTy
 
 def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> None:
     page = results.page(results.kept("reza", tmp_path))
-    assert "0 of 116 runs that the claims need are there" in page
+    assert "0 of 116 runs that the claims need until their next looks are there" in page
     assert "Nothing is kept yet." in page
     assert (
         "<li>Scale quick: not run.</li><li>Scale medium: not run.</li><li>Scale full: not run.</li>" in page
