@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from fedroam.analysis.connectivity.contact_statistics import recorded
 from fedroam.experiment import Experiment
 from fedroam.papers.jahani.claims import CLAIMS as ON_RUNS
 from fedroam.papers.jahani.study import STUDY as JAHANI
+from fedroam.papers.jahani.tables import SMALLEST_B
 from fedroam.papers.jahani.tables import TABLES as MEASURED
 from fedroam.papers.reza.study import STUDY as REZA
 from fedroam.papers.steered_variants import PATTERNS, ClientGrid, SteeredVariants, about
@@ -26,6 +28,7 @@ from fedroam.study import Curves, Doses, Heat, Study, evaluate_study
 from fedroam.study.measures import later_half, smallest_b
 from fedroam.study.values import Find, Measure, Quotient, Reader, Value
 from support.made_runs import made_run
+from support.scripts import ROOT, benchmark
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -164,8 +167,25 @@ def test_the_papers_numbers() -> None:
     assert found["figure-4-m5-dcm"] == 3
     assert found["figure-5-rc3-rm5-dcm"] == found["figure-5-rc3-rminf-dcm"] == 4
     assert found["figure-5-rc3-rm5-random"] is None
+
+
+def test_the_smallest_b_of_ten_worlds_is_as_recorded() -> None:
     caption = next(table.caption for table in JAHANI.tables if table.name == "smallest-b")
-    assert "random 57 to 115 and 32 to 84; DAM 31 to 76 and 25 to 50; DCM 16 to 36 and 10 to 19" in caption
+    record = json.loads((ROOT / "docs" / "records" / "smallest-b.json").read_text(encoding="utf-8"))
+    found = record["smallest_b"]
+    assert record["rounds"] == 1000
+    assert {p: {int(m): (min(b), max(b)) for m, b in of.items()} for p, of in found.items()} == SMALLEST_B
+    assert all(len(b) == 10 for of in found.values() for b in of.values())
+    dcm = " and ".join(f"{min(found['dcm'][m])} to {max(found['dcm'][m])}" for m in ("3", "5"))
+    assert f"DCM {dcm}; static none" in caption
+
+
+@pytest.mark.data
+def test_the_smallest_b_of_the_first_world_is_found_again() -> None:
+    script = benchmark("smallest_b")
+    record = json.loads((ROOT / "docs" / "records" / "smallest-b.json").read_text(encoding="utf-8"))
+    for pattern in SMALLEST_B:
+        assert script.smallest(pattern, 5, 0) == record["smallest_b"][pattern]["5"][0]
 
 
 def test_cells_are_of_the_runs_they_say() -> None:
