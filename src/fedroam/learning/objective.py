@@ -36,6 +36,25 @@ class NeedsWholeBatches(Protocol):
 
 
 @runtime_checkable
+class AddsTerm(Protocol):
+    """An objective that adds a term of the features to a loss of the head's outputs, for networks with an extractor and
+    a head (see `models.split`). Engines may take it apart, since it says what the term's gradient is.
+    """
+
+    @property
+    def base(self) -> Objective:
+        """The loss of the head's outputs."""
+
+    def term(
+        self, features: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The term, a mean over samples (a scalar without a gradient), and its gradient [n, features].
+
+        features: float32 [n, features], the extractor's outputs; y: int64 [n]; handed: as in `Objective.loss`.
+        """
+
+
+@runtime_checkable
 class IsHanded(Protocol):
     """An objective that its federation hands tensors, and whose arithmetic can be counted beforehand."""
 

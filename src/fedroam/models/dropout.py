@@ -65,8 +65,10 @@ class Dropout(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """`x` of any shape; with `channels`, [n, channels, ...] of at least two dimensions."""
-        if not self.training or self.p == 0:
-            return x
+        return x if not self.training or self.p == 0 else x * self.mask(x)
+
+    def mask(self, x: torch.Tensor) -> torch.Tensor:
+        """What training multiplies `x` by, drawn anew with each call; where p is 1 a single 0, which nobody draws."""
         generator = _lent.generator
         if generator is None:
             raise FedroamError(
@@ -74,12 +76,11 @@ class Dropout(nn.Module):
                 "`with fedroam.models.noise(generator):`, or call .eval() first"
             )
         if self.p == 1:
-            return x * 0.0
+            return x.new_zeros(())
         like = x[(...,) + (slice(1),) * (x.dim() - 2)] if self.channels else x
         # empty_like, not empty(shape): under torch.func.vmap it keeps the mapped dimension.
         mask = torch.empty_like(like, memory_format=torch.contiguous_format)
-        mask.bernoulli_(1 - self.p, generator=generator).mul_(1 / (1 - self.p))
-        return x * mask
+        return mask.bernoulli_(1 - self.p, generator=generator).mul_(1 / (1 - self.p))
 
     def extra_repr(self) -> str:
         """What `repr` shows inside the brackets."""

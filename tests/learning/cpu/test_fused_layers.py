@@ -129,7 +129,6 @@ def test_chain_has_autograds_gradient(name: str, smoothing: float, seed: int) ->
     "layer",
     [
         nn.Tanh(),
-        nn.Dropout(0.5),
         nn.AvgPool2d(2),
         nn.Conv2d(1, 1, 3, padding=1, padding_mode="reflect"),
         nn.Conv2d(1, 1, 3, padding="same"),

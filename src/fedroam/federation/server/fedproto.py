@@ -108,6 +108,17 @@ class Aligned:
             away, torch.zeros_like(away)
         )
 
+    def term(
+        self, features: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """strength times the mean squared distance, and its gradient, 2 strength (z - prototype) / (n features).
+
+        handed: as in `loss`.
+        """
+        away = (features - handed[PROTOTYPES][y]).mul_(handed[KNOWN][y, None])
+        value = away.square().mean().mul_(self.strength)
+        return value, away.mul_(2 * self.strength / away.numel())
+
 
 @register(
     "federation", "fedproto", source="Tan et al., AAAI 2022, Alg. 1, Eqs. 3 to 8, and the authors' code"

@@ -17,6 +17,8 @@ from fedroam.learning import Job
 from fedroam.learning.objective import Objective
 from fedroam.models import split
 
+SMALLEST = 1e-8  # the norm by which `cosine_similarity` divides at least
+
 
 @dataclass(frozen=True)
 class Contrastive:
@@ -43,6 +45,25 @@ class Contrastive:
         # -log(e^(near / tau) / (e^(near / tau) + e^(far / tau)))
         contrast = functional.softplus((far - near) / self.temperature).mean()
         return self.base.loss(head, z, y, **handed) + self.mu * contrast
+
+    def term(
+        self, features: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """mu times the contrast, and its gradient. handed: as in `loss`; y does not matter.
+
+        With w = z_previous / |z_previous| - z_global / |z_global|, the contrast is the mean of log(1 + e^u) over
+        samples, u = z w / (tau |z|), and the gradient of u in z is (w - (z w) z / |z|^2) / (tau |z|). Norms are those
+        of `cosine_similarity`: at least 1e-8.
+        """
+        near, far = (functional.normalize(handed[name], eps=SMALLEST) for name in ("z_global", "z_previous"))
+        length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
+        at_least, w = length.clamp_min(SMALLEST), far - near
+        along = (features * w).sum(1, keepdim=True) / at_least
+        u = along / self.temperature
+        value = self.mu * functional.softplus(u).mean()
+        slope = torch.sigmoid(u).mul_(self.mu / (self.temperature * len(u))).div_(at_least)
+        # A length of 0 has no slope of its own.
+        return value, slope * (w - along * features / length.masked_fill(length == 0, 1.0))
 
 
 @register("federation", "moon", source="Li et al., CVPR 2021, Eqs. 3 to 5, Alg. 1")

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
+from typing_extensions import override
 
-from fedroam.learning.cpu.kernels import Conv1dMaxPool, Conv1dMaxPoolGradient, Conv1dSizes, Target, kernel
+from fedroam.learning.cpu.kernels import (
+    Conv1dMaxPool,
+    Conv1dMaxPoolGradient,
+    Conv1dSizes,
+    Kernel,
+    Target,
+    kernel,
+)
+from fedroam.learning.cpu.sequential_layers import Layer, View
+from fedroam.learning.layout import Entry
 
 
 class ParameterHolder(nn.Module):
@@ -60,6 +71,81 @@ class FusedConv1d(nn.Module):
             return y.unsqueeze(2)
         between = functional.relu(functional.conv1d(x, first.weight, first.bias))
         return functional.adaptive_max_pool1d(functional.conv1d(between, self.weight, self.bias), 1)
+
+
+class FusedConv1dLayer(Layer):
+    """A `FusedConv1d` of a sequence, for series of one length: its gradients go into the flat vector at once.
+
+    entries: the first convolution's weight and bias, then those of the second, None for no bias. gradient: views into
+    the gradient vector.
+    """
+
+    def __init__(
+        self, layer: FusedConv1d, length: int, entries: tuple[Entry | None, ...], gradient: View
+    ) -> None:
+        self.sizes = s = _sizes(length, layer.before[0].weight, layer.weight)
+        self.target, self.entries = layer.target, entries
+        self.into = [None if entry is None else gradient(entry) for entry in entries]
+        # In the order of the kernels: weights and biases, and the second weights for the way back.
+        first, second = torch.zeros(s.near, s.inputs, s.hidden), torch.zeros(s.far, s.hidden, s.outputs)
+        bias, second_bias = torch.zeros(s.hidden), torch.zeros(s.outputs)
+        self.back = torch.zeros(s.outputs, s.far, s.hidden)
+        self.scratch, self.slopes = torch.zeros(2, s.between * s.hidden)
+        counts = [first.numel(), s.hidden, second.numel(), s.outputs]
+        self.sums = torch.zeros(sum(counts))
+        sums = self.sums.split(counts)
+        self.found = (
+            sums[0].view(first.shape).permute(2, 1, 0),
+            sums[1],
+            sums[2].view(self.back.shape).permute(0, 2, 1),
+            sums[3],
+        )
+        self.kept = (first, bias, second, second_bias)
+        self.seen = (
+            first.permute(2, 1, 0),
+            bias,
+            second.permute(2, 1, 0),
+            second_bias,
+        )  # as the parameters lie
+        self.given = [each.data_ptr() for each in (*self.kept, self.scratch)]
+        self.returned = [each.data_ptr() for each in (self.scratch, self.slopes, *sums)]
+        self.own: list[torch.Tensor | None] = list(self.into)  # the parameters, until the first `attach`
+
+    @cached_property
+    def _forward(self) -> Kernel:
+        return kernel(Conv1dMaxPool(self.sizes), self.target)
+
+    @cached_property
+    def _backward(self) -> Kernel:
+        return kernel(Conv1dMaxPoolGradient(self.sizes), self.target)
+
+    def attach(self, row: View) -> None:
+        """Compute with a row's parameters from now on."""
+        self.own = [None if entry is None else row(entry) for entry in self.entries]
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for seen, own in zip(self.seen, self.own, strict=True):
+            if own is not None:
+                seen.copy_(own)
+        self.x = x.contiguous()
+        y, self.places = x.new_empty(2, len(x), self.sizes.outputs)
+        self._forward(self.x.data_ptr(), *self.given, y.data_ptr(), self.places.data_ptr(), len(x))
+        found: torch.Tensor = y.unsqueeze(2)
+        return found
+
+    @override
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        self.back.copy_(self.seen[2].permute(0, 2, 1))
+        self.sums.zero_()
+        gradient = gradient.contiguous()
+        values = (self.x, *self.kept[:2], self.back, gradient, self.places)
+        self._backward(*[value.data_ptr() for value in values], *self.returned, len(self.x))
+        for into, found in zip(self.into, self.found, strict=True):
+            if into is not None:
+                into.add_(found)
+        del self.x, self.places
+        return None  # samples want none
 
 
 class _FusedConv1d(torch.autograd.Function):

@@ -6,28 +6,51 @@ of torch for each layer and direction, and gradients go straight into the flat g
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 from torch.nn.utils.parametrize import is_parametrized
 
 from fedroam.learning.cpu.compiled_head import CompiledHead
+from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
-from fedroam.learning.cpu.sequential_layers import WEIGHTED, Flatten, Layer, MaxPool, ReLU, Weighted
+from fedroam.learning.cpu.sequential_layers import (
+    WEIGHTED,
+    Dropped,
+    Flatten,
+    Layer,
+    MaxPool,
+    ReLU,
+    Unflatten,
+    View,
+    Weighted,
+)
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
-from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.objective import AddsTerm, CrossEntropy, NeedsWholeBatches
 from fedroam.learning.samples import Samples
-from fedroam.models import Network
+from fedroam.models import Dropout, Network, split
 
+_WITH_PARAMETERS = (Weighted, ConvStack, FusedConv1dLayer)
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
+
+
+@dataclass(frozen=True)
+class _Term:
+    """What an objective adds to the loss: a term of what the layers before the one of number `layer` give."""
+
+    objective: AddsTerm
+    layer: int
 
 
 class SequentialModel:
     """A network as layers. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
     many: samples for `add_gradient` at a time, at most, or it becomes slow. head: what computes all layers but the
-    first, and the loss, for `add_gradient`; None: each layer by itself. native: whether kernels of ours are among the
-    layers.
+    first, and the loss, for `add_gradient`; None: each layer by itself. term: what the objective adds to the loss.
+    native: whether kernels of ours are among the layers; draws: whether layers draw from the thread's generator.
     """
 
     def __init__(
@@ -37,19 +60,23 @@ class SequentialModel:
         smoothing: float,
         many: int,
         head: CompiledHead | None = None,
+        term: _Term | None = None,
     ) -> None:
-        self.layers, self.many, self.head = layers, many, head
+        self.layers, self.many, self.head, self.term = layers, many, head, term
         self.native = any(isinstance(layer, ConvStack) for layer in layers)
+        self.draws = any(isinstance(layer, Dropped) for layer in layers)
         # Whether kernels of ours compute all of a step: they read parameters wherever these lie.
         self.compiled = head is not None and isinstance(layers[0], ConvStack)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
+        # Below the first layer with parameters nobody wants a gradient.
+        self.lowest = next(k for k, layer in enumerate(layers) if isinstance(layer, _WITH_PARAMETERS))
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
         for layer in self.layers:
             if isinstance(layer, ConvStack):
                 layer.attach(lambda entry: entry.address(row))
-            elif isinstance(layer, Weighted):
+            elif isinstance(layer, (Weighted, FusedConv1dLayer)):
                 layer.attach(lambda entry: entry.view(row))
         if self.head is not None:
             self.head.attach(row)
@@ -67,31 +94,47 @@ class SequentialModel:
             x = layer.forward(x)
         return x
 
-    def add_gradient(self, samples: Samples, index: torch.Tensor, share: float) -> float:
+    def add_gradient(
+        self,
+        samples: Samples,
+        index: torch.Tensor,
+        share: float,
+        handed: Mapping[str, torch.Tensor] | None = None,
+    ) -> float:
         """Mean loss of the samples with these indices (int64 [n]), times `share`; as much of its gradient is added to
-        the gradient vector."""
+        the gradient vector. handed: what the federation hands the objective of these samples."""
         first = self.layers[0]
         if self.head is not None and isinstance(first, ConvStack):
             return self.head.add_gradient(first, samples, index, share)
-        return self._by_layers(samples, index, share)
+        return self._by_layers(samples, index, share, handed or {})
 
     @torch.no_grad()
-    def _by_layers(self, samples: Samples, index: torch.Tensor, share: float) -> float:
+    def _by_layers(
+        self, samples: Samples, index: torch.Tensor, share: float, handed: Mapping[str, torch.Tensor]
+    ) -> float:
         first, *others = self.layers
         if isinstance(first, ConvStack):
             x, y = first.forward_of(samples, index), samples.y.index_select(0, index)
         else:
             x, y = samples.pick(index)
             x = first.forward(x)
-        x = self._through(others, x)
+        added, boundary, slope = 0.0, len(self.layers), None
+        if self.term is not None:
+            boundary = self.term.layer
+            x = self._through(others[: boundary - 1], x)
+            value, slope = self.term.objective.term(x.flatten(1), y, **handed)
+            added, slope = float(value) * share, slope.mul_(share).view_as(x)
+        x = self._through(self.layers[boundary:] if self.term is not None else others, x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
         gradient = log.exp_().sub_(targets).mul_(share / len(y))
-        for k in range(len(self.layers) - 1, -1, -1):
-            below = self.layers[k].backward(gradient, k > 0)
+        for k in range(len(self.layers) - 1, self.lowest - 1, -1):
+            below = self.layers[k].backward(gradient, k > self.lowest)
             gradient = gradient if below is None else below
-        return loss
+            if slope is not None and k == boundary:
+                gradient = gradient.add_(slope)
+        return loss + added
 
 
 def sequential_model(
@@ -99,13 +142,21 @@ def sequential_model(
 ) -> SequentialModel | None:
     """The network as a sequence whose gradients go into `gradient` [parameters]; None where it cannot be one.
 
-    It can where the objective is the plain cross-entropy, and the network is a sequence of 2-D convolutions,
-    group norms, 2-D max-pools, ReLUs and linear layers, none of them frozen, shared or hooked. native: whether
-    convolutions may be computed by kernels of ours.
+    It can where the objective is the plain cross-entropy, maybe with a term of the features (`AddsTerm`), and the
+    network is a sequence of 2-D convolutions, group norms, 2-D max-pools, two 1-D convolutions that kernels of ours
+    compute, ReLUs, dropouts and linear layers, none of them frozen, shared or hooked. native: whether convolutions may
+    be computed by kernels of ours.
     """
-    if type(task.objective) is not CrossEntropy or task.layout.buffers or task.x.dim() not in (2, 4):
+    objective = task.objective
+    extra: AddsTerm | None = None
+    if isinstance(objective, AddsTerm):
+        if isinstance(objective, NeedsWholeBatches) and objective.whole_batches:
+            return None
+        extra = objective
+        objective = extra.base
+    if type(objective) is not CrossEntropy or task.x.dim() not in (2, 4):
         return None
-    named = sequence(module)
+    named, features = _named(module, extra is not None)
     entries = {entry.name: entry for entry in task.layout.parameters}
     if not named or any(not p.requires_grad for p in module.parameters()):
         return None
@@ -114,13 +165,16 @@ def sequential_model(
         return entry.view(gradient)
 
     layers: list[Layer] = []
-    used, many, begin, head = 0, PIECE, 0, None
+    used, many, begin, head, boundary = 0, PIECE, 0, None, 0
     found = _conv_stack(named, task, entries, gradient) if native and task.x.dim() == 4 else None
-    if found is not None:
+    if found is not None and (extra is None or found[2] <= features):
         stack, used, begin = found
         layers, many = [stack], stack.many
-        head = _head(named[begin:], entries, task.objective.label_smoothing, gradient, stack.target)
+        if extra is None:
+            head = _head(named[begin:], entries, objective.label_smoothing, gradient, stack.target)
     for position, (name, layer) in enumerate(named[begin:], begin):
+        if position == features:
+            boundary = len(layers)
         kind = WEIGHTED.get(type(layer))
         if kind is not None:
             weight, bias = entries.get(f"{name}.weight"), entries.get(f"{name}.bias")
@@ -128,17 +182,63 @@ def sequential_model(
                 return None
             used += 1 + (bias is not None)
             layers.append(kind(layer, weight, bias, view))
+        elif type(layer) is FusedConv1d:
+            joined = _fused_conv1d(layer, layers, module, entries, view)
+            if joined is None:
+                return None
+            used += sum(entry is not None for entry in joined.entries)
+            layers.append(joined)
         elif type(layer) is nn.MaxPool2d and not layer.return_indices:
             layers.append(MaxPool(layer))
         elif type(layer) is nn.ReLU:
             layers.append(ReLU(over=position > 0 and type(named[position - 1][1]) is not nn.ReLU))
         elif type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
             layers.append(Flatten())
-        else:
+        elif type(layer) is nn.Unflatten and layer.dim == 1 and not layers:
+            layers.append(Unflatten(layer))
+        elif type(layer) is Dropout:
+            if layer.training and layer.p:
+                layers.append(Dropped(layer))
+        elif type(layer) not in (nn.Identity, ParameterHolder):  # these hand on what they are given
             return None
     if type(named[-1][1]) is not nn.Linear or used != len(entries):
         return None
-    return SequentialModel(layers, named[-1][1].out_features, task.objective.label_smoothing, many, head)
+    term = None if extra is None else _Term(extra, boundary)
+    if term is not None and not 0 < boundary < len(layers):
+        return None
+    return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, term)
+
+
+def _named(module: nn.Module, in_two: bool) -> tuple[list[tuple[str, nn.Module]] | None, int]:
+    """A network's innermost layers in their order, and the number of the head's first one; None for the layers where
+    the order is not known, or buffers are read in them.
+
+    in_two: whether its extractor and its head are asked alone, whatever else the network does with what they give. Else
+    it is the network as it is called, and no layer is the head's first.
+    """
+    if not in_two:
+        return (None if any(True for _ in module.buffers()) else sequence(module)), -1
+    extractor, head = split(module)
+    if any(True for part in (extractor, head) for _ in part.buffers()):
+        return None, -1
+    first, second = sequence(extractor, "extractor"), sequence(head, "head")
+    return (None, -1) if first is None or second is None else (first + second, len(first))
+
+
+def _fused_conv1d(
+    layer: FusedConv1d, before: list[Layer], module: nn.Module, entries: Mapping[str, Entry], view: View
+) -> FusedConv1dLayer | None:
+    """The layer of a sequence, if what is before it makes series of the samples that its kernels compute."""
+    if len(before) != 1 or not isinstance(before[0], Unflatten):
+        return None
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
+    owners = (layer.before[0].weight, layer.before[0].bias, layer.weight, layer.bias)
+    own = tuple(None if each is None else entries.get(names[id(each)]) for each in owners)
+    shape = tuple(before[0].layer.unflattened_size)
+    if len(shape) != 2 or shape[0] != layer.before[0].weight.shape[1] or own[0] is None or own[2] is None:
+        return None
+    made = FusedConv1dLayer(layer, int(shape[1]), own, view)
+    return made if made.sizes.fits(layer.target) else None
 
 
 def _head(

@@ -11,6 +11,7 @@ from torch import nn
 from typing_extensions import override
 
 from fedroam.learning.layout import Entry
+from fedroam.models import Dropout
 
 aten = torch.ops.aten
 LANES = 16  # below so many channels torch's max-pool works on one value at a time
@@ -203,6 +204,40 @@ class Flatten(Layer):
     def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
         images = gradient.view(self.shape)
         return images.contiguous(memory_format=torch.channels_last) if len(self.shape) == 4 else images
+
+
+class Unflatten(Layer):
+    """`nn.Unflatten`, of samples: no gradient goes through it."""
+
+    def __init__(self, layer: nn.Unflatten) -> None:
+        self.layer = layer
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x)
+        return y
+
+    @override
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        return gradient.flatten(1) if wanted else None
+
+
+class Dropped(Layer):
+    """`models.Dropout` in training: it draws from the generator that the thread was lent."""
+
+    def __init__(self, layer: Dropout) -> None:
+        self.layer = layer
+
+    @override
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.mask = self.layer.mask(x)
+        return x * self.mask
+
+    @override
+    def backward(self, gradient: torch.Tensor, wanted: bool) -> torch.Tensor | None:
+        mask = self.mask
+        del self.mask
+        return gradient * mask if wanted else None
 
 
 WEIGHTED: dict[type[nn.Module], Any] = {

@@ -63,7 +63,7 @@ class Trainer:
         if momentum is None and self.passing_momentum is not None:
             momentum = self.passing_momentum.zero_()
         with contextlib.ExitStack() as lent:
-            if self.sequential is None:  # layers of a sequence draw nothing
+            if self.sequential is None or self.sequential.draws:
                 lent.enter_context(noise(torch_stream(task.seed, "dropout", job.round, job.client)))
             if self.nature.foreign:
                 lent.enter_context(torch_default_stream(task.seed, "foreign draws", job.round, job.client))
@@ -91,13 +91,12 @@ class Trainer:
         step = most if self.nature.apart and len(batch) > most else len(batch)
         index, total = torch.from_numpy(job.samples[batch]), 0.0
         pieces = index.split(step) if step < len(batch) else (index,)
-        if self.sequential is not None:
-            for piece in pieces:
-                self.check()
-                total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch))
-            return total
         for piece, some in zip(pieces, torch.from_numpy(batch).split(step), strict=True):
             handed = job.handed(some) if job.given or job.each else {}
+            if self.sequential is not None:
+                self.check()
+                total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch), handed)
+                continue
             loss = self.task.objective.loss(self.module, *self.samples.pick(piece), **handed)
             if len(pieces) > 1:
                 self.check()

@@ -1,0 +1,187 @@
+"""Sequences with layers that draw, series, and objectives with a term of the features: autograd's loss and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from fedroam.federation.server.fedproto import Aligned, FedProto
+from fedroam.federation.server.moon import Contrastive, Moon
+from fedroam.learning.cpu.fused_conv1d import FusedConv1dLayer
+from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
+from fedroam.learning.cpu.sequential_layers import Dropped
+from fedroam.learning.cpu.worker_model import Nature, worker_model
+from fedroam.learning.engine import Task
+from fedroam.learning.objective import AddsTerm, CrossEntropy, Objective
+from fedroam.learning.samples import Samples
+from fedroam.models import CNN1d, Dropout, MnistCNN, Network, noise
+from fedroam.models.network import split
+from fedroam.randomness import torch_stream
+from support.learners import CLASSES, problem
+
+SERIES = 23
+
+
+def series(dropout: float = 0.5) -> nn.Module:
+    return CNN1d(dropout=dropout).build((SERIES,), CLASSES)
+
+
+def small(head: int = 1, dropout: Callable[[], nn.Module] = lambda: Dropout(0.4)) -> nn.Module:
+    """A convolution that no kernel of ours takes, dropout twice, and a head of some layers."""
+    extractor = nn.Sequential(
+        *(nn.Conv2d(2, 5, 3, stride=2), nn.ReLU(), Dropout(0.3, channels=True)),
+        *(nn.Flatten(), nn.Linear(5 * 4 * 4, 12), nn.ReLU(), dropout()),
+    )
+    last = nn.Linear(12, CLASSES)
+    return Network(extractor, last if head == 1 else nn.Sequential(nn.Linear(12, 12), nn.ReLU(), last))
+
+
+NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
+    "series": ((SERIES,), series),
+    "series that nothing falls out of": ((SERIES,), lambda: series(0.0)),
+    "images": ((10, 10, 2), small),
+    "a head of three layers": ((10, 10, 2), lambda: small(3)),
+    "all falls out": ((10, 10, 2), lambda: small(1, lambda: Dropout(1.0))),
+    "kernels of ours": ((16, 16, 1), lambda: MnistCNN().build((1, 16, 16), CLASSES)),
+}
+
+
+def handed_to(objective: Objective, module: nn.Module, n: int, draw: torch.Generator) -> dict[str, Any]:
+    """What a federation would hand an objective of n samples."""
+    if isinstance(objective, Contrastive):
+        like = split(module)[1]
+        width = next(layer for layer in like.modules() if isinstance(layer, nn.Linear)).in_features
+        return {name: torch.randn(n, width, generator=draw) for name in ("z_global", "z_previous")}
+    if isinstance(objective, Aligned):
+        width = next(
+            layer for layer in split(module)[1].modules() if isinstance(layer, nn.Linear)
+        ).in_features
+        known = torch.arange(CLASSES) != 1
+        return {"prototypes": torch.randn(CLASSES, width, generator=draw) * known[:, None], "known": known}
+    return {}
+
+
+OBJECTIVES: dict[str, Callable[[], Objective]] = {
+    "cross-entropy": lambda: CrossEntropy(label_smoothing=0.1),
+    "moon": lambda: Moon(mu=1.5, temperature=0.4).objective(CrossEntropy()),
+    "fedproto": lambda: FedProto(strength=2.0).objective(CrossEntropy(label_smoothing=0.1)),
+}
+
+
+def set_up(
+    name: str, objective: str, seed: int
+) -> tuple[Task, nn.Module, SequentialModel, torch.Tensor, torch.Tensor]:
+    """A task, a worker's network, the sequence of it with its gradient, and a row."""
+    shape, network = NETWORKS[name]
+    task = replace(problem(network, shape, (12,), seed=seed).task, objective=OBJECTIVES[objective]())
+    module = worker_model(task, Nature()).train()
+    gradient, row = torch.zeros(task.layout.size), torch.empty(task.layout.size)
+    task.layout.write(module, row, torch.empty(0))
+    model = sequential_model(module, task, gradient)
+    if model is None and "series" in name and target() is None:
+        pytest.skip("no kernels on this machine: series go through autograd")
+    assert model is not None
+    model.attach(row)
+    return task, module, model, gradient, row
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NETWORKS)
+@settings(max_examples=4)
+@given(seed=st.integers(0, 2**20))
+def test_a_sequence_has_autograds_loss_and_gradient(name: str, objective: str, seed: int) -> None:
+    """In shares of a batch, which are added up; both draw from a stream that begins alike."""
+    task, module, model, gradient, _ = set_up(name, objective, seed)
+    samples, index = Samples(task.x, task.y), torch.tensor([3, 1, 7, 2, 11, 0, 5])
+    handed = handed_to(task.objective, module, len(index), torch.Generator().manual_seed(seed))
+    loss = 0.0
+    for share in (0.25, 0.75):
+        with noise(torch_stream(seed, "dropout")):
+            loss += model.add_gradient(samples, index, share, dict(handed))
+    plain = task.network().train()
+    with noise(torch_stream(seed, "dropout")):
+        x, y = Samples(task.x, task.y, plain=True).pick(index)
+        expected = task.objective.loss(plain, x, y, **handed)
+        expected.backward()
+    assert loss == pytest.approx(float(expected.detach()), rel=2e-5)
+    parameters = dict(plain.named_parameters())
+    for entry in task.layout.parameters:
+        truth, found = parameters[entry.name].grad, entry.view(gradient)
+        assert truth is not None
+        assert torch.allclose(found, truth, rtol=2e-4, atol=2e-5 * max(1.0, float(truth.abs().max()))), (
+            entry.name
+        )
+
+
+def test_what_is_in_a_sequence_is_what_is_to_be_measured() -> None:
+    """Series by one kernel for each direction, dropouts that draw, and none where nothing falls out."""
+    _, _, model, _, _ = set_up("series", "moon", 0)
+    kinds = [type(layer) for layer in model.layers]
+    assert (FusedConv1dLayer in kinds) == (target() is not None)
+    assert model.draws
+    assert Dropped in kinds
+    assert not set_up("series that nothing falls out of", "cross-entropy", 0)[2].draws
+    assert set_up("kernels of ours", "cross-entropy", 0)[2].compiled == (target() is not None)
+    assert not set_up("kernels of ours", "moon", 0)[2].compiled
+
+
+def test_evaluation_drops_nothing() -> None:
+    task = problem(small, (10, 10, 2), (4,)).task
+    model = sequential_model(worker_model(task, Nature()).eval(), task, torch.zeros(task.layout.size))
+    assert model is not None
+    assert not model.draws
+
+
+@pytest.mark.parametrize("zero", [False, True], ids=["", "features of length 0"])
+@pytest.mark.parametrize("objective", ["moon", "fedproto"])
+def test_a_terms_gradient_is_autograds_in_float64(objective: str, zero: bool) -> None:
+    made = OBJECTIVES[objective]()
+    assert isinstance(made, AddsTerm)
+    draw = torch.Generator().manual_seed(1)
+    module = Network(nn.Identity(), nn.Linear(6, CLASSES)).double()
+    features = torch.randn(5, 6, generator=draw, dtype=torch.float64)
+    if zero:
+        features[2] = 0.0
+    handed = {
+        name: value.double() if value.is_floating_point() else value
+        for name, value in handed_to(made, module, 5, draw).items()
+    }
+    y = torch.tensor([0, 1, 2, 3, 1])
+    asked = features.clone().requires_grad_()
+    whole = made.loss(module, asked, y, **handed)
+    alone = whole - made.base.loss(module, asked, y)
+    alone.backward()
+    value, slope = made.term(features, y, **handed)
+    assert float(value) == pytest.approx(float(alone.detach()), rel=1e-12)
+    assert asked.grad is not None
+    assert torch.allclose(slope, asked.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_features_that_training_collects_are_left_to_autograd() -> None:
+    task = problem(series, (SERIES,), (4,)).task
+    collecting = replace(task, objective=FedProto(collected="during").objective(CrossEntropy()))
+    module = worker_model(task, Nature()).train()
+    assert sequential_model(module, collecting, torch.zeros(task.layout.size)) is None
+
+
+def test_a_sequence_that_is_no_series_is_left_to_autograd() -> None:
+    """Kernels are for series of one length that `nn.Unflatten` makes of a sample's values."""
+
+    def twice() -> nn.Module:
+        body = nn.Sequential(
+            *(nn.Unflatten(1, (1, SERIES)), nn.Conv1d(1, 16, 3), nn.ReLU(), nn.Conv1d(16, 16, 3)),
+            *(nn.AdaptiveMaxPool1d(1), nn.Conv1d(16, 16, 1), nn.ReLU(), nn.Conv1d(16, 16, 1)),
+            *(nn.AdaptiveMaxPool1d(1), nn.Flatten()),
+        )
+        return Network(body, nn.Linear(16, CLASSES))
+
+    task = problem(twice, (SERIES,), (4,)).task
+    assert sequential_model(worker_model(task, Nature()).train(), task, torch.zeros(task.layout.size)) is None
