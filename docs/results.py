@@ -23,7 +23,7 @@ from fedroam.cli.study_runs import StudyRuns
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
-from fedroam.study.kept import FILE, Records, write_records
+from fedroam.study.kept import FILE, Records, line_numbers, write_records
 from fedroam.study.kept_files import write_kept_files
 from fedroam.study.outlook import Outlook, outlook
 from fedroam.study.presentation.ahead import hours_words, time_words
@@ -191,7 +191,7 @@ def page(found: Sequence[Kept]) -> str:
         "Tables": tables_html(scales),
         "Figures": "\n\n".join(_figures(scales)),
         "How the paper was read": readings_html(first.result),
-        "Settings": "\n\n".join(_settings(scales)),
+        "Settings": "\n\n".join(_settings(found, scales)),
         "What this cannot tell": f"<ul>{bullets(limits(first.result))}</ul>",
     }
     written = [
@@ -260,11 +260,13 @@ def _figures(scales: Sequence[AtScale]) -> Iterator[str]:
         yield f"<p>No picture is kept of:</p><ul>{''.join(without)}</ul>"
 
 
-def _settings(scales: Sequence[AtScale]) -> Iterator[str]:
-    """The settings of the page's scale, and folded away those of the others."""
-    yield settings_html(scales[0].result)
-    for each in scales[1:]:
-        told = folded(f"Settings at scale {each.result.scale}", settings_html(each.result, linked=False))
+def _settings(found: Sequence[Kept], scales: Sequence[AtScale]) -> Iterator[str]:
+    """The settings of the page's scale, and folded away those of the others; each with where its runs are kept."""
+    first, *others = (line_numbers(each.records) for each in found)
+    yield settings_html(scales[0].result, lines=first)
+    for each, lines in zip(scales[1:], others, strict=True):
+        table = settings_html(each.result, linked=False, lines=lines)
+        told = folded(f"Settings at scale {each.result.scale}", table)
         yield f'<div id="runs{escape(each.place)}">{told}</div>'
 
 

@@ -31,7 +31,7 @@ from fedroam.study import (
     table,
 )
 from fedroam.study.evaluation import StudyResult
-from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
+from fedroam.study.kept import Records, RunRecord, line_numbers, merged, read_records, write_records
 from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
 from fedroam.study.outlook import outlook
 from fedroam.study.presentation.ahead import outlook_words, time_words
@@ -406,3 +406,22 @@ def test_settings_are_told_once_and_what_differs_by_variant() -> None:
     assert "large" not in rows
     assert re.findall(r'data-head="Seeds">([^<]*)<', told) == ["0 to 2", "0 to 2", "0, 2"]
     assert told.count("mobility.mobile") == 1
+    assert "runs.jsonl" not in told
+
+
+def test_each_run_is_told_by_its_line_of_the_record(tmp_path: Path) -> None:
+    """The head is the first line; behind it a 0 to 2, b 0 to 2, c 0 and 2: not c 1, whose line is not there."""
+    there = records(study(), without=(("c", 1),))
+    lines = line_numbers(there)
+    told = settings_html(judged(study(), there), lines=lines)
+    assert re.findall(r'data-head="Lines of runs.jsonl">([^<]*)<', told) == ["2 to 4", "5 to 7", "8 to 9"]
+    written = write_records(tmp_path, there).read_text(encoding="utf-8").splitlines()
+    for run in there.runs.values():
+        line = json.loads(written[lines[run.key] - 1])
+        assert (line["variant"], line["seed"]) == (run.variant, run.seed)
+    apart = settings_html(judged(study(), there), lines={**lines, there_key(there, "b", 1): 20})
+    assert 'data-head="Lines of runs.jsonl">5, 7, 20<' in apart
+
+
+def there_key(there: Records, variant: str, seed: int) -> str:
+    return next(run.key for run in there.runs.values() if (run.variant, run.seed) == (variant, seed))

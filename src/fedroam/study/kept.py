@@ -198,6 +198,18 @@ def _record(value: Mapping[str, Any]) -> RunRecord:
     return RunRecord(**told | {"numbers": numbers, "curves": curves})
 
 
+def _in_order(records: Records) -> list[RunRecord]:
+    """The runs as they are written: by variant and seed."""
+    return sorted(records.runs.values(), key=lambda run: (run.variant, run.seed))
+
+
+def line_numbers(records: Records) -> dict[str, int]:
+    """The line of `runs.jsonl` in which each run stands, by its key, counted from 1."""
+    return {
+        run.key: number for number, run in enumerate(_in_order(records), start=2)
+    }  # the head is the first
+
+
 def write_records(folder: Path, records: Records) -> Path:
     """Write records into a folder, by variant and seed; returns the file."""
     head = {
@@ -208,10 +220,9 @@ def write_records(folder: Path, records: Records) -> Path:
         "looks": list(records.looks),
         "sittings": [dict(sitting) for sitting in records.sittings],
     }
-    runs = sorted(records.runs.values(), key=lambda run: (run.variant, run.seed))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
-    write_text(path, "".join(f"{_text(line)}\n" for line in (head, *map(_line, runs))))
+    write_text(path, "".join(f"{_text(line)}\n" for line in (head, *map(_line, _in_order(records)))))
     return path
 
 

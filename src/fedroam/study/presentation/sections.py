@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from fedroam.analysis.formatting import NONE
@@ -21,6 +21,7 @@ from fedroam.recording import flat
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.items import Table
+from fedroam.study.kept import RunRecord
 from fedroam.study.outlook import Outlook
 from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.wording import (
@@ -276,10 +277,11 @@ def readings_html(result: StudyResult) -> str:
     return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts")
 
 
-def settings_html(result: StudyResult, linked: bool = True) -> str:
+def settings_html(result: StudyResult, linked: bool = True, lines: Mapping[str, int] | None = None) -> str:
     """The settings that most variants share, and for each variant what it has else, with the seeds that have run.
 
-    linked: whether the page's links to settings and variants lead here.
+    linked: whether the page's links to settings and variants lead here. lines: where runs that are kept stand (see
+    `kept.line_numbers`), which is told then.
     """
     study, scale, find = result.study, result.scale, result.reader.find
     every = {variant: _settings(result, variant) for variant in study.needs(scale)}
@@ -292,20 +294,23 @@ def settings_html(result: StudyResult, linked: bool = True) -> str:
     rows = []
     for variant, settings in every.items():
         own = [f"{name} = {value}" for name, value in settings.items() if common.get(name) != value]
-        seeds = [str(seed) for seed in result.seeds if find(variant, seed) is not None]
-        rows.append(
-            [
-                f'<span id="run-{escape(variant)}">{escape(variant)}</span>' if linked else escape(variant),
-                escape("; ".join(own)) or NONE,
-                escape(_seeds(seeds)),
-            ]
-        )
+        found = {seed: run for seed in result.seeds if (run := find(variant, seed)) is not None}
+        row = [
+            f'<span id="run-{escape(variant)}">{escape(variant)}</span>' if linked else escape(variant),
+            escape("; ".join(own)) or NONE,
+            escape(_seeds([str(seed) for seed in found])),
+        ]
+        if lines is not None:
+            kept = sorted(lines[run.key] for run in found.values() if isinstance(run, RunRecord))
+            row.append(escape(_stretches(kept)) or NONE)
+        rows.append(row)
     shared = table_html(["Setting", "Value"], [[escape(k), escape(v)] for k, v in common.items()], "texts")
     notes = study.notes(scale)
     place = ' id="runs"' if linked else ""
+    heads = ["Variant", "What it has else", "Seeds", *([] if lines is None else ["Lines of runs.jsonl"])]
     return (
         folded(f"Settings that most of the {len(every)} variants share", shared)
-        + f"<div{place}>{table_html(['Variant', 'What it has else', 'Seeds'], rows, 'texts')}</div>"
+        + f"<div{place}>{table_html(heads, rows, 'texts')}</div>"
         + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
     )
 
@@ -320,6 +325,17 @@ def _seeds(seeds: Sequence[str]) -> str:
     if len(seeds) > 2 and len(seeds) == int(seeds[-1]) + 1:
         return f"{seeds[0]} to {seeds[-1]}"
     return ", ".join(seeds) or "none"
+
+
+def _stretches(numbers: Sequence[int]) -> str:
+    """Rising numbers in words: `2 to 5, 9`."""
+    told: list[list[int]] = []
+    for each in numbers:
+        if told and each == told[-1][-1] + 1:
+            told[-1] = [told[-1][0], each]
+        else:
+            told.append([each])
+    return ", ".join(" to ".join(map(str, ends)) for ends in told)
 
 
 def limits(result: StudyResult) -> Iterable[str]:
