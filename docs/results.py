@@ -62,6 +62,8 @@ PAPERS = {
 FILES = ("claims.json", "cells.json", "study.json")
 _NAMED = 6  # tables and figures that are named
 
+SHARE = 0.1  # of a scale's claims that have been looked at, from which on a page may be of it
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -95,6 +97,12 @@ class Kept:
     def looked(self) -> bool:
         """Whether there are runs enough for a first look at any claim."""
         return any(self.result.seen.values())
+
+    @property
+    def leads(self) -> bool:
+        """Whether a tenth of its claims, or more, have been looked at: then a page may be of this scale."""
+        seen = self.result.seen
+        return self.looked and sum(map(bool, seen.values())) >= SHARE * len(seen)
 
     @cached_property
     def outlook(self) -> Outlook:
@@ -166,13 +174,13 @@ class Kept:
 
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
-    """What is kept of a study, the largest scale first, behind them those that are only begun; at the scale quick,
-    without a run, where nothing is."""
+    """What is kept of a study, the largest scale first, behind them those at which hardly a claim has been looked
+    at, then those that are only begun; at the scale quick, without a run, where nothing is."""
     study = find_study(name)[0]
     scales = [scale for scale in study.scales if (root / name / scale / FILE).is_file()]
     found = [Kept(study, scale, root / name / scale) for scale in reversed(scales or ["quick"])]
     there = [each for each in found if each.records.runs] or found[:1]
-    return sorted(there, key=lambda each: not each.looked) if len(there) > 1 else there
+    return sorted(there, key=lambda each: (not each.leads, not each.looked)) if len(there) > 1 else there
 
 
 def all_kept(root: Path = RECORDS) -> dict[str, list[Kept]]:

@@ -300,6 +300,23 @@ def test_a_scale_that_is_only_begun_leaves_the_page_to_what_is_decided(
     assert "At scale medium" not in page
 
 
+def test_a_scale_at_which_hardly_a_claim_was_looked_at_stands_behind(
+    results: ModuleType, tmp_path: Path
+) -> None:
+    """Of mohawk at scale medium one claim has been looked at, which scale quick cannot test."""
+    copied("mohawk/quick", tmp_path)
+    copied("mohawk/medium", tmp_path, wanted=lambda line: "batch=" in line["variant"])
+    found = results.kept("mohawk", tmp_path)
+    assert [(one.scale, one.leads, one.looked) for one in found] == [
+        ("quick", True, True),
+        ("medium", False, True),
+    ]
+    page = unescape(results.page(found))
+    assert re.search(r"Of 24 claims 23 hold.* at scale quick", page)
+    card = page[page.index('id="claim-batch-8-best-mnist"') :]
+    assert "At scale medium" in card[: card.index("</details></div>")]
+
+
 PLAIN = tuple(f"p={share}" for share in ("0", "0.05", "0.2", "0.4", "0.6", "0.8", "1"))
 
 
