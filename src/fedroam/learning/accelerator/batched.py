@@ -275,9 +275,8 @@ class BatchedLearner(Learner):
         try:
             loss = self.loss(x, y, **handed)
             found = torch.autograd.grad(loss, list(wanted.values()), allow_unused=True)
-        except (
-            NotImplementedError
-        ):  # the objective asks for gradients of gradients, which our layers do not have
+        except NotImplementedError:
+            # The objective asks for gradients of gradients, which our layers do not have.
             return _Way(kind, (), (), False)
         draws = tuple(self.lent.asked)
         moved = {name for name, gradient in zip(wanted, found, strict=True) if gradient is not None}

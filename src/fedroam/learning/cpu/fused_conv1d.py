@@ -101,12 +101,8 @@ class FusedConv1dLayer(Layer):
             sums[3],
         )
         self.kept = (first, bias, second, second_bias)
-        self.seen = (
-            first.permute(2, 1, 0),
-            bias,
-            second.permute(2, 1, 0),
-            second_bias,
-        )  # as the parameters lie
+        # The same as the parameters lie.
+        self.seen = (first.permute(2, 1, 0), bias, second.permute(2, 1, 0), second_bias)
         self.given = [each.data_ptr() for each in (*self.kept, self.scratch)]
         self.returned = [each.data_ptr() for each in (self.scratch, self.slopes, *sums)]
         self.own: list[torch.Tensor | None] = list(self.into)  # the parameters, until the first `attach`

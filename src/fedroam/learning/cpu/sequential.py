@@ -112,19 +112,18 @@ class SequentialModel:
     def _by_layers(
         self, samples: Samples, index: torch.Tensor, share: float, handed: Mapping[str, torch.Tensor]
     ) -> float:
-        first, *others = self.layers
+        first = self.layers[0]
         if isinstance(first, ConvStack):
             x, y = first.forward_of(samples, index), samples.y.index_select(0, index)
         else:
             x, y = samples.pick(index)
             x = first.forward(x)
-        added, boundary, slope = 0.0, len(self.layers), None
+        boundary = 1 if self.term is None else self.term.layer
+        x, added, slope = self._through(self.layers[1:boundary], x), 0.0, None
         if self.term is not None:
-            boundary = self.term.layer
-            x = self._through(others[: boundary - 1], x)
             value, slope = self.term.objective.term(x.flatten(1), y, **handed)
             added, slope = float(value) * share, slope.mul_(share).view_as(x)
-        x = self._through(self.layers[boundary:] if self.term is not None else others, x)
+        x = self._through(self.layers[boundary:], x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)

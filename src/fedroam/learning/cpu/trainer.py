@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -91,8 +91,10 @@ class Trainer:
         step = most if self.nature.apart and len(batch) > most else len(batch)
         index, total = torch.from_numpy(job.samples[batch]), 0.0
         pieces = index.split(step) if step < len(batch) else (index,)
-        for piece, some in zip(pieces, torch.from_numpy(batch).split(step), strict=True):
-            handed = job.handed(some) if job.given or job.each else {}
+        for k, piece in enumerate(pieces):
+            handed: Mapping[str, torch.Tensor] = {}
+            if job.given or job.each:
+                handed = job.handed(torch.from_numpy(batch[k * step : (k + 1) * step]))
             if self.sequential is not None:
                 self.check()
                 total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch), handed)
