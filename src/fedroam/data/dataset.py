@@ -14,7 +14,7 @@ import numpy as np
 from fedroam.data.preprocessing import Preprocessing
 from fedroam.errors import InputError
 
-AT_ONCE = 2**18  # values
+AT_ONCE = 2**21  # values
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
-AT_ONCE = 256  # images
-PIECE = 25 * AT_ONCE  # images that one thread scales
+AT_ONCE = 1024  # images
+PIECE = 6 * AT_ONCE  # images that one thread scales
 THREADS = 2  # more wait for memory
-COUNTED = 256  # images
+COUNTED = 2048  # images
 
 
 def pixel_statistics(images: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
