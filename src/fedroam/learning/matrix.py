@@ -9,7 +9,7 @@ from fedroam.learning.capacity import keep, with_capacity
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 from fedroam.learning.layout import Layout
-from fedroam.learning.sums import column_sums, consensus_distance
+from fedroam.learning.sums import column_means, consensus_distance
 
 LONG = 2**14  # values of a row from which on rows are written by workers of ours
 TOGETHER = 2**16  # values that a worker writes at a time
@@ -151,7 +151,10 @@ class Models:
         """The average of all models, as a matrix of one row (accumulated in float64, in row order)."""
 
         def mean(matrix: torch.Tensor) -> torch.Tensor:
-            return (column_sums(matrix) / len(matrix)).to(torch.float32)[None]
+            means = column_means(matrix)
+            if means.device.type == "cpu":
+                return torch.from_numpy(means.numpy().astype(np.float32))[None]
+            return means.to(torch.float32)[None]
 
         return Models(self.layout, mean(self.parameters), mean(self.buffers), None)
 

@@ -1,4 +1,8 @@
-"""Sums over the rows of a matrix, in float64: the same to the last bit for any number of threads."""
+"""Sums over the rows of a matrix, in float64: the same to the last bit for any number of threads.
+
+What is as long as a row is made and divided by NumPy: torch's threads would do it no sooner, and go on spinning for
+milliseconds when they are done, on cores that the workers need.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,12 @@ def column_sums(matrix: torch.Tensor) -> torch.Tensor:
     return weighted_sum(matrix, np.arange(len(matrix)), np.ones(len(matrix)))
 
 
+def column_means(matrix: torch.Tensor) -> torch.Tensor:
+    """Mean of the rows, at least one, summed in row order: float64 [columns]."""
+    sums = column_sums(matrix)
+    return torch.from_numpy(sums.numpy() / len(matrix)) if sums.device.type == "cpu" else sums / len(matrix)
+
+
 def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) -> torch.Tensor:
     """sum_k weights[k] * matrix[rows[k]], in the order given: float64 [columns].
 
@@ -35,7 +45,7 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     rows, weights = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(weights, np.float64)
     if len(rows) and not 0 <= rows.min() <= rows.max() < len(matrix):
         raise IndexError(f"rows {rows.min()} to {rows.max()} of a matrix of {len(matrix)}")
-    total = torch.zeros(matrix.shape[1], dtype=torch.float64, device=matrix.device)
+    total = torch.from_numpy(np.zeros(matrix.shape[1])).to(matrix.device)
     here = _target(matrix)
     if here:
         _each(
@@ -54,7 +64,7 @@ def consensus_distance(parameters: torch.Tensor) -> float:
     """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64)."""
     if len(parameters) == 0:
         return 0.0
-    return in_order(distances(parameters, column_sums(parameters) / len(parameters)))
+    return in_order(distances(parameters, column_means(parameters)))
 
 
 def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
