@@ -157,7 +157,7 @@ class Recorder:
         Raises FedroamError where the pieces are not what was written while the run was computing.
         """
         checkpoints = sorted((self.folder / "checkpoints").glob("round-*.safetensors"))
-        with ThreadPoolExecutor(1) as beside:  # they may be large
+        with ThreadPoolExecutor(checkpoint.KEEP) as beside:  # they may be large
             summed = beside.map(FileFacts.on_disk, checkpoints)
             for name in TABLES:
                 table = self._pieces.table(name)
