@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -51,6 +52,53 @@ class AddsTerm(Protocol):
         """The term, a mean over samples (a scalar without a gradient), and its gradient [n, features].
 
         features: float32 [n, features], the extractor's outputs; y: int64 [n]; handed: as in `Objective.loss`.
+        """
+
+
+class Transformed(Protocol):
+    """What the head of a network gets in place of the extractor's features, with what the loss adds for them."""
+
+    @property
+    def outputs(self) -> torch.Tensor:
+        """What the head gets, float32 [n, features]."""
+
+    @property
+    def term(self) -> float:
+        """What is added to the loss of the head's outputs: a mean over samples."""
+
+    def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The gradient [n, features] of the extractor's features.
+
+        slope: the loss's gradient of `outputs`, float32 [n, features]. share: what the term counts. into: gradients of
+        the parameters in between, by name, to which is added.
+        """
+
+
+@runtime_checkable
+class TransformsFeatures(Protocol):
+    """An objective of networks with an extractor, a head (see `models.split`) and something in between, whose head gets
+    other features than the extractor's. Engines may take it apart, since it says what the gradients are.
+    """
+
+    @property
+    def base(self) -> Objective:
+        """The loss of the head's outputs."""
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """Names of the parameters in between that get no gradient at all."""
+
+    def transformed(
+        self,
+        between: Mapping[str, torch.Tensor],
+        features: torch.Tensor,
+        y: torch.Tensor,
+        **handed: torch.Tensor,
+    ) -> Transformed:
+        """What the head gets.
+
+        between: parameters and buffers that belong neither to the extractor nor to the head, by name; features: float32
+        [n, features], the extractor's outputs; y: int64 [n]; handed: as in `Objective.loss`.
         """
 
 

@@ -1,9 +1,10 @@
-"""Sequences with layers that draw, series, and objectives with a term of the features: autograd's loss and gradient."""
+"""Sequences with layers that draw, series, and objectives that look at the features: autograd's loss and gradient."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.federation.server.fedproto import Aligned, FedProto
+from fedroam.federation.server.gpfl import GPFL, Guidance, Guided
 from fedroam.federation.server.moon import Contrastive, Moon
 from fedroam.learning.cpu.fused_conv1d import FusedConv1dLayer
 from fedroam.learning.cpu.kernels import target
@@ -66,14 +68,44 @@ def handed_to(objective: Objective, module: nn.Module, n: int, draw: torch.Gener
         ).in_features
         known = torch.arange(CLASSES) != 1
         return {"prototypes": torch.randn(CLASSES, width, generator=draw) * known[:, None], "known": known}
+    if isinstance(objective, Guidance):
+        assert isinstance(module, Guided)
+        return {"embedding": torch.randn(module.embedding.shape, generator=draw)}
     return {}
 
 
+GUIDED = {
+    "gpfl": GPFL(magnitude=0.3, decay=0.2, angle=1.3),
+    "gpfl, one norm of the batch": GPFL(magnitude=0.3, distance="batch"),
+    "gpfl without valve": GPFL(magnitude=0.3, valve=False),
+    "gpfl without guidance": GPFL(magnitude=0.0, angle=0.0),
+    "gpfl of the distance alone": GPFL(magnitude=2.0, angle=0.0, decay=0.0),
+}
 OBJECTIVES: dict[str, Callable[[], Objective]] = {
     "cross-entropy": lambda: CrossEntropy(label_smoothing=0.1),
     "moon": lambda: Moon(mu=1.5, temperature=0.4).objective(CrossEntropy()),
     "fedproto": lambda: FedProto(strength=2.0).objective(CrossEntropy(label_smoothing=0.1)),
+    **{
+        name: partial(part.objective, CrossEntropy(label_smoothing=0.1 * (name == "gpfl")))
+        for name, part in GUIDED.items()
+    },
 }
+
+
+def network_of(network: Callable[[], nn.Module], objective: str) -> Callable[[], nn.Module]:
+    """The network as the objective's federation has it, with conditions that are not 0."""
+    if objective not in GUIDED:
+        return network
+
+    def guided() -> nn.Module:
+        with torch.random.fork_rng(devices=()):
+            torch.manual_seed(5)
+            made = GUIDED[objective].adapt(network())
+            for buffer in made.buffers():
+                buffer.normal_()
+        return made
+
+    return guided
 
 
 def set_up(
@@ -81,10 +113,11 @@ def set_up(
 ) -> tuple[Task, nn.Module, SequentialModel, torch.Tensor, torch.Tensor]:
     """A task, a worker's network, the sequence of it with its gradient, and a row."""
     shape, network = NETWORKS[name]
+    network = network_of(network, objective)
     task = replace(problem(network, shape, (12,), seed=seed).task, objective=OBJECTIVES[objective]())
     module = worker_model(task, Nature()).train()
     gradient, row = torch.zeros(task.layout.size), torch.empty(task.layout.size)
-    task.layout.write(module, row, torch.empty(0))
+    task.layout.write(module, row, torch.empty(task.layout.buffer_size))
     model = sequential_model(module, task, gradient)
     if model is None and "series" in name and target() is None:
         pytest.skip("no kernels on this machine: series go through autograd")
@@ -115,6 +148,10 @@ def test_a_sequence_has_autograds_loss_and_gradient(name: str, objective: str, s
     parameters = dict(plain.named_parameters())
     for entry in task.layout.parameters:
         truth, found = parameters[entry.name].grad, entry.view(gradient)
+        if entry in model.idle:
+            assert truth is None
+            assert not found.any()
+            continue
         assert truth is not None
         assert torch.allclose(found, truth, rtol=2e-4, atol=2e-5 * max(1.0, float(truth.abs().max()))), (
             entry.name
@@ -163,6 +200,46 @@ def test_a_terms_gradient_is_autograds_in_float64(objective: str, zero: bool) ->
     assert float(value) == pytest.approx(float(alone.detach()), rel=1e-12)
     assert asked.grad is not None
     assert torch.allclose(slope, asked.grad, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("zero", [False, True], ids=["", "lengths of 0"])
+@pytest.mark.parametrize("name", GUIDED)
+def test_the_gradients_between_extractor_and_head_are_autograds_in_float64(name: str, zero: bool) -> None:
+    """Of the features and of each parameter, for half the loss; at a distance of 0, without a gradient, 0."""
+    made = GUIDED[name].objective(CrossEntropy())
+    assert isinstance(made, Guidance)
+    draw = torch.Generator().manual_seed(2)
+    module = network_of(lambda: Network(nn.Identity(), nn.Linear(6, CLASSES)), name)().double()
+    assert isinstance(module, Guided)
+    features = torch.randn(5, 6, generator=draw, dtype=torch.float64)
+    y = torch.tensor([0, 1, 2, 3, 1])
+    handed = {key: value.double() for key, value in handed_to(made, module, 5, draw).items()}
+    if zero:
+        features[2] = 0.0
+        module.embedding.data[1] = 0.0
+        if module.valve is None:  # else it is 0 but for roundings, which are not the same in both
+            handed["embedding"][3] = features[3]
+    asked = features.clone().requires_grad_()
+    whole = made.loss(module, asked, y, **handed)
+    (0.5 * whole).backward()
+
+    head = {id(each) for each in module.head.parameters()}
+    own = {key: each.detach() for key, each in module.named_parameters() if id(each) not in head}
+    into = {key: torch.zeros_like(each) for key, each in own.items()}
+    found = made.transformed({**own, **dict(module.named_buffers())}, features, y, **handed)
+    outputs = found.outputs.clone().requires_grad_()
+    base = made.base.loss(module.head, outputs, y)
+    (slope,) = torch.autograd.grad(0.5 * base, outputs)
+    assert float(base.detach()) + found.term == pytest.approx(float(whole.detach()), rel=1e-12)
+    below = found.backward(slope, 0.5, into)
+    assert asked.grad is not None
+    assert torch.allclose(below, asked.grad, rtol=1e-9, atol=1e-11)
+    for key, parameter in module.named_parameters():
+        if key in made.idle:
+            assert parameter.grad is None
+        elif key in into:
+            assert parameter.grad is not None
+            assert torch.allclose(into[key], parameter.grad, rtol=1e-9, atol=1e-11), key
 
 
 def test_features_that_training_collects_are_left_to_autograd() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -20,6 +21,10 @@ from fedroam.learning.objective import Objective
 from fedroam.models import split
 
 EMBEDDING, GENERIC, PERSONAL = "embedding", "generic", "personal"
+GAMMA, BETA = "valve.gamma", "valve.beta"
+PARTS = ("0.weight", "0.bias", "2.weight", "2.bias")  # of either
+LEAST = 1e-12  # a shorter vector is divided by this for its direction, as torch has it
+NORM = 1e-5  # added to a variance by a layer norm, as torch has it
 
 
 class Valve(nn.Module):
@@ -93,7 +98,7 @@ class Guidance:
         network = module
         f = network.extractor(x).flatten(1)
         loss = self.base.loss(network.head, network.seen(f, network.personal), y, **handed)
-        if self.angle or self.magnitude:
+        if self.guided:
             general = network.seen(f, network.generic)
             cosine = functional.linear(functional.normalize(general), functional.normalize(network.embedding))
             loss = loss + self.angle * functional.cross_entropy(cosine, y)
@@ -103,6 +108,140 @@ class Guidance:
             shared = [network.embedding, *(network.valve.parameters() if network.valve is not None else ())]
             loss = loss + 0.5 * self.decay * sum((p**2).sum() for p in shared)
         return loss
+
+    @property
+    def guided(self) -> bool:
+        """Whether global features are looked at."""
+        return bool(self.angle or self.magnitude)
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The embeddings, where neither guidance nor decay asks for them."""
+        return () if self.guided or self.decay else (EMBEDDING,)
+
+    def transformed(
+        self,
+        between: Mapping[str, torch.Tensor],
+        features: torch.Tensor,
+        y: torch.Tensor,
+        **handed: torch.Tensor,
+    ) -> GuidedFeatures:
+        """The personalised features, with the guidance of the global ones. handed: as in `loss`."""
+        return GuidedFeatures(self, between, features, y, handed[EMBEDDING])
+
+
+class GuidedFeatures:
+    """What `Guidance.loss` computes between extractor and head, with the gradients written out.
+
+    For a batch of a small network autograd takes as long as all the arithmetic.
+    """
+
+    def __init__(
+        self,
+        guidance: Guidance,
+        between: Mapping[str, torch.Tensor],
+        features: torch.Tensor,
+        y: torch.Tensor,
+        frozen: torch.Tensor,
+    ) -> None:
+        self.guidance, self.between, self.features = guidance, between, features
+        conditions = [between[PERSONAL], *([between[GENERIC]] if guidance.guided else [])]
+        self.gates = None
+        if f"{GAMMA}.0.weight" in between:
+            condition = torch.stack(conditions)
+            self.gates = _Gate(between, GAMMA, condition), _Gate(between, BETA, condition)
+            gamma, beta = (gate.outputs[:, None] for gate in self.gates)
+            self.slopes = gamma + 1  # [conditions, 1, features]
+            self.seen = torch.addcmul(beta, features, self.slopes).relu_()  # [conditions, n, features]
+        else:
+            self.seen = features.expand(len(conditions), *features.shape)
+        self.outputs, self.term = self.seen[0], 0.0
+        if guidance.guided:
+            self._guide(y, frozen)
+        if guidance.decay:
+            self.term += 0.5 * guidance.decay * sum(float(p.square().sum()) for p in self._shared().values())
+
+    def _shared(self) -> dict[str, torch.Tensor]:
+        """The parameters with a weight decay of their own: embedding and valve."""
+        return {name: p for name, p in self.between.items() if name not in (GENERIC, PERSONAL)}
+
+    def _guide(self, y: torch.Tensor, frozen: torch.Tensor) -> None:
+        """The term of the global features, and its gradients to them and to the embeddings."""
+        guidance, general, n = self.guidance, self.seen[1], len(y)
+        own = _Direction(general)
+        to_class = _Direction(self.between[EMBEDDING])
+        log = torch.log_softmax(own.unit @ to_class.unit.t(), 1)
+        right = y[:, None]
+        self.term -= guidance.angle * float(log.gather(1, right).mean())
+        slope = log.exp_().scatter_add_(1, right, log.new_full((n, 1), -1.0)).mul_(guidance.angle / n)
+        self.of_embedding = to_class.backward(slope.t() @ own.unit)
+        self.of_general = own.backward(slope @ to_class.unit)
+        away = general - frozen[y]
+        if guidance.whole_batches:
+            length = torch.linalg.vector_norm(away)
+            self.term += guidance.magnitude * float(length)
+            each = guidance.magnitude
+        else:
+            length = torch.linalg.vector_norm(away, dim=1, keepdim=True)
+            self.term += guidance.magnitude * float(length.mean())
+            each = guidance.magnitude / n
+        # Where the norm is 0 it has no gradient; torch's is 0.
+        self.of_general += away.mul_(torch.where(length > 0, each / length, 0.0))
+
+    def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """As `Transformed.backward`."""
+        decay = self.guidance.decay * share
+        if decay:
+            for name, p in self._shared().items():
+                into[name].add_(p, alpha=decay)
+        slopes = slope[None]
+        if self.guidance.guided:
+            into[EMBEDDING].add_(self.of_embedding, alpha=share)
+            slopes = torch.stack((slope, self.of_general.mul_(share)))
+        if self.gates is None:
+            return slopes.sum(0)
+        slopes = slopes * (self.seen > 0)
+        gamma, beta = self.gates
+        gamma.backward(torch.einsum("cnf,nf->cf", slopes, self.features), into)
+        beta.backward(slopes.sum(1), into)
+        return slopes.mul_(self.slopes).sum(0)
+
+
+class _Gate:
+    """Half a valve, gamma or beta, at some conditions, float32 [conditions, features]: a linear layer, ReLU and layer
+    norm."""
+
+    def __init__(self, between: Mapping[str, torch.Tensor], name: str, condition: torch.Tensor) -> None:
+        self.name, self.condition = name, condition
+        weight, bias, self.scale, self.shift = (between[f"{name}.{part}"] for part in PARTS)
+        self.raw = torch.addmm(bias, condition, weight.t()).relu_()
+        self.outputs, self.mean, self.rstd = torch.native_layer_norm(
+            self.raw, self.raw.shape[1:], self.scale, self.shift, NORM
+        )
+
+    def backward(self, slope: torch.Tensor, into: Mapping[str, torch.Tensor]) -> None:
+        """Add to the gradients of its parameters, of that of its outputs."""
+        inward, scale, shift = torch.ops.aten.native_layer_norm_backward.default(
+            slope, self.raw, self.raw.shape[1:], self.mean, self.rstd, self.scale, self.shift, [True] * 3
+        )
+        inward = inward.mul_(self.raw > 0)
+        found = (inward.t() @ self.condition, inward.sum(0), scale, shift)
+        for part, gradient in zip(PARTS, found, strict=True):
+            into[f"{self.name}.{part}"].add_(gradient)
+
+
+class _Direction:
+    """The rows of a matrix divided by their lengths, as `functional.normalize` has them."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        length: torch.Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        self.long, self.length = length >= LEAST, length.clamp_min(LEAST)
+        self.unit = rows / self.length
+
+    def backward(self, slope: torch.Tensor) -> torch.Tensor:
+        """The gradient of the rows, of that of `unit`."""
+        along = (slope * self.unit).sum(1, keepdim=True) * self.long
+        return (slope - self.unit * along) / self.length
 
 
 @register("federation", "gpfl", source="Zhang et al., ICCV 2023, Eqs. 3 to 11, Alg. 1, and the authors' code")

@@ -6,8 +6,7 @@ of torch for each layer and direction, and gradients go straight into the flat g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -29,7 +28,13 @@ from fedroam.learning.cpu.sequential_layers import (
 )
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
-from fedroam.learning.objective import AddsTerm, CrossEntropy, NeedsWholeBatches
+from fedroam.learning.objective import (
+    AddsTerm,
+    CrossEntropy,
+    NeedsWholeBatches,
+    Transformed,
+    TransformsFeatures,
+)
 from fedroam.learning.samples import Samples
 from fedroam.models import Dropout, Network, split
 
@@ -37,20 +42,57 @@ _WITH_PARAMETERS = (Weighted, ConvStack, FusedConv1dLayer)
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 
 
-@dataclass(frozen=True)
-class _Term:
-    """What an objective adds to the loss: a term of what the layers before the one of number `layer` give."""
+class _Features:
+    """What an objective makes of the extractor's features, which the head's first layer, number `layer`, gets.
 
-    objective: AddsTerm
-    layer: int
+    own: parameters between extractor and head, with their gradients; buffers: what else is there, which is read in the
+    network itself.
+    """
+
+    def __init__(
+        self,
+        objective: AddsTerm | TransformsFeatures,
+        layer: int,
+        own: Sequence[Entry] = (),
+        gradient: View | None = None,
+        buffers: Mapping[str, torch.Tensor] | None = None,
+    ) -> None:
+        self.objective, self.layer, self.own = objective, layer, own
+        self.into = {} if gradient is None else {entry.name: gradient(entry) for entry in own}
+        self.between = dict(buffers or {})
+        idle = objective.idle if isinstance(objective, TransformsFeatures) else ()
+        self.idle = [entry for entry in own if entry.name in idle]
+
+    def attach(self, row: torch.Tensor) -> None:
+        """Compute with a row's parameters from now on."""
+        for entry in self.own:
+            self.between[entry.name] = entry.view(row)
+
+    def seen(self, x: torch.Tensor, y: torch.Tensor, handed: Mapping[str, torch.Tensor]) -> Transformed:
+        """What the head gets of features x, and the term."""
+        if isinstance(self.objective, TransformsFeatures):
+            return self.objective.transformed(self.between, x, y, **handed)
+        return _Unchanged(x, *self.objective.term(x, y, **handed))
+
+
+class _Unchanged:
+    """Features that the head gets as they are, and a term of them."""
+
+    def __init__(self, features: torch.Tensor, term: torch.Tensor, slope: torch.Tensor) -> None:
+        self.outputs, self.term, self.slope = features, float(term), slope
+
+    def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """As `Transformed.backward`."""
+        return slope + self.slope.mul_(share)
 
 
 class SequentialModel:
     """A network as layers. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
     many: samples for `add_gradient` at a time, at most, or it becomes slow. head: what computes all layers but the
-    first, and the loss, for `add_gradient`; None: each layer by itself. term: what the objective adds to the loss.
-    native: whether kernels of ours are among the layers; draws: whether layers draw from the thread's generator.
+    first, and the loss, for `add_gradient`; None: each layer by itself. features: what the objective makes of them.
+    native: whether kernels of ours are among the layers; draws: whether layers draw from the thread's generator. idle:
+    parameters that get no gradient.
     """
 
     def __init__(
@@ -60,10 +102,11 @@ class SequentialModel:
         smoothing: float,
         many: int,
         head: CompiledHead | None = None,
-        term: _Term | None = None,
+        features: _Features | None = None,
     ) -> None:
-        self.layers, self.many, self.head, self.term = layers, many, head, term
+        self.layers, self.many, self.head, self.features = layers, many, head, features
         self.native = any(isinstance(layer, ConvStack) for layer in layers)
+        self.idle = [] if features is None else features.idle
         self.draws = any(isinstance(layer, Dropped) for layer in layers)
         # Whether kernels of ours compute all of a step: they read parameters wherever these lie.
         self.compiled = head is not None and isinstance(layers[0], ConvStack)
@@ -80,6 +123,8 @@ class SequentialModel:
                 layer.attach(lambda entry: entry.view(row))
         if self.head is not None:
             self.head.attach(row)
+        if self.features is not None:
+            self.features.attach(row)
 
     @torch.no_grad()
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
@@ -118,11 +163,12 @@ class SequentialModel:
         else:
             x, y = samples.pick(index)
             x = first.forward(x)
-        boundary = 1 if self.term is None else self.term.layer
-        x, added, slope = self._through(self.layers[1:boundary], x), 0.0, None
-        if self.term is not None:
-            value, slope = self.term.objective.term(x.flatten(1), y, **handed)
-            added, slope = float(value) * share, slope.mul_(share).view_as(x)
+        boundary = 1 if self.features is None else self.features.layer
+        x, seen = self._through(self.layers[1:boundary], x), None
+        shape = x.shape
+        if self.features is not None:
+            seen = self.features.seen(x.flatten(1), y, handed)
+            x = seen.outputs.view(shape)
         x = self._through(self.layers[boundary:], x)
         log = torch.log_softmax(x, 1)
         targets = self.targets.index_select(0, y)
@@ -131,9 +177,9 @@ class SequentialModel:
         for k in range(len(self.layers) - 1, self.lowest - 1, -1):
             below = self.layers[k].backward(gradient, k > self.lowest)
             gradient = gradient if below is None else below
-            if slope is not None and k == boundary:
-                gradient = gradient.add_(slope)
-        return loss + added
+            if seen is not None and self.features is not None and k == boundary:
+                gradient = seen.backward(gradient.flatten(1), share, self.features.into).view(shape)
+        return loss if seen is None else loss + seen.term * share
 
 
 def sequential_model(
@@ -141,15 +187,17 @@ def sequential_model(
 ) -> SequentialModel | None:
     """The network as a sequence whose gradients go into `gradient` [parameters]; None where it cannot be one.
 
-    It can where the objective is the plain cross-entropy, maybe with a term of the features (`AddsTerm`), and the
-    network is a sequence of 2-D convolutions, group norms, 2-D max-pools, two 1-D convolutions that kernels of ours
-    compute, ReLUs, dropouts and linear layers, none of them frozen, shared or hooked. native: whether convolutions may
-    be computed by kernels of ours.
+    It can where the objective is the plain cross-entropy, maybe with a term of the features (`AddsTerm`) or with
+    something between extractor and head (`TransformsFeatures`), and the network is a sequence of 2-D convolutions,
+    group norms, 2-D max-pools, two 1-D convolutions that kernels of ours compute, ReLUs, dropouts and linear layers,
+    none of them frozen, shared or hooked. native: whether convolutions may be computed by kernels of ours.
     """
     objective = task.objective
-    extra: AddsTerm | None = None
-    if isinstance(objective, AddsTerm):
-        if isinstance(objective, NeedsWholeBatches) and objective.whole_batches:
+    extra: AddsTerm | TransformsFeatures | None = None
+    if isinstance(objective, (AddsTerm, TransformsFeatures)):
+        # What is transformed may be of a whole batch; beside a term something else may be taken of one.
+        term = not isinstance(objective, TransformsFeatures)
+        if term and isinstance(objective, NeedsWholeBatches) and objective.whole_batches:
             return None
         extra = objective
         objective = extra.base
@@ -200,12 +248,21 @@ def sequential_model(
                 layers.append(Dropped(layer))
         elif type(layer) not in (nn.Identity, ParameterHolder):  # these hand on what they are given
             return None
-    if type(named[-1][1]) is not nn.Linear or used != len(entries):
+    own = _between(module, entries) if isinstance(extra, TransformsFeatures) else []
+    if type(named[-1][1]) is not nn.Linear or used + len(own) != len(entries):
         return None
-    term = None if extra is None else _Term(extra, boundary)
-    if term is not None and not 0 < boundary < len(layers):
-        return None
-    return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, term)
+    seen = None
+    if extra is not None:
+        if not 0 < boundary < len(layers):
+            return None
+        seen = _Features(extra, boundary, own, view, dict(module.named_buffers()))
+    return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, seen)
+
+
+def _between(module: nn.Module, entries: Mapping[str, Entry]) -> list[Entry]:
+    """The parameters that belong neither to the extractor nor to the head."""
+    known = {id(parameter) for part in split(module) for parameter in part.parameters()}
+    return [entries[name] for name, parameter in module.named_parameters() if id(parameter) not in known]
 
 
 def _named(module: nn.Module, in_two: bool) -> tuple[list[tuple[str, nn.Module]] | None, int]:

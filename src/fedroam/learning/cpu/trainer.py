@@ -44,7 +44,9 @@ class Trainer:
         self.sequential = (
             None if nature.plain else sequential_model(self.module, task, self.gradient, nature.native)
         )
-        if self.sequential is None and nature.native and not nature.plain:
+        if self.sequential is not None:
+            self.without_gradient = self.sequential.idle
+        elif nature.native and not nature.plain:
             self.module = fuse(self.module)
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
