@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from fedroam.federation.server.fedavgdbe import Debiased, FedAvgDBE, Translated
 from fedroam.federation.server.fedproto import Aligned, FedProto
 from fedroam.federation.server.gpfl import GPFL, Guidance, Guided
 from fedroam.federation.server.moon import Contrastive, Moon
@@ -71,15 +72,25 @@ def handed_to(objective: Objective, module: nn.Module, n: int, draw: torch.Gener
     if isinstance(objective, Guidance):
         assert isinstance(module, Guided)
         return {"embedding": torch.randn(module.embedding.shape, generator=draw)}
+    if isinstance(objective, Debiased):
+        assert isinstance(module, Translated)
+        return {"mean": torch.randn(module.memory.shape, generator=draw)}
     return {}
 
 
-GUIDED = {
+ADAPTED: dict[str, GPFL | FedAvgDBE] = {
     "gpfl": GPFL(magnitude=0.3, decay=0.2, angle=1.3),
     "gpfl, one norm of the batch": GPFL(magnitude=0.3, distance="batch"),
     "gpfl without valve": GPFL(magnitude=0.3, valve=False),
     "gpfl without guidance": GPFL(magnitude=0.0, angle=0.0),
     "gpfl of the distance alone": GPFL(magnitude=2.0, angle=0.0, decay=0.0),
+    "fedavgdbe": FedAvgDBE(kappa=3.0),
+    "fedavgdbe without memory": FedAvgDBE(kappa=3.0, memory=False),
+    "fedavgdbe without its mean": FedAvgDBE(kappa=0.0),
+}
+LATER = {  # for one step: each changes a running mean
+    "fedavgdbe with a running mean": FedAvgDBE(kappa=3.0, momentum=0.3),
+    "fedavgdbe, its start pass": FedAvgDBE(kappa=3.0, momentum=0.3, start_pass="tracked"),
 }
 OBJECTIVES: dict[str, Callable[[], Objective]] = {
     "cross-entropy": lambda: CrossEntropy(label_smoothing=0.1),
@@ -87,25 +98,26 @@ OBJECTIVES: dict[str, Callable[[], Objective]] = {
     "fedproto": lambda: FedProto(strength=2.0).objective(CrossEntropy(label_smoothing=0.1)),
     **{
         name: partial(part.objective, CrossEntropy(label_smoothing=0.1 * (name == "gpfl")))
-        for name, part in GUIDED.items()
+        for name, part in ADAPTED.items()
     },
 }
 
 
 def network_of(network: Callable[[], nn.Module], objective: str) -> Callable[[], nn.Module]:
     """The network as the objective's federation has it, with conditions that are not 0."""
-    if objective not in GUIDED:
+    federation = {**ADAPTED, **LATER}.get(objective)
+    if federation is None:
         return network
 
-    def guided() -> nn.Module:
+    def adapted() -> nn.Module:
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(5)
-            made = GUIDED[objective].adapt(network())
-            for buffer in made.buffers():
-                buffer.normal_()
+            made = federation.adapt(network())
+            for each in (*made.buffers(), *(p for name, p in made.named_parameters() if name == "memory")):
+                each.data.normal_()
         return made
 
-    return guided
+    return adapted
 
 
 def set_up(
@@ -203,22 +215,24 @@ def test_a_terms_gradient_is_autograds_in_float64(objective: str, zero: bool) ->
 
 
 @pytest.mark.parametrize("zero", [False, True], ids=["", "lengths of 0"])
-@pytest.mark.parametrize("name", GUIDED)
+@pytest.mark.parametrize("name", [*ADAPTED, *LATER])
 def test_the_gradients_between_extractor_and_head_are_autograds_in_float64(name: str, zero: bool) -> None:
     """Of the features and of each parameter, for half the loss; at a distance of 0, without a gradient, 0."""
-    made = GUIDED[name].objective(CrossEntropy())
-    assert isinstance(made, Guidance)
+    made: Any = {**ADAPTED, **LATER}[name].objective(CrossEntropy())
     draw = torch.Generator().manual_seed(2)
-    module = network_of(lambda: Network(nn.Identity(), nn.Linear(6, CLASSES)), name)().double()
-    assert isinstance(module, Guided)
+    module: Any = network_of(lambda: Network(nn.Identity(), nn.Linear(6, CLASSES)), name)().double()
     features = torch.randn(5, 6, generator=draw, dtype=torch.float64)
     y = torch.tensor([0, 1, 2, 3, 1])
     handed = {key: value.double() for key, value in handed_to(made, module, 5, draw).items()}
+    if name == "fedavgdbe, its start pass":
+        handed = {}
     if zero:
         features[2] = 0.0
+    if zero and isinstance(made, Guidance):
         module.embedding.data[1] = 0.0
         if module.valve is None:  # else it is 0 but for roundings, which are not the same in both
             handed["embedding"][3] = features[3]
+    buffers = {key: each.clone() for key, each in module.named_buffers()}
     asked = features.clone().requires_grad_()
     whole = made.loss(module, asked, y, **handed)
     (0.5 * whole).backward()
@@ -226,7 +240,7 @@ def test_the_gradients_between_extractor_and_head_are_autograds_in_float64(name:
     head = {id(each) for each in module.head.parameters()}
     own = {key: each.detach() for key, each in module.named_parameters() if id(each) not in head}
     into = {key: torch.zeros_like(each) for key, each in own.items()}
-    found = made.transformed({**own, **dict(module.named_buffers())}, features, y, **handed)
+    found = made.transformed({**own, **buffers}, features, y, **handed)
     outputs = found.outputs.clone().requires_grad_()
     base = made.base.loss(module.head, outputs, y)
     (slope,) = torch.autograd.grad(0.5 * base, outputs)
@@ -234,6 +248,8 @@ def test_the_gradients_between_extractor_and_head_are_autograds_in_float64(name:
     below = found.backward(slope, 0.5, into)
     assert asked.grad is not None
     assert torch.allclose(below, asked.grad, rtol=1e-9, atol=1e-11)
+    for key, each in module.named_buffers():
+        assert torch.allclose(buffers[key], each, rtol=1e-12), key
     for key, parameter in module.named_parameters():
         if key in made.idle:
             assert parameter.grad is None

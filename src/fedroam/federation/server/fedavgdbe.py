@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -76,6 +77,49 @@ class Debiased:
         if self.kappa:
             loss = loss + self.kappa * (0.5 * (running - target) ** 2).mean()
         return loss
+
+    @property
+    def idle(self) -> tuple[str, ...]:
+        """The memory, where there is to be none."""
+        return () if self.memory else (MEMORY,)
+
+    def transformed(
+        self,
+        between: Mapping[str, torch.Tensor],
+        features: torch.Tensor,
+        y: torch.Tensor,
+        **handed: torch.Tensor,
+    ) -> DebiasedFeatures:
+        """The features and the memory, with the mean regularisation. handed: as in `loss`."""
+        return DebiasedFeatures(self, between, features, handed.get(MEAN))
+
+
+class DebiasedFeatures:
+    """What `Debiased.loss` computes between extractor and head, with the gradients written out."""
+
+    def __init__(
+        self,
+        how: Debiased,
+        between: Mapping[str, torch.Tensor],
+        features: torch.Tensor,
+        target: torch.Tensor | None,
+    ) -> None:
+        running = (1 - how.momentum) * between[RUNNING] + how.momentum * features.mean(0)
+        if target is not None or how.tracked:
+            between[RUNNING].copy_(running)
+        self.moved = how.memory and target is not None
+        self.outputs, self.term = features + between[MEMORY] if self.moved else features, 0.0
+        self.pull: torch.Tensor | None = None
+        if target is not None and how.kappa:
+            away = running - target
+            self.term = 0.5 * how.kappa * float(away.square().mean())
+            self.pull = away.mul_(how.kappa * how.momentum / features.numel())
+
+    def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """As `Transformed.backward`."""
+        if self.moved:
+            into[MEMORY].add_(slope.sum(0))
+        return slope if self.pull is None else slope.add(self.pull, alpha=share)
 
 
 @register("federation", "fedavgdbe", source="Zhang et al., NeurIPS 2023 (PRBM and MR), and the authors' code")
