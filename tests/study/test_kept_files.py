@@ -32,7 +32,7 @@ from fedroam.study import (
 )
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import Records, RunRecord, line_numbers, merged, read_records, write_records
-from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
+from fedroam.study.kept_files import keep_figures_of_folders, kept_texts, write_kept_files
 from fedroam.study.outlook import outlook
 from fedroam.study.presentation.ahead import outlook_words, time_words
 from fedroam.study.presentation.exhibits import AtScale, figure_words
@@ -127,6 +127,10 @@ def test_files_are_made_of_records_alone_and_are_the_same_each_time(tmp_path: Pa
     cells = json.loads(texts[0]["cells.json"])["gain"]
     assert (cells[0]["paper"], cells[1]["paper"]) == (8.0, None)
     assert cells[1]["mean"] == pytest.approx((0.1 - 0.5 + 0.3) / 3, rel=1e-4)
+    some = records(made, tuple(("c", seed) for seed in range(3)))
+    less = judged(made, some)
+    left = json.loads(kept_texts(less, some, outlook(less, some.runs.values()))["cells.json"])["gain"]
+    assert [(cell["row"], cell["n"]) for cell in left] == [("b", 3)]  # none of what has no runs
     facts = json.loads(texts[0]["study.json"])
     assert (facts["runs_kept"], facts["runs_needed"]) == (9, 9)
     assert facts["core_hours"] == pytest.approx(3 * (360 + 720 + 36) / 3600)
