@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron
+from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron, RowSteps
 from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.engine import Job, Task, rate
@@ -128,8 +128,7 @@ class PerceptronTrainer:
         pulls = {_pull(job) for job in jobs}
         longest = max(max(some, default=0) for some in lengths)
         if self.compiled is not None and longest <= self.compiled.most:
-            lr = rate(self.task.training, jobs[0].round)
-            return [self._one(models, job, schedules[k], lr) for k, job in enumerate(jobs)]
+            return self._by_kernels(self.compiled, models, jobs, schedules)
         if longest > BATCH or len(pulls) > 1:
             with torch.enable_grad():
                 return [self.alone(models, job) for job in jobs]
@@ -137,20 +136,31 @@ class PerceptronTrainer:
             return [self._side_by_side(models, [job], [schedules[k]])[0] for k, job in enumerate(jobs)]
         return self._side_by_side(models, jobs, schedules)
 
-    def _one(self, models: Models, job: Job, batches: list[np.ndarray], lr: float) -> float:
-        assert self.compiled is not None
-        own, momentum = models.parameters[job.row].data, None
-        row = widened(own)
-        if models.momentum is not None:
-            momentum = models.momentum[job.row].data
-        elif self.task.training.momentum:
-            momentum = torch.zeros(row.shape)
-        pull, steady = _anchors([job], row[None])
-        settings = lr, self.task.training.weight_decay + pull
-        total = self.compiled.train(row, momentum, None if steady is None else steady[0], batches, settings)
-        if row is not own:
+    def _by_kernels(
+        self,
+        compiled: CompiledPerceptron,
+        models: Models,
+        jobs: Sequence[Job],
+        schedules: Sequence[list[np.ndarray]],
+    ) -> list[float]:
+        rows, copies = [], []
+        for job, batches in zip(jobs, schedules, strict=True):
+            own, momentum = models.parameters[job.row].data, None
+            row = widened(own)
+            if row is not own:
+                copies.append((own, row))
+            if models.momentum is not None:
+                momentum = models.momentum[job.row].data
+            elif self.task.training.momentum:
+                momentum = torch.zeros(row.shape)
+            pull, steady = _anchors([job], row[None])
+            decay = self.task.training.weight_decay + pull
+            rows.append(RowSteps(row, momentum, None if steady is None else steady[0], decay, batches))
+        totals = compiled.train(rows, rate(self.task.training, jobs[0].round))
+        for own, row in copies:
             own.copy_(row)
-        return total / sum(map(len, batches)) if batches else float("nan")
+        seen = [sum(map(len, batches)) for batches in schedules]
+        return [total / n if n else float("nan") for total, n in zip(totals, seen, strict=True)]
 
     def _side_by_side(
         self, models: Models, jobs: Sequence[Job], schedules: Sequence[list[np.ndarray]]
