@@ -53,6 +53,10 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "images": ((10, 10, 2), small),
     "a head of three layers": ((10, 10, 2), lambda: small(3)),
     "all falls out": ((10, 10, 2), lambda: small(1, lambda: Dropout(1.0))),
+    "no weights before the head": (
+        (6,),
+        lambda: Network(nn.Sequential(nn.Identity(), nn.Flatten()), nn.Linear(6, CLASSES)),
+    ),
     "kernels of ours": ((16, 16, 1), lambda: MnistCNN().build((1, 16, 16), CLASSES)),
 }
 

@@ -175,9 +175,10 @@ class SequentialModel:
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
         gradient = log.exp_().sub_(targets).mul_(share / len(y))
         for k in range(len(self.layers) - 1, self.lowest - 1, -1):
-            below = self.layers[k].backward(gradient, k > self.lowest)
+            between = seen is not None and k == boundary  # where an extractor may have no parameters below
+            below = self.layers[k].backward(gradient, between or k > self.lowest)
             gradient = gradient if below is None else below
-            if seen is not None and self.features is not None and k == boundary:
+            if seen is not None and self.features is not None and between:
                 gradient = seen.backward(gradient.flatten(1), share, self.features.into).view(shape)
         return loss if seen is None else loss + seen.term * share
 
