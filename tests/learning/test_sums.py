@@ -128,3 +128,19 @@ def test_matrices_of_other_types_are_read_as_what_they_are() -> None:
     check_same(weighted_sum(drawn, rows, weights), 0.5 * drawn[2] + 0.25 * drawn[0], exact=False)
     half = drawn.half()
     assert torch.equal(weighted_sum(half, rows, weights), weighted_sum(half.float(), rows, weights))
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "16 bits"])
+def test_sums_do_not_depend_on_how_columns_are_divided(half: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    draws = stream(3, "test")
+    rows = torch.from_numpy(draws.standard_normal((7, 40 * NEAREST + 77)).astype(np.float32))
+    matrix = in_half_precision(rows) if half else rows
+    which, weights = np.array([4, 0, 6, 2]), draws.random(4)
+    found, steps = [], set()
+    for shares in (1, 4, 1000):
+        monkeypatch.setattr(sums, "SHARES", shares)
+        steps.add(sums._step(rows.shape[1]))
+        found.append(weighted_sum(matrix, which, weights))
+    assert len(steps) > 1
+    assert torch.equal(found[0], found[1])
+    assert torch.equal(found[0], found[2])

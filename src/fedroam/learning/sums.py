@@ -20,6 +20,7 @@ COPIED = (
     2**15
 )  # values of models at rest in 16 bits that each worker copies at a time: they stay in its cache
 NEAREST = 2048  # columns whose sums stay in a core's nearest cache
+SHARES, MOST_NEAREST = 4, 32  # parts for each worker, and how many times as many columns these are at most
 # Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
 # that have nothing to do until the next row wait at full speed.
 _ALONE = 32_768
@@ -48,9 +49,8 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     total = torch.from_numpy(np.zeros(matrix.shape[1])).to(matrix.device)
     here = _target(matrix)
     if here:
-        _each(
-            len(total), NEAREST, partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total)
-        )
+        add = partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total)
+        _each(len(total), _step(len(total)), add)
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
     for columns in _column_blocks(matrix):
@@ -135,6 +135,13 @@ def _target(matrix: torch.Tensor) -> Target | None:
     """What kernels are cut for, where they can read a matrix, or copies of its rows in float32."""
     lies_so = matrix.device.type == "cpu" and (matrix.stride(1) == 1 or matrix.shape[1] == 1)
     return target() if lies_so and matrix.dtype in (torch.float32, torch.float16) else None
+
+
+def _step(columns: int) -> int:
+    """How many columns a worker sums at a time: some times for each worker. Small parts cost more to hand out than a
+    few rows of them take, and large ones leave the nearest cache, which matters less."""
+    shares = columns // (NEAREST * SHARES * shared_workers().count)
+    return NEAREST * min(max(shares, 1), MOST_NEAREST)
 
 
 def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:
