@@ -18,10 +18,9 @@ def read_ahead(given: Part | str | Mapping[str, Any]) -> None:
     """Begin to read a data set in another thread: that which `given` names, as an experiment's `data` would.
 
     Loading modules keeps one core busy for longer than unpacking, scaling and fingerprinting images does another, if
-    that is done in few calls: each waits for its turn.
-    Whoever asks for the data set next finds it, or waits for it (`data.cache.remember`), and is told what is wrong
-    with it: nothing is told here. A source that is not fedroam's own is left alone, for it may read once for each
-    who asks, or count how often it is asked.
+    that is done in few calls: each waits for its turn. Whoever asks for the data set next finds it, or waits for it
+    (`data.cache.remember`), and is told what is wrong with it: nothing is told here. A source that is not fedroam's own
+    is left alone, for it may read once for each who asks, or count how often it is asked.
     """
     # Settings that are none; checked again where the experiment is, and told with its name.
     with contextlib.suppress(Exception):

@@ -66,7 +66,7 @@ class CompiledPerceptron:
         self.target, self.check = target, check
         self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
         self.most = MEMORY // self._scratch(1)
-        self._made: dict[tuple[bool, bool], tuple[DenseTraining, Kernel]] = {}
+        self._made: dict[tuple[bool, bool], Kernel] = {}
 
     def train(self, rows: Sequence[RowSteps], lr: float) -> list[float]:
         """Train rows in place, one step a batch; of each the sum of all its samples' losses."""
@@ -105,7 +105,7 @@ class CompiledPerceptron:
             if row.decay not in given:
                 numbers = lr, row.decay, self.task.training.momentum, self.smoothing
                 given[row.decay] = np.array(numbers, np.float32)
-            _, made = self._kernel(row.momentum is not None, row.steady is not None)
+            made = self._kernel(row.momentum is not None, row.steady is not None)
             own = (0 if v is None else v.data_ptr() for v in (row.values, row.momentum, row.steady))
             places = x.data_ptr(), y.data_ptr(), index.data_ptr() + begin * index.element_size(), *own
             rest = scratch.ctypes.data, given[row.decay].ctypes.data, losses[2 * begin :].ctypes.data
@@ -127,8 +127,7 @@ class CompiledPerceptron:
     def _scratch(self, n: int) -> int:
         return DenseTraining(self.layers, False, False).scratch(n)
 
-    def _kernel(self, momentum: bool, steady: bool) -> tuple[DenseTraining, Kernel]:
+    def _kernel(self, momentum: bool, steady: bool) -> Kernel:
         if (momentum, steady) not in self._made:
-            spec = DenseTraining(self.layers, momentum, steady)
-            self._made[momentum, steady] = spec, kernel(spec, self.target)
+            self._made[momentum, steady] = kernel(DenseTraining(self.layers, momentum, steady), self.target)
         return self._made[momentum, steady]

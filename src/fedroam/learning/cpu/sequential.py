@@ -164,10 +164,10 @@ class SequentialModel:
             x, y = samples.pick(index)
             x = first.forward(x)
         boundary = 1 if self.features is None else self.features.layer
-        x, seen = self._through(self.layers[1:boundary], x), None
-        shape = x.shape
+        x = self._through(self.layers[1:boundary], x)
+        shape, seen, into = x.shape, None, {}
         if self.features is not None:
-            seen = self.features.seen(x.flatten(1), y, handed)
+            seen, into = self.features.seen(x.flatten(1), y, handed), self.features.into
             x = seen.outputs.view(shape)
         x = self._through(self.layers[boundary:], x)
         log = torch.log_softmax(x, 1)
@@ -175,11 +175,12 @@ class SequentialModel:
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
         gradient = log.exp_().sub_(targets).mul_(share / len(y))
         for k in range(len(self.layers) - 1, self.lowest - 1, -1):
-            between = seen is not None and k == boundary  # where an extractor may have no parameters below
-            below = self.layers[k].backward(gradient, between or k > self.lowest)
+            # What is between extractor and head wants it, whether or not there are parameters below.
+            wanted = k > self.lowest or (seen is not None and k == boundary)
+            below = self.layers[k].backward(gradient, wanted)
             gradient = gradient if below is None else below
-            if seen is not None and self.features is not None and between:
-                gradient = seen.backward(gradient.flatten(1), share, self.features.into).view(shape)
+            if seen is not None and k == boundary:
+                gradient = seen.backward(gradient.flatten(1), share, into).view(shape)
         return loss if seen is None else loss + seen.term * share
 
 
