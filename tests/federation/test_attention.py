@@ -35,15 +35,21 @@ def drawn(rows: int, seed: int = 1, layout: Layout = LAYOUT) -> Models:
     return models
 
 
+def together(*vectors: torch.Tensor) -> tuple[torch.Tensor, int, np.ndarray]:
+    """A matrix of these rows, the first, and the others."""
+    return torch.stack(vectors), 0, np.arange(1, len(vectors))
+
+
 def tensors(models: Models, row: int) -> list[torch.Tensor]:
     return [entry.view(models.parameters[row]).double() for entry in LAYOUT.parameters]
 
 
 def test_cosines_by_hand() -> None:
     reference, others = vector(3, 4), [vector(4, 3), vector(-3, -4), vector(4, -3), vector(0, 0)]
-    assert cosines(reference, others, PAIR, "flat")[:, 0] == pytest.approx([24 / 25, -1, 0, 0])
-    assert cosines(reference, others, PAIR, "squared_norms")[:, 0] == pytest.approx([24 / 625, -1 / 25, 0, 0])
-    assert cosines(vector(0, 0), others, PAIR, "flat").tolist() == [[0]] * 4
+    given = together(reference, *others)
+    assert cosines(*given, PAIR, "flat")[:, 0] == pytest.approx([24 / 25, -1, 0, 0])
+    assert cosines(*given, PAIR, "squared_norms")[:, 0] == pytest.approx([24 / 625, -1 / 25, 0, 0])
+    assert cosines(*together(vector(0, 0), *others), PAIR, "flat").tolist() == [[0]] * 4
 
 
 def test_groups_follow_the_tensors_wherever_their_values_lie_in_a_row() -> None:
@@ -58,7 +64,7 @@ def test_groups_follow_the_tensors_wherever_their_values_lie_in_a_row() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_cosines_agree_with_torch(form: Any) -> None:
     models = drawn(3)
-    found = cosines(models.parameters[0], [models.parameters[1], models.parameters[2]], LAYOUT, form)
+    found = cosines(models.parameters, 0, np.array([1, 2]), LAYOUT, form)
     for row in (1, 2):
         a, b = models.parameters[0].double(), models.parameters[row].double()
         if form == "flat":
@@ -89,12 +95,12 @@ def test_softmax_counts_equal_models_as_one(values: list[float], data: Any) -> N
 
 
 def test_the_sign_decides_whom_attention_favours() -> None:
-    reference, others = vector(1, 0), [vector(2, 0), vector(0, 1)]
-    printed = attention(reference, others, PAIR, "flat", -math.log(2))
+    given = together(vector(1, 0), vector(2, 0), vector(0, 1))
+    printed = attention(*given, PAIR, "flat", -math.log(2))
     assert printed.buffers == pytest.approx([1 / 3, 2 / 3])
     assert printed.parameters[:, 0] == pytest.approx([1 / 3, 2 / 3])
-    assert attention(reference, others, PAIR, "flat", math.log(2)).buffers == pytest.approx([2 / 3, 1 / 3])
-    assert attention(reference, others, PAIR, "flat", 0.0).buffers.tolist() == [0.5, 0.5]
+    assert attention(*given, PAIR, "flat", math.log(2)).buffers == pytest.approx([2 / 3, 1 / 3])
+    assert attention(*given, PAIR, "flat", 0.0).buffers.tolist() == [0.5, 0.5]
 
 
 def test_weights_are_nearly_uniform_at_the_paper_s_sigma() -> None:
@@ -106,7 +112,7 @@ def test_weights_are_nearly_uniform_at_the_paper_s_sigma() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_averages_agree_with_a_slow_version(form: Any) -> None:
     models, rows = drawn(5), np.array([4, 1, 2])
-    weights = attention(models.parameters[0], [models.parameters[r] for r in rows], LAYOUT, form, -3.0)
+    weights = attention(models.parameters, 0, rows, LAYOUT, form, -3.0)
     parameters, buffers = average(models, rows, weights, form)
     group = groups(LAYOUT, form)
     wanted = sum(
@@ -117,7 +123,7 @@ def test_averages_agree_with_a_slow_version(form: Any) -> None:
     np.testing.assert_allclose(buffers, wanted, rtol=1e-6)
     if form in ("per_tensor", "per_slice"):
         assert np.ptp(weights.parameters, axis=1).min() > 0, "weights do not vary"
-        flat = attention(models.parameters[0], [models.parameters[r] for r in rows], LAYOUT, "flat", -3.0)
+        flat = attention(models.parameters, 0, rows, LAYOUT, "flat", -3.0)
         assert (weights.buffers == flat.buffers).all()
 
 
@@ -127,7 +133,7 @@ def test_averages_of_equal_models_are_those_models(form: Any, number: int) -> No
     models = drawn(1).rows(torch.zeros(number, dtype=torch.int64))
     rows = np.arange(number)
     for weights in (
-        attention(models.parameters[0], list(models.parameters), LAYOUT, form, -0.1),
+        attention(models.parameters, 0, rows, LAYOUT, form, -0.1),
         AveragingWeights.by(np.arange(number) + 1),
     ):
         parameters, buffers = average(models, rows, weights, form)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedroam.learning import consensus_distance, in_half_precision, sums, weighted_sum
-from fedroam.learning.sums import BLOCK, NEAREST, column_sums, distances
+from fedroam.learning.sums import BLOCK, NEAREST, column_sums, distances, products
 from fedroam.randomness import stream
 
 # Whether torch adds a product with one rounding, as kernels do.
@@ -104,6 +104,43 @@ def test_totals_and_distances_of_all_vectors(
     np.testing.assert_allclose(other_apart, apart, rtol=1e-12)
 
 
+@given(
+    rows=st.integers(1, 6), columns=COLUMNS, spare=st.integers(0, 9), others=st.integers(0, 5),
+    seed=st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_products_are_the_same_to_the_last_bit_with_all_vectors(
+    rows: int, columns: int, spare: int, others: int, seed: int
+) -> None:
+    """And those of NumPy nearly; a row's do not depend on those beside it. Rows may lie apart in memory."""
+    draws = stream(seed, "products")
+    memory = torch.from_numpy(draws.standard_normal((rows, columns + spare), dtype=np.float32))
+    matrix, own, chosen = memory[:, :columns], int(draws.integers(rows)), draws.integers(0, rows, others)
+    values = matrix.double().numpy()
+    told = [[values[own] @ values[row], values[row] @ values[row]] for row in chosen]
+    found = []
+    for setting, value in [
+        ("FEDROAM_NATIVE", "0"),
+        *(("FEDROAM_VECTOR", lanes) for lanes in ("4", "8", "16")),
+    ]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(setting, value)
+            found.append(products(matrix, own, chosen))
+            alone = [products(matrix, own, chosen[k : k + 1]) for k in range(others)]
+            np.testing.assert_array_equal(np.concatenate([np.empty((0, 2)), *alone]), found[-1])
+    for each in found:
+        np.testing.assert_allclose(each, np.reshape(told, (others, 2)), rtol=1e-12, atol=1e-10)
+    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_array_equal(found[1], found[3])
+
+
+def test_products_tell_what_is_no_number() -> None:
+    rows = torch.ones(3, 2 * BLOCK + 5)
+    rows[1, -1], rows[2, 7] = torch.nan, torch.inf
+    found = products(rows, 0, np.arange(3))
+    np.testing.assert_array_equal(found, [[2 * BLOCK + 5] * 2, [np.nan] * 2, [np.inf] * 2])
+
+
 def test_rows_at_rest_in_16_bits_are_summed_as_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit, a few rows at a time."""
     monkeypatch.setattr(sums, "COPIED", 2 * 5000)
@@ -113,6 +150,7 @@ def test_rows_at_rest_in_16_bits_are_summed_as_their_values(monkeypatch: pytest.
     assert torch.equal(weighted_sum(half, rows, weights), weighted_sum(plain, rows, weights))
     assert torch.equal(column_sums(half), column_sums(plain))
     assert consensus_distance(half) == consensus_distance(plain)
+    np.testing.assert_array_equal(products(half, 3, rows), products(plain, 3, rows))
 
 
 @pytest.mark.parametrize("row", [-1, 3])
@@ -136,11 +174,13 @@ def test_sums_do_not_depend_on_how_columns_are_divided(half: bool, monkeypatch: 
     rows = torch.from_numpy(draws.standard_normal((7, 40 * NEAREST + 77)).astype(np.float32))
     matrix = in_half_precision(rows) if half else rows
     which, weights = np.array([4, 0, 6, 2]), draws.random(4)
-    found, steps = [], set()
+    found, shared, steps = [], [], set()
     for shares in (1, 4, 1000):
         monkeypatch.setattr(sums, "SHARES", shares)
         steps.add(sums._step(rows.shape[1]))
         found.append(weighted_sum(matrix, which, weights))
+        shared.append(products(matrix, 1, which))
     assert len(steps) > 1
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
+    for other in (1, 2):
+        assert torch.equal(found[0], found[other])
+        np.testing.assert_array_equal(shared[0], shared[other])

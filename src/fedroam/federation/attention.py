@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import torch
 
-from fedroam.learning import Layout, Models, weighted_sum
+from fedroam.learning import Layout, Models, products, rounded, weighted_sum
 
 Cosine = Literal["flat", "per_tensor", "per_slice", "squared_norms"]
 
@@ -56,28 +55,38 @@ def groups(layout: Layout, form: Cosine) -> np.ndarray:
     return group
 
 
-def cosines(
-    reference: torch.Tensor, models: Sequence[torch.Tensor], layout: Layout, form: Cosine
-) -> np.ndarray:
-    """cos(reference, model) of each model and group, float64 [models, groups]; 0 where one of the two is zero.
+def cosines(matrix: torch.Tensor, own: int, others: np.ndarray, layout: Layout, form: Cosine) -> np.ndarray:
+    """cos(own, other) of each other model and group, float64 [others, groups]; 0 where one of the two is zero.
 
-    reference and each of `models`: float32 [parameters]. `squared_norms` divides by the squares of
-    the norms, as Farcas et al. print it (Eq. 5). Sums are in float64, in the order of the parameters.
+    matrix: float32 [models, parameters], own: the row of the model that is replaced, others: rows (int64).
+    `squared_norms` divides by the squares of the norms, as Farcas et al. print it (Eq. 5). Sums are in float64.
     """
-    group, power = groups(layout, form), 2 if form == "squared_norms" else 1
-    own = reference.cpu().numpy()
-    norm, found = np.sqrt(_dot(own, own, group)), np.zeros((len(models), int(group.max(initial=0)) + 1))
-    for k, model in enumerate(models):
-        other = model.cpu().numpy()
-        norms = (norm * np.sqrt(_dot(other, other, group))) ** power
-        np.divide(_dot(own, other, group), norms, out=found[k], where=norms > 0)
+    power, rows = 2 if form == "squared_norms" else 1, np.append(own, others)
+    alone = form in ("flat", "squared_norms")
+    shared, squares = (
+        _together(matrix, own, rows) if alone else _by_group(matrix, own, rows, groups(layout, form))
+    )
+    norms = (np.sqrt(squares[0]) * np.sqrt(squares[1:])) ** power
+    found: np.ndarray = np.divide(shared[1:], norms, out=np.zeros_like(norms), where=norms > 0)
     return found
 
 
-def _dot(a: np.ndarray, b: np.ndarray, group: np.ndarray) -> np.ndarray:
-    """Sum of a b in each group, float64 [groups]. By numpy, not torch: the same for any number of threads."""
-    product = np.multiply(a, b, dtype=np.float64)
-    return np.bincount(group, product) if group[-1] else product.sum(keepdims=True)
+def _together(matrix: torch.Tensor, own: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """own . row, and row . row, of whole rows: float64 [rows, 1] each."""
+    found = products(matrix, own, rows)
+    return found[:, :1], found[:, 1:]
+
+
+def _by_group(
+    matrix: torch.Tensor, own: int, rows: np.ndarray, group: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """own . row, and row . row, of each group (int64 [parameters]): float64 [rows, groups] each."""
+    first, given = matrix[own].cpu().numpy(), [matrix[row].cpu().numpy() for row in rows.tolist()]
+
+    def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.bincount(group, np.multiply(a, b, dtype=np.float64))
+
+    return np.array([dot(first, row) for row in given]), np.array([dot(row, row) for row in given])
 
 
 def softmax(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -92,23 +101,25 @@ def softmax(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def attention(
-    reference: torch.Tensor,
-    models: Sequence[torch.Tensor],
+    matrix: torch.Tensor,
+    own: int,
+    others: np.ndarray,
     layout: Layout,
     form: Cosine,
     strength: float,
     counts: np.ndarray | None = None,
 ) -> AveragingWeights:
-    """softmax(strength * cos(reference, model)) over the models (Farcas et al., Eqs. 5 and 6, strength = -sigma).
+    """softmax(strength * cos(own, other)) over the other models (Farcas et al., Eqs. 5 and 6, strength = -sigma).
 
+    matrix, own, others: as `cosines` is given them.
     Buffers, which have no cosine of their own, are weighed by the cosine of the whole model. counts: how many equal
-    models each one stands for ([models], default 1).
+    models each other one stands for ([others], default 1).
     """
-    counts = np.ones(len(models)) if counts is None else counts
-    found = softmax(strength * cosines(reference, models, layout, form), counts)
+    counts = np.ones(len(others)) if counts is None else counts
+    found = softmax(strength * cosines(matrix, own, others, layout, form), counts)
     if found.shape[1] == 1:
         return AveragingWeights(found, found[:, 0])
-    whole = softmax(strength * cosines(reference, models, layout, "flat"), counts)
+    whole = softmax(strength * cosines(matrix, own, others, layout, "flat"), counts)
     return AveragingWeights(found, whole[:, 0])
 
 
@@ -128,4 +139,4 @@ def average(
         column = torch.from_numpy(np.array(groups(models.layout, form))).to(device)
         for row, shares in zip(rows.tolist(), weights.parameters, strict=True):
             total.addcmul_(models.parameters[row].double(), torch.from_numpy(shares).to(device)[column])
-    return total.to(torch.float32), buffers.to(torch.float32)
+    return rounded(total), rounded(buffers)

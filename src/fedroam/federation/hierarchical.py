@@ -388,9 +388,9 @@ class Hierarchical(Part):
     ) -> AveragingWeights:
         """Weights of the models in these rows (int64) by their cosine to that in row `own`."""
         strength = self.sigma if self.favour == "similar" else -self.sigma
-        near, (first, *others) = models.at_hand(np.append(own, rows))
-        matrix = [near.parameters[row] for row in others]
-        return attention(near.parameters[first], matrix, models.layout, self.cosine, strength, counts)
+        near, places = models.at_hand(np.append(own, rows))
+        first, others = int(places[0]), places[1:]
+        return attention(near.parameters, first, others, models.layout, self.cosine, strength, counts)
 
     def made(self, models: Models, gathered: Gathered, known: KnownToHolders) -> Made:
         """What an access point makes of updates, or the cloud of access points' models."""

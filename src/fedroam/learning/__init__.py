@@ -30,4 +30,6 @@ from fedroam.learning.layout import Layout as Layout
 from fedroam.learning.matrix import Models as Models
 from fedroam.learning.matrix import fill_rows as fill_rows
 from fedroam.learning.sums import consensus_distance as consensus_distance
+from fedroam.learning.sums import products as products
+from fedroam.learning.sums import rounded as rounded
 from fedroam.learning.sums import weighted_sum as weighted_sum

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # Linux: pages of a mapping count when they are first written to, not when it is made. (mmap(2); Python names this
 # flag from version 3.13 on.)
 NORESERVE = 0x4000
+DIVIDED = 2**18  # values: to copy fewer takes no longer than to hand them to workers
 
 
 def with_capacity(models: Models, rows: int, most: int) -> Models:
@@ -43,15 +45,48 @@ def keep(models: Models, rows: Sequence[int] | np.ndarray) -> Models:
     order = np.asarray(rows, dtype=np.int64)
     if (np.diff(order) <= 0).any():
         raise ValueError(f"rows {order.tolist()} do not rise: one would be overwritten before it is moved")
-    for matrix in (held(models.parameters), models.buffers, models.momentum):
+    moved = np.flatnonzero(order != np.arange(len(order)))
+    for matrix in (models.parameters, models.buffers, models.momentum):
         if matrix is None or not matrix.shape[1]:
             continue
-        for to, origin in enumerate(order):
-            if to != origin:
-                matrix[to].copy_(matrix[int(origin)])
+        move_rows(matrix, moved, order[moved])
     n = len(order)
     momentum = None if models.momentum is None else models.momentum[:n]
     return type(models)(models.layout, models.parameters[:n], models.buffers[:n], momentum)
+
+
+def move_rows(matrix: torch.Tensor, to: np.ndarray, origins: np.ndarray) -> None:
+    """Copy rows `origins` to rows `to` (int64 each), one after the other; a row that was written to may be read.
+
+    On the CPU by NumPy: torch's threads would go on spinning for milliseconds on cores that the workers need.
+    """
+    pairs = list(zip(to.tolist(), origins.tolist(), strict=True))
+    if matrix.device.type != "cpu":
+        for row, origin in pairs:
+            matrix[row].copy_(matrix[origin])
+        return
+    values = held(matrix).numpy()
+
+    def move(begin: int, end: int) -> None:
+        for row, origin in pairs:
+            np.copyto(values[row, begin:end], values[origin, begin:end])
+
+    columns = matrix.shape[1]
+    if len(pairs) * columns < DIVIDED:
+        move(0, columns)
+    else:
+        workers = shared_workers()
+        workers.parts(
+            columns, -(-columns // workers.count), lambda _, *some: move(*some), "rows, part {}".format
+        )
+
+
+def put_row(matrix: torch.Tensor, row: int, values: torch.Tensor) -> None:
+    """Write these values, [columns], into a row; by NumPy, as `move_rows`, where both are float32 on the CPU."""
+    if matrix.device.type == values.device.type == "cpu" and matrix.dtype == values.dtype == torch.float32:
+        np.copyto(matrix[row].numpy(), values.numpy())
+    else:
+        matrix[row] = values
 
 
 def _wider(matrix: torch.Tensor, rows: int, most: int) -> torch.Tensor:

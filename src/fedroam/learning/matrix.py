@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedroam.learning.capacity import keep, with_capacity
+from fedroam.learning.capacity import keep, move_rows, put_row, with_capacity
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import HalfPrecision, held, in_half_precision, widened
 from fedroam.learning.layout import Layout
-from fedroam.learning.sums import column_means, consensus_distance
+from fedroam.learning.sums import column_means, consensus_distance, rounded
 
 LONG = 2**14  # values of a row from which on rows are written by workers of ours
 TOGETHER = 2**16  # values that a worker writes at a time
@@ -119,9 +119,8 @@ class Models:
         afterwards. most: rows that there will ever be, about."""
         begin = len(self)
         models = with_capacity(self, begin + len(sources), most)
-        for row, source in enumerate(sources.tolist(), begin):
-            models.parameters[row].copy_(models.parameters[source])
-            models.buffers[row].copy_(models.buffers[source])
+        for matrix in (models.parameters, models.buffers):
+            move_rows(matrix, begin + np.arange(len(sources)), sources)
         if models.momentum is not None:
             models.momentum[begin:].zero_()
         return models
@@ -132,8 +131,8 @@ class Models:
 
     def write(self, row: int, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
         """Replace a model; its momentum stays."""
-        self.parameters[row] = parameters
-        self.buffers[row] = buffers
+        put_row(self.parameters, row, parameters)
+        put_row(self.buffers, row, buffers)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The matrices by name, as a checkpoint holds them: to be read only. Parameters are float32 or float16, as
@@ -151,10 +150,7 @@ class Models:
         """The average of all models, as a matrix of one row (accumulated in float64, in row order)."""
 
         def mean(matrix: torch.Tensor) -> torch.Tensor:
-            means = column_means(matrix)
-            if means.device.type == "cpu":
-                return torch.from_numpy(means.numpy().astype(np.float32))[None]
-            return means.to(torch.float32)[None]
+            return rounded(column_means(matrix))[None]
 
         return Models(self.layout, mean(self.parameters), mean(self.buffers), None)
 

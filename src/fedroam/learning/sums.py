@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowTotal, Target, kernel, target
+from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowProducts, RowTotal, Target, kernel, target
 from fedroam.learning.cpu.workers import shared_workers
+from fedroam.learning.half_precision import held, widened
 
 BLOCK = 4096  # columns: a block of every row fits the cache
 COPIED = (
@@ -88,6 +89,29 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     return torch.stack(parts).cpu().numpy() if parts else np.empty((len(rows), 0))
 
 
+def products(matrix: torch.Tensor, own: int, rows: np.ndarray) -> np.ndarray:
+    """own . row and row . row of each of these rows (int64), where `own` is one row of the same matrix: float64
+    [rows, 2]. What is found of a row does not depend on those beside it."""
+    columns, here = matrix.shape[1], _target(matrix)
+    if not here:
+        first, others = matrix[own].cpu().numpy(), (matrix[row].cpu().numpy() for row in rows.tolist())
+        pairs = [[np.multiply(a, b, dtype=np.float64).sum() for a in (first, b)] for b in others]
+        return np.array(pairs).reshape(len(rows), 2)
+    found = np.zeros((len(rows), -(-columns // BLOCK), 2))
+    step = BLOCK * max(1, columns // (BLOCK * SHARES * shared_workers().count))
+    run, rows = kernel(RowProducts(BLOCK), here), np.ascontiguousarray(rows, np.int64)
+    _each(columns, step, partial(_products_into, run, matrix, own, rows, found))
+    sums: np.ndarray = found.sum(axis=1)
+    return sums
+
+
+def rounded(total: torch.Tensor) -> torch.Tensor:
+    """What was summed in float64, as float32."""
+    if total.device.type == "cpu":
+        return torch.from_numpy(total.numpy().astype(np.float32))
+    return total.to(torch.float32)
+
+
 def in_order(parts: np.ndarray) -> float:
     """The sum of all values, one after the other."""
     return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0
@@ -119,16 +143,35 @@ def _distances_into(
         run(*addresses, len(chosen), own.stride(0), found.shape[1], 0, end - begin)
 
 
+def _products_into(
+    run: Kernel,
+    matrix: torch.Tensor,
+    own: int,
+    rows: np.ndarray,
+    found: np.ndarray,
+    begin: int,
+    end: int,
+) -> None:
+    """The products of rows with row `own` in some columns, the part of `found` [rows, blocks, 2] that is theirs."""
+    first = widened(matrix[own, begin:end])
+    for there, chosen, some in _in_float32(matrix[:, begin:end], rows):
+        part = found[some, begin // BLOCK :]
+        addresses = first.data_ptr(), there.data_ptr(), chosen.ctypes.data, part.ctypes.data
+        run(*addresses, len(chosen), there.stride(0), found.shape[1], end - begin)
+
+
 def _in_float32(matrix: torch.Tensor, rows: np.ndarray) -> Iterator[tuple[torch.Tensor, np.ndarray, slice]]:
     """Matrices in float32, where in them rows lie (int64), and which of `rows` these are, in order: the matrix itself
     with all, or, where it is held in 16 bits, copies of some rows at a time."""
     if matrix.dtype == torch.float32:
         yield matrix, rows, slice(None)
         return
-    step = max(1, COPIED // max(1, matrix.shape[1]))
+    step, given = max(1, COPIED // max(1, matrix.shape[1])), held(matrix)
     for begin in range(0, len(rows), step):
         some = slice(begin, begin + step)
-        yield matrix[torch.from_numpy(rows[some])].float(), np.arange(len(rows[some])), some
+        # Row by row: to take them by an index costs as much again as what is made of them.
+        copies = [given[row].float() for row in rows[some].tolist()]
+        yield torch.stack(copies) if len(copies) > 1 else copies[0][None], np.arange(len(copies)), some
 
 
 def _target(matrix: torch.Tensor) -> Target | None:

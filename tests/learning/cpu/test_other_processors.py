@@ -29,7 +29,7 @@ from fedroam.learning.cpu.kernels.calls import Chain
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.picked import Picked
-from fedroam.learning.cpu.kernels.row_sums import RowDistances, RowSums, RowTotal
+from fedroam.learning.cpu.kernels.row_sums import RowDistances, RowProducts, RowSums, RowTotal
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, written
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient
@@ -102,6 +102,7 @@ OTHERS = (
     RowSums(),
     RowTotal(),
     RowDistances(),
+    RowProducts(4096),
     TiledConvolution(WIDE, True),
     TiledConvolution(WIDE.turned, False),
     TiledWeightGradient(WIDE),
@@ -128,7 +129,7 @@ def test_convolutions_for_arm(model: str) -> None:
 def test_other_kernels_for_arm(spec: KernelSpec) -> None:
     text = assembly(spec, "aarch64")
     check_calls(text, "aarch64")
-    values = "2d" if isinstance(spec, RowTotal | RowDistances) else "4s"
+    values = "2d" if isinstance(spec, RowTotal | RowDistances | RowProducts) else "4s"
     assert re.search(rf"\bfmla\s+v\d+\.{values}", text)
 
 

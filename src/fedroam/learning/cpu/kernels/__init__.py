@@ -23,6 +23,7 @@ from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
 from fedroam.learning.cpu.kernels.of_python import compiled as compiled
 from fedroam.learning.cpu.kernels.row_sums import RowDistances as RowDistances
+from fedroam.learning.cpu.kernels.row_sums import RowProducts as RowProducts
 from fedroam.learning.cpu.kernels.row_sums import RowSums as RowSums
 from fedroam.learning.cpu.kernels.row_sums import RowTotal as RowTotal
 from fedroam.learning.cpu.kernels.target import Kernel as Kernel

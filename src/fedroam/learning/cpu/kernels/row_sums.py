@@ -1,4 +1,4 @@
-"""Kernels that sum rows of a matrix up: in place, into one row, and how far each is from another."""
+"""Kernels that sum rows of a matrix up: in place, into one row, how far each is from another, and products."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ VECTORS = (
 )
 LINE = 16  # float32 values of a cache line
 TOGETHER = 4  # rows that are added to a total while it is in registers, or sums of one distance
+SUMS = 16  # of a product of rows: column c belongs to sum c mod 16, on every processor
 
 
 @dataclass(frozen=True)
@@ -164,4 +165,61 @@ class RowDistances(KernelSpec):
             k.b.store(total, wide.at(found, k.times(i, step)))
 
         k.loop(0, count, 1, [], of_row)
+        return k.end()
+
+
+@dataclass(frozen=True)
+class RowProducts(KernelSpec):
+    """What rows have in common with one row, and with themselves, in float64: of each `block` columns the sums of
+    own * row and of row * row.
+
+    Each sum is the same to the last bit with vectors of any length: it is that of 16, to each of which every 16th
+    column is added in turn, rounded once, and which are then put together in halves.
+
+    Kernel: (addresses of own float32 [columns], the matrix float32, rows int64, and found float64 [rows, blocks, 2];
+    how many rows, values from a row to the next, blocks of a row of `found`, columns).
+    """
+
+    block: int
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, min(target.lanes, SUMS), 4, 4)
+        own, matrix, rows, found, count, row, blocks, columns = k.arguments
+        wide, vectors = k.of_doubles(), SUMS // k.lanes
+
+        def of_block(begin: Value, _: list[Value]) -> None:
+            end = k.smaller(k.sum(begin, self.block), columns)
+            whole = k.b.sub(end, k.b.srem(k.b.sub(end, begin), k.number(SUMS)))
+            number = k.b.sdiv(begin, k.number(self.block))
+
+            def of_row(i: Value, _: list[Value]) -> None:
+                here = k.at(matrix, k.times(k.whole_at(rows, i), row))
+
+                def added(column: Value, sums: list[Value], there: Value | None = None) -> list[Value]:
+                    """Sums of own * row, then of row * row, with 16 columns more, or those that are there."""
+                    crossed, squares = [], []
+                    for v in range(vectors):
+                        at = k.sum(column, v * k.lanes)
+                        some = k.lanes if there is None else k.b.sub(there, k.number(v * k.lanes))
+                        a, b = (k.as_doubles(k.load_some(k.at(each, at), some)) for each in (own, here))
+                        crossed.append(wide.fma(a, b, sums[v]))
+                        squares.append(wide.fma(b, b, sums[vectors + v]))
+                    return crossed + squares
+
+                def last(column: Value, sums: list[Value]) -> list[Value]:
+                    return added(column, sums, k.b.sub(end, column))
+
+                sums = k.loop(begin, whole, SUMS, [wide.constant(0.0)] * 2 * vectors, added)
+                sums = k.loop(whole, end, SUMS, sums, last)
+                place = k.times(k.sum(k.times(i, blocks), number), 2)
+                for n, part in enumerate((sums[:vectors], sums[vectors:])):
+                    while len(part) > 1:
+                        half = len(part) // 2
+                        part = [k.b.fadd(a, b) for a, b in zip(part[:half], part[half:], strict=True)]
+                    k.b.store(wide.fold(part[0], k.b.fadd), wide.at(found, place, n))
+
+            k.loop(0, count, 1, [], of_row)
+
+        k.loop(0, columns, self.block, [], of_block)
         return k.end()
