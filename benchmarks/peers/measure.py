@@ -12,8 +12,9 @@ graph; S is a schedule of transfers in which nobody learns. All have the same sa
 batches in the same rounds (`work.py`), the same learning rate, and are tested after each round.
 
 A measurement is a command of 20 rounds. Peers take turns; five times, those of A, D and E first. It is kept as soon as
-it is done, and not made again; the record has a part for each kind of vectors that a processor has (`AVX2`, `AVX512`).
-Nothing else should run meanwhile.
+it is done, and not made again; the record has a part for each kind of vectors that a processor has (`AVX2`, `AVX512`),
+and with `--only AVX2` one of a processor that has more, which all are told to leave alone. Nothing else should run
+meanwhile.
 """
 
 from __future__ import annotations
@@ -45,6 +46,16 @@ from fedroam.writing import write_text
 
 HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "records" / "peers.json"
+# Kinds of vectors that a processor with wider ones can keep to, and what tells torch, its libraries and fedroam so.
+NARROWED = {
+    "AVX2": {
+        "ATEN_CPU_CAPABILITY": "avx2",
+        "ONEDNN_MAX_CPU_ISA": "AVX2",
+        "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "FEDROAM_VECTOR": "8",
+    }
+}
 ROUNDS, REPEATS, LIMIT = 20, 5, 1800.0  # LIMIT: s of a command
 # How far models may be apart after a round, as a share of how far it took them (2-norm). Roundings alone are some 1e-7;
 # but where one sample lies beside a kink (a tie in a pool, a zero of a ReLU), they turn a part of its gradient, and a
@@ -111,12 +122,15 @@ def same(check: dict[str, Any]) -> bool:
 class Bench:
     """The record of a processor of this kind, and what is needed to add to it."""
 
-    def __init__(self, record: Path, folder: Path, environments: Path, rounds: int, small: bool) -> None:
+    def __init__(
+        self, record: Path, folder: Path, environments: Path, rounds: int, small: bool, only: str = ""
+    ) -> None:
+        """only: the kind of vectors that all are to keep to, of `NARROWED`; else they are as wide as they can be."""
         self.path, self.folder, self.environments = record, folder, environments
-        self.rounds, self.small = rounds, small
+        self.rounds, self.small, self.only = rounds, small, only
         self.kinds: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
         nothing = {"machine": {}, "last": "", "works": {}, "versions": {}, "checks": {}, "runs": {}}
-        self.record: dict[str, Any] = self.kinds.setdefault(kind(), nothing)
+        self.record: dict[str, Any] = self.kinds.setdefault(f"{only}-only" if only else kind(), nothing)
 
     def interpreter(self, name: str) -> Path | None:
         """Who runs a peer; None where its environment is missing."""
@@ -155,7 +169,9 @@ class Bench:
             out = home / "result.json"
             script = [str(HERE / peer.script), str(work.folder), "--rounds", str(rounds), "--out", str(out)]
             command = ["-m", "fedroam", *words(work, rounds, home)] if own else script
-            took = take([str(interpreter), *command], surroundings(peer, home), home / "log", LIMIT)
+            took = take(
+                [str(interpreter), *command], surroundings(peer, home, self.only), home / "log", LIMIT
+            )
             if took.code or not (own or out.exists()):
                 raise SystemExit(f"{workload}, {name}: ended with code {took.code}\n{took.words}")
             if own:
@@ -167,7 +183,7 @@ class Bench:
 
     def keep(self) -> None:
         """Write the record."""
-        self.record |= {"machine": machine(), "last": date.today().isoformat()}
+        self.record |= {"machine": machine(self.only), "last": date.today().isoformat()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_text(self.path, json.dumps(self.kinds, indent=1) + "\n")
 
@@ -263,10 +279,12 @@ def middle(rounds: list[float]) -> float:
     return statistics.median(rounds[1:] or rounds)
 
 
-def surroundings(peer: Peer, home: Path) -> dict[str, str]:
-    """The environment variables of a command: nothing that ties threads down, and nobody is told of it."""
-    tied = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "FEDROAM_NATIVE", "FEDROAM_VECTOR")
-    found = {key: value for key, value in os.environ.items() if key not in tied}
+def surroundings(peer: Peer, home: Path, only: str = "") -> dict[str, str]:
+    """The environment variables of a command: nothing that ties threads or vectors down, but to those of kind `only`,
+    and nobody is told of it."""
+    tied = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "FEDROAM_NATIVE"}
+    tied |= {name for names in NARROWED.values() for name in names}
+    found = {key: value for key, value in os.environ.items() if key not in tied} | NARROWED.get(only, {})
     if peer.environment is not None:
         found.pop("PYTHONPATH", None)
     quiet = {
@@ -285,14 +303,14 @@ def kind() -> str:
     return torch.backends.cpu.get_cpu_capability()
 
 
-def machine() -> dict[str, Any]:
-    """What all of it ran on."""
+def machine(only: str = "") -> dict[str, Any]:
+    """What all of it ran on, and the kind of vectors that all kept to."""
     told = environment()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": told.get("processor", platform.processor()),
-        "instructions": kind(),
+        "instructions": f"{only}; {kind()} switched off" if only else kind(),
         "cores": cores,
         "memory_gib": round(memory, 1),
         "system": platform.system(),
@@ -396,10 +414,11 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("runs/peers"), help="where the work is written")
     parser.add_argument("--record", type=Path, default=RECORD)
     parser.add_argument("--small", action="store_true", help="few clients and steps: to try whether it runs")
+    parser.add_argument("--only", choices=list(NARROWED), default="", help="no wider vectors than these")
     parser.add_argument("--check", action="store_true", help="one round each: do all compute the same?")
     parser.add_argument("--show", action="store_true", help="only print the record")
     given = parser.parse_args()
-    bench = Bench(given.record, given.folder, given.environments, given.rounds, given.small)
+    bench = Bench(given.record, given.folder, given.environments, given.rounds, given.small, given.only)
     if given.check:
         return bench.check(given.workloads, given.peers)
     code = 0

@@ -269,8 +269,15 @@ def test_the_page_tells_what_the_records_say(peers: Scripts) -> None:
 def test_what_is_kept_agrees_with_fedroam(peers: Scripts) -> None:
     measure = peers.measure
     for kind, record in json.loads(measure.RECORD.read_text(encoding="utf-8")).items():
-        assert record["machine"]["instructions"] == kind
-        assert set(record["checks"]) == {f"{w} {p}" for _, w, p in measure.order(1)}
+        checked = set(record["checks"])
+        assert checked >= {f"{run['workload']} {run['peer']}" for run in record["runs"].values()}
+        narrow = kind.removesuffix("-only")
+        if narrow == kind:
+            assert record["machine"]["instructions"] == kind
+            assert checked == {f"{w} {p}" for _, w, p in measure.order(1)}
+        else:
+            assert narrow in measure.NARROWED
+            assert record["machine"]["instructions"].startswith(f"{narrow}; ")
         for key, check in record["checks"].items():
             assert measure.same(check), key
             assert check["sha256"] == record["works"][key.split()[0]]["sha256"], key
@@ -279,6 +286,20 @@ def test_what_is_kept_agrees_with_fedroam(peers: Scripts) -> None:
             # Accuracy after all rounds, in which small differences have grown; a schedule's are none.
             room = 0.0 if run["workload"] == "S" else 0.01
             assert abs(run["value"] - ours[run["workload"]]) <= room, key
+
+
+def test_vectors_are_narrowed_for_all_or_left_as_they_are(
+    peers: Scripts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the environment of the measurement says of them."""
+    measure = peers.measure
+    monkeypatch.setenv("FEDROAM_VECTOR", "4")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    for peer in measure.PEERS.values():
+        found = measure.surroundings(peer, tmp_path)
+        assert not found.keys() & measure.NARROWED["AVX2"].keys()
+        assert found.items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
+        assert measure.NARROWED["AVX2"].items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
 
 
 def test_a_figure_has_colours_for_light_and_dark(peers: Scripts) -> None:

@@ -47,7 +47,8 @@ def begin(arguments: list[str], handles: tuple[int, ...] = ()) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     code = int(heard.readline() or -signal.SIGKILL)  # where the session ends first, the server has killed it
     if code < 0:  # ended by a signal
-        signal.signal(-code, signal.SIG_DFL)
+        if -code != signal.SIGKILL:  # which cannot be caught
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
 
