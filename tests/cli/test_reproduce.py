@@ -409,6 +409,24 @@ def test_until_decided_stops_by_the_clock_and_goes_on_at_the_next_look(
     assert "Looks are planned after 2, 3 seeds" in " ".join(judged.out.split())  # once planned, they stay
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_all_is_judged_by_what_is_there_however_far_the_claim_asked_has_grown(
+    recorded: bool, call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that is hopeless at its first look, in a study that has grown to the second."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    where = ("--records", "rec") if recorded else ()
+    asked = ("reproduce", "mine.py", "helps", "--until-decided", "--workers", "1", "--quiet", *where)
+    assert "look at 3 seeds" in call(*asked).out
+    monkeypatch.setattr(verdicts, "FUTILE", 2.0)
+    again = call(*asked)
+    assert "look at 2 seeds: 1 of 1 claims are decided or hopeless (hopeless now: helps)" in again.out
+    assert "look at 3 seeds" not in again.out
+    assert json.loads((call.folder / "studies/mine/quick/study.json").read_text())["seeds"] == [0, 1, 2]
+
+
 def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

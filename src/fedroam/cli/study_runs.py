@@ -115,6 +115,11 @@ class StudyRuns:
         key = self.keys.get((variant, seed))
         return None if key is None else self._opened(key) or self.kept.runs.get(key)
 
+    @property
+    def reached(self) -> int:
+        """Up to which number of seeds any variant has runs, finished or kept; 0 without one."""
+        return max((seed + 1 for variant, seed in self.keys if self.find(variant, seed)), default=0)
+
     def keep(
         self,
         found: Iterable[RunRecord],

@@ -138,8 +138,11 @@ def reproduce(
     ends = monotonic() + 3600 * hours if hours else math.inf
     wave = Wave(workers, ray, retry_failed, quiet, again, ends)
     if until_decided:
-        stay = judge_only or dry_run
-        seeds = LOOKS[-1] if stay else _grown(study, items, (scale, folder, use, records), wave)
+        seeds = LOOKS[-1]
+        if not (judge_only or dry_run):
+            grown = _grown(study, items, (scale, folder, use, records), wave)
+            # Other claims may have grown further before: they are judged by all that is there.
+            seeds = max(grown, StudyRuns(study, scale, seeds, folder, use, records).reached)
     work = StudyRuns(study, scale, seeds, folder, use, records)
     wanted = work.needed(items)
     for line in make_files(
