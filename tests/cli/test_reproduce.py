@@ -22,6 +22,7 @@ from fedroam.cli.study_runs import StudyRuns
 from fedroam.papers.library import find_study
 from fedroam.study import Claim, Measure, Scale, Study, final, order, over
 from fedroam.study.kept import RunRecord, merged, write_records
+from fedroam.study.values import Several
 from fedroam.sweep import running
 from support.commands import Commands, contents
 from support.waiting import HANGS
@@ -547,6 +548,28 @@ def test_a_study_that_is_read_for_long_says_what_it_reads(
     reading.evaluate(work, ())
     assert seconds == 24.0
     assert capsys.readouterr().err == ""
+
+
+def test_what_was_replayed_of_runs_that_are_kept_is_not_replayed_at_the_next_command(
+    call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their folders are there, too."""
+    assert call("reproduce", "mine.py", "claims", "--workers", "1", "--quiet").code == 0
+    study, use = find_study("mine.py")
+    replayed: list[Path] = []
+
+    def replay(run: Any) -> dict[str, float]:
+        replayed.append(run.folder)
+        return {"end": 100 * float(run.by_round["accuracy"].iloc[-1])}
+
+    value = Several(replay).pick("end", "slow number", "%").of("two")
+    alone = replace(study, claims=(Claim("slow", "Slow.", over(value)),), tables=(), figures=())
+    for _ in range(2):
+        work = StudyRuns(alone, "quick", None, None, use, "rec")
+        result = reproduce.Reading(quiet=True).evaluate(work, ())
+        work.keep(result.reader.kept(), "fedroam reproduce mine.py")
+        assert result.verdicts["slow"].evidence.n == 2
+        assert len(replayed) == 2
 
 
 def test_an_hour_that_is_over_at_once_computes_nothing_and_judges(

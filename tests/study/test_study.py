@@ -56,6 +56,7 @@ from fedroam.study import (
     table,
     under,
 )
+from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.tables import cells_table, claims_table
 from fedroam.study.study import all_but
@@ -411,6 +412,27 @@ def test_what_is_alike_is_computed_once(find: Find) -> None:
     assert read(times.of("b") - 2 * shared.of("c")) == pytest.approx({0: 175.5, 1: 204})
     assert sorted(calls) == ["seed-0", "seed-1"]
     assert times.number(run_of(find)) == pytest.approx(150)
+
+
+def test_a_long_computation_that_is_kept_is_not_made_again(find: Find) -> None:
+    """Of a run whose folder is there, too; what is quickly read is read anew."""
+    done: list[str] = []
+
+    def compute(run: Run) -> dict[str, float]:
+        done.append(run.folder.name)
+        return {"low": 1.0, "high": 100.0}
+
+    both = Several(compute)
+    low, high = both.pick("low", "the low one", "J"), both.pick("high", "the high one", "J")
+    first, computed = run_of(find), Computed()
+    kept = {"the low one": (2.0, math.inf), final.name: (0.0, 0.0)}
+    computed.known = {first.folder: RunRecord("a", 0, "d", numbers=kept)}
+    read = Reader(find, range(2), computed)
+    assert read.ends(low.of("a")) == {0: (2.0, math.inf), 1: (1.0, 1.0)}
+    assert read(final.of("a")) == {0: 50.0, 1: 60.0}
+    assert done == ["seed-1"]
+    assert read(high.of("a")) == {0: 100.0, 1: 100.0}
+    assert done == ["seed-1", "seed-0"]
 
 
 def test_one_computation_gives_several_measures_and_is_done_once_a_run(find: Find) -> None:

@@ -304,11 +304,14 @@ class Computed:
     """The measures of run folders that have been computed, for readers that share them: a study that grows is read
     at every look.
 
-    begin: told of each run and measure that is about to be computed.
+    begin: told of each run and measure that is about to be computed. known: what is kept of runs in these folders; a
+    number of a long computation (see `Several`) is taken from there, others are computed of the folder, which may have
+    more.
     """
 
     def __init__(self, begin: Callable[[Run, Measure], None] | None = None) -> None:
         self._begin = begin
+        self.known: Mapping[Path, RunRecord] = {}
         self._ends: dict[tuple[Measure, Path], Ends] = {}
         self._alike: dict[tuple[Measure, Hashable], float] = {}
         self._several: dict[tuple[Several, Path], Mapping[str, float]] = {}
@@ -319,6 +322,10 @@ class Computed:
             every = [self.ends(factor, run) for factor in measure.factors]
             return math.prod(least for least, _ in every), math.prod(number for _, number in every)
         key = measure, run.folder
+        if key not in self._ends and measure.picked is not None and run.folder in self.known:
+            there = self.known[run.folder].numbers.get(measure.name)
+            if there is not None:
+                self._ends[key] = there
         if key not in self._ends:
             if self._begin is not None:
                 self._begin(run, measure)

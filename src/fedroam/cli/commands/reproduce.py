@@ -194,6 +194,7 @@ class Reading:
         from fedroam.study.evaluation import evaluate_study
 
         self._told = self._clock()
+        self._computed.known = {work.folder(key): run for key, run in work.kept.runs.items()}
         return evaluate_study(work.study, work.scale, range(work.seeds), work.find, looks, self._computed)
 
     def _begin(self, run: Run, measure: Measure) -> None:
