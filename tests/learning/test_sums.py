@@ -157,6 +157,9 @@ def test_rows_at_rest_in_16_bits_are_summed_as_their_values(monkeypatch: pytest.
 def test_a_row_that_is_not_there_is_told(row: int) -> None:
     with pytest.raises(IndexError, match="of a matrix of 3"):
         weighted_sum(torch.zeros(3, 4), np.array([0, row]), np.ones(2))
+    for own, others in ((0, [0, row]), (row, [0])):
+        with pytest.raises(IndexError, match="of a matrix of 3"):
+            products(torch.zeros(3, 4), own, np.array(others))
 
 
 def test_matrices_of_other_types_are_read_as_what_they_are() -> None:
@@ -166,6 +169,9 @@ def test_matrices_of_other_types_are_read_as_what_they_are() -> None:
     check_same(weighted_sum(drawn, rows, weights), 0.5 * drawn[2] + 0.25 * drawn[0], exact=False)
     half = drawn.half()
     assert torch.equal(weighted_sum(half, rows, weights), weighted_sum(half.float(), rows, weights))
+    np.testing.assert_array_equal(products(half, 1, rows), products(half.float(), 1, rows))
+    told = [[drawn[1] @ drawn[row], drawn[row] @ drawn[row]] for row in rows]
+    np.testing.assert_allclose(products(drawn, 1, rows), told, rtol=1e-12)
 
 
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "16 bits"])

@@ -14,7 +14,7 @@ import torch
 
 from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowProducts, RowTotal, Target, kernel, target
 from fedroam.learning.cpu.workers import shared_workers
-from fedroam.learning.half_precision import held, widened
+from fedroam.learning.half_precision import held
 
 BLOCK = 4096  # columns: a block of every row fits the cache
 COPIED = (
@@ -44,9 +44,7 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     rows: int64; weights: float64. Kernels add each product with one rounding. Raises IndexError for a row that is not
     there.
     """
-    rows, weights = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(weights, np.float64)
-    if len(rows) and not 0 <= rows.min() <= rows.max() < len(matrix):
-        raise IndexError(f"rows {rows.min()} to {rows.max()} of a matrix of {len(matrix)}")
+    rows, weights = _rows_of(matrix, rows), np.ascontiguousarray(weights, np.float64)
     total = torch.from_numpy(np.zeros(matrix.shape[1])).to(matrix.device)
     here = _target(matrix)
     if here:
@@ -91,16 +89,17 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
 
 def products(matrix: torch.Tensor, own: int, rows: np.ndarray) -> np.ndarray:
     """own . row and row . row of each of these rows (int64), where `own` is one row of the same matrix: float64
-    [rows, 2]. What is found of a row does not depend on those beside it."""
+    [rows, 2]. What is found of a row does not depend on those beside it. Raises IndexError for a row that is not
+    there."""
     columns, here = matrix.shape[1], _target(matrix)
+    rows, _ = _rows_of(matrix, rows), _rows_of(matrix, np.array([own]))
     if not here:
         first, others = matrix[own].cpu().numpy(), (matrix[row].cpu().numpy() for row in rows.tolist())
         pairs = [[np.multiply(a, b, dtype=np.float64).sum() for a in (first, b)] for b in others]
         return np.array(pairs).reshape(len(rows), 2)
     found = np.zeros((len(rows), -(-columns // BLOCK), 2))
     step = BLOCK * max(1, columns // (BLOCK * SHARES * shared_workers().count))
-    run, rows = kernel(RowProducts(BLOCK), here), np.ascontiguousarray(rows, np.int64)
-    _each(columns, step, partial(_products_into, run, matrix, own, rows, found))
+    _each(columns, step, partial(_products_into, kernel(RowProducts(BLOCK), here), matrix, own, rows, found))
     sums: np.ndarray = found.sum(axis=1)
     return sums
 
@@ -115,6 +114,14 @@ def rounded(total: torch.Tensor) -> torch.Tensor:
 def in_order(parts: np.ndarray) -> float:
     """The sum of all values, one after the other."""
     return float(np.add.accumulate(parts.reshape(-1))[-1]) if parts.size else 0.0
+
+
+def _rows_of(matrix: torch.Tensor, rows: np.ndarray) -> np.ndarray:
+    """These rows as kernels read them, int64. Raises IndexError where one is not there."""
+    rows = np.ascontiguousarray(rows, np.int64)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < len(matrix):
+        raise IndexError(f"rows {rows.min()} to {rows.max()} of a matrix of {len(matrix)}")
+    return rows
 
 
 def _total_into(
@@ -153,7 +160,7 @@ def _products_into(
     end: int,
 ) -> None:
     """The products of rows with row `own` in some columns, the part of `found` [rows, blocks, 2] that is theirs."""
-    first = widened(matrix[own, begin:end])
+    first = matrix[own, begin:end].float()
     for there, chosen, some in _in_float32(matrix[:, begin:end], rows):
         part = found[some, begin // BLOCK :]
         addresses = first.data_ptr(), there.data_ptr(), chosen.ctypes.data, part.ctypes.data
