@@ -295,8 +295,10 @@ def use(file: str | Path) -> None:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except InputError:
-        raise
+    except InputError as error:
+        del sys.modules[name]
+        line = _line_in(error, path)
+        raise InputError(f"{file}{line}: {error}" if line else str(error)) from error
     except Exception as error:
         del sys.modules[name]
         line = _line_in(error, path)

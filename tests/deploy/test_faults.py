@@ -15,6 +15,7 @@ from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.server.hub import Hub
+from fedroam.errors import FedroamError
 from fedroam.federation import access_point
 from fedroam.interrupts import Interrupted
 from fedroam.recording import open_run
@@ -189,6 +190,14 @@ def test_the_run_begins_without_those_who_do_not_come(tmp_path: Path) -> None:
     network = site.run(tmp_path / "network", clients=[0, 2], patience=1.0)
     assert site.lines == ["1 of 3 nodes have not come: the run begins without them"]
     assert network.rounds["active"].tolist() == [0, 2, 2]
+
+
+def test_where_nobody_comes_there_is_no_run(tmp_path: Path) -> None:
+    site = LocalSite.new(tmp_path / "site", tiny(**EVERY, federation="fedavg", clients=3, rounds=2))
+    with pytest.raises(
+        FedroamError, match=r"none of the 3 nodes has come within 0\.5 s, and nobody would learn"
+    ):
+        site.run(tmp_path / "network", clients=[], patience=0.5)
 
 
 @pytest.mark.parametrize("seed", range(3))

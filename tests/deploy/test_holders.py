@@ -566,6 +566,17 @@ def test_a_node_without_an_address_is_found_where_it_calls_from(said: str, host:
         ("access_point = 1\n", "client = 4\n", "access points of the experiment are not"),
         ('role = "client"', 'role = "peer"', "allowed are clients or peers, not both"),
         ('address = "127.0.0.1:0"', 'address = "somewhere"', "nodes.1.address = 'somewhere'"),
+        (
+            'address = "127.0.0.1:0"',
+            'address = "127.0.0.1:65536"',
+            "allowed is HOST:PORT, with a port of 65535 at most",
+        ),
+        (
+            "access_point = 1\n",
+            "acces_point = 1\n",
+            "unknown key 'acces_point': allowed are access_point, address, ",
+        ),
+        ("[limits]\n", "[limits]\nawya = 3\n", "limits.awya: unknown key 'awya': allowed are answer, away, "),
         ("access_point = 1\n", 'access_point = 1\nbssid = ["B8:27"]\n', "bssid.0 = 'B8:27'"),
         ("client = 0\n", 'client = 0\nbssid = ["b8:27:eb:00:00:01"]\n', "only access points have a bssid"),
         (

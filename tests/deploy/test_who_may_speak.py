@@ -24,7 +24,7 @@ from fedroam.deploy.messages import Fetch, Hello, Order, Push, Put, Taken, decod
 from fedroam.deploy.node.process import node_of
 from fedroam.deploy.server.hub import Asked, Hub
 from fedroam.deploy.site import identity
-from fedroam.deploy.site.file import FILE, KEY, NODES, Limits, SiteNode, read_site
+from fedroam.deploy.site.file import AUTHORITY, FILE, KEY, NODES, Limits, SiteNode, read_site
 from fedroam.deploy.site.founding import found_site
 from fedroam.deploy.site.identity import Credentials, credentials, enrol, make_authority, renew, revoke
 from fedroam.deploy.transfers import CALLS, Talk
@@ -171,6 +171,27 @@ def test_nobody_without_a_certificate_is_heard(server: Server) -> None:
                 bare.check_hostname, bare.verify_mode = False, ssl.CERT_NONE
                 with pytest.raises((ssl.SSLError, ConnectionError)):
                     spoken(bare, raw)
+
+
+def test_what_a_node_has_must_be_of_one_authority(server: Server, tmp_path: Path) -> None:
+    """Told where the node starts: whoever is called with such a certificate hangs up before anything can be said."""
+    own = server.folder / AUTHORITY
+    right = own.read_bytes()
+    other = tmp_path / "other"
+    other.mkdir()
+    make_authority(other, server.site.name)
+    try:
+        for wrong, told in (
+            ((other / AUTHORITY).read_bytes(), r"certificate\.pem: is not signed by .*authority\.pem"),
+            (b"x", r"authority\.pem: is no certificate"),
+            (right[:300], r"authority\.pem: is no certificate"),
+        ):
+            own.write_bytes(wrong)
+            with pytest.raises(InputError, match=told):
+                credentials(server.folder, server.site, "client-00")
+    finally:
+        own.write_bytes(right)
+    assert credentials(server.folder, server.site, "client-00").authority == right
 
 
 def test_a_certificate_of_another_authority_is_not_heard(server: Server, tmp_path: Path) -> None:
@@ -498,7 +519,7 @@ def test_keys_are_for_their_owner_alone(server: Server) -> None:
         ("client = 1", "client = 0", "each once"),
         ("chunk = 1024", "chunk = 0", "limits.chunk = 0"),
         ("format = 1", "format = 2", "format = 2"),
-        ("format = 1", "format = 1\nmore = 1", "more = 1"),
+        ("format = 1", "format = 1\nmore = 1", "unknown key 'more': allowed are address, digest, "),
         ("format = 1", "format = [", "cannot be read"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -396,6 +397,25 @@ def test_a_variant_carries_its_settings_to_the_study() -> None:
     assert declared([slow, StudyVariant("slow", dict(slow.settings), dict(slow.at)), "a"]).keys() == {"slow"}
     both = (Claim("z", "", over(final.of(slow) + final.of("b"), 3)),)
     assert all_but((*claims, *both), claims) == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (lambda: last(0), "last(0): allowed is a number of evaluations from 1 on"),
+        (lambda: last(-3), "last(-3)"),
+        (lambda: over(final.of("a"), -math.inf), "final accuracy of a > -inf: allowed is a bound"),
+        (lambda: under(final.of("a"), math.nan), "final accuracy of a < nan: allowed is a bound"),
+        (lambda: equal(final.of("a"), final.of("b"), margin=-1), "within -1: allowed is a margin above 0"),
+        (lambda: equal(final.of("a"), final.of("b"), margin=math.nan), "within nan"),
+        (lambda: ratio(final.of("a"), final.of("b"), at_least=-2), "> -2: allowed is a number above 0"),
+        (lambda: order(final.of("a"), rounds_to(50).of("b")), "is of % and rounds, which cannot be added up"),
+        (lambda: equal(final.of("a"), rounds_to(50).of("b"), margin=1), "is of % and rounds"),
+    ],
+)
+def test_tests_that_make_no_sense_are_refused_before_anything_runs(asked: Any, told: str) -> None:
+    with pytest.raises(InputError, match=re.escape(told)):
+        asked()
 
 
 def test_what_is_alike_is_computed_once(find: Find) -> None:

@@ -22,8 +22,8 @@ from fedroam.experiment import Experiment
 from fedroam.planning import sweep_plan
 from fedroam.sweep import Progress, open_sweep
 from fedroam.sweep.estimate import RoughCost, _factor, _in_proportion, forward_flops, makespan, rough_cost
+from fedroam.sweep.fork_server import start_context
 from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
-from fedroam.sweep.local import start_context
 from fedroam.sweep.measuring import UnitCosts, fit
 from fedroam.sweep.running import pool_size, run_sweep
 from fedroam.sweep.sharing import arrays_of, offer_shared, write_shared

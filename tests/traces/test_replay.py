@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,11 @@ def test_begin_as_a_date(tmp_path: Path) -> None:
     dated = write_trace(trace_of(shifted, epoch="1970-01-01T00:00:00Z"), tmp_path / "dated.parquet")
     for begin in ("2010-09-17", "2010-09-17T02:00:00+02:00", 1284681600.0):
         assert of(str(dated), begin=begin, length=20.0).selection().time.tolist() == [1, 12, 0, 4, 10]
+    # As TOML writes them; what is kept, and makes the digest, is the text.
+    for moment in (date(2010, 9, 17), datetime(2010, 9, 17, tzinfo=UTC)):
+        part = of(str(dated), begin=moment, length=20.0)
+        assert part.selection().time.tolist() == [1, 12, 0, 4, 10]
+        assert part.begin == moment.isoformat()
 
 
 # --- in a run -------------------------------------------------------------------------------------------------------

@@ -44,9 +44,8 @@ def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
     use(path)
     found = vars(sys.modules[f"fedroam_use_{path.stem}"]).get("STUDY")
     if not isinstance(found, Study):
-        raise InputError(
-            f"{source}: must define STUDY, a fedroam.study.Study; it holds {type(found).__name__}"
-        )
+        holds = "it does not" if found is None else f"it holds {type(found).__name__}"
+        raise InputError(f"{source}: must define STUDY, a fedroam.study.Study; {holds}")
     if found.name in NAMES:
         raise InputError(f"{source}: the name {found.name!r} is taken by a study of fedroam; choose another")
     return found, (str(path.resolve()),)

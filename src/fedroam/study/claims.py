@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -97,16 +98,20 @@ def size(greater: Value, smaller: Value, at_least: float) -> Test:
 
 
 def over(value: Value | Quotient, bound: float = 0.0) -> Test:
-    """A value is above a bound: one-sided t test over seeds."""
+    """A value is above a bound: one-sided t test over seeds. Raises InputError where the bound is no finite number, or
+    the value mixes units."""
     return _one_sided(value, bound, ">", above)
 
 
 def under(value: Value | Quotient, bound: float = 0.0) -> Test:
-    """A value is below a bound: one-sided t test over seeds."""
+    """A value is below a bound: one-sided t test over seeds. Raises InputError as `over` does."""
     return _one_sided(value, bound, "<", below)
 
 
 def _one_sided(value: Value | Quotient, bound: float, sign: str, side: Side) -> Test:
+    _sensible(value)
+    if not math.isfinite(bound):
+        raise InputError(f"{value.words} {sign} {bound:g}: allowed is a bound that is a finite number")
     asked = f"{sign} {bound:g} {value.unit}".strip()
     name = "paired one-sided t" if len(value.variants) > 1 else "one-sided t"
 
@@ -117,14 +122,27 @@ def _one_sided(value: Value | Quotient, bound: float, sign: str, side: Side) -> 
     return Test((value,), f"{value.words} {asked}", value.unit, evidence, asked)
 
 
+def _sensible(value: Value | Quotient) -> None:
+    """Raise InputError where measures in different units are added up, or one taken from the other."""
+    parts = (value.first, value.second) if isinstance(value, Quotient) else (value,)
+    for part in parts:
+        units = sorted({term.measure.unit or "no unit" for term in part.terms})
+        if len(units) > 1:
+            raise InputError(f"{part.words}: is of {' and '.join(units)}, which cannot be added up")
+
+
 def _of(evidence: Evidence, unit: str, seeds: Iterable[int]) -> Evidence:
     """The evidence with the unit of its values and the seeds that they are of."""
     return replace(evidence, unit=unit, seeds=tuple(sorted(seeds)))
 
 
 def equal(first: Value, second: Value, margin: float) -> Test:
-    """Two values differ by less than a margin: two one-sided tests."""
+    """Two values differ by less than a margin: two one-sided tests. Raises InputError where the margin is not above 0,
+    or the values are in different units."""
     value = first - second
+    _sensible(value)
+    if not 0 < margin < math.inf:
+        raise InputError(f"{value.words} within {margin:g}: allowed is a margin above 0")
     asked = f"within ±{margin:g} {value.unit}".strip()
 
     def evidence(read: Reader) -> Evidence:
@@ -135,7 +153,10 @@ def equal(first: Value, second: Value, margin: float) -> Test:
 
 
 def ratio(first: Value | Quotient, second: Value | Quotient, at_least: float = 1.0) -> Test:
-    """The first value is at least so many times the second: t test on logarithms, paired by seed."""
+    """The first value is at least so many times the second: t test on logarithms, paired by seed. Raises InputError
+    where that is not a number above 0."""
+    if not 0 < at_least < math.inf:
+        raise InputError(f"{first.words} / {second.words} > {at_least:g}: allowed is a number above 0")
 
     def evidence(read: Reader) -> Evidence:
         found = [read.ends(first), read.ends(second)]

@@ -94,7 +94,10 @@ def last(k: int) -> Measure:
     """Accuracy averaged over the last k evaluated rounds after the start.
 
     One evaluation swings from round to round; claims on what is gained at the end are steadier by the mean of a few.
+    Raises InputError where k is below 1.
     """
+    if k < 1:
+        raise InputError(f"last({k}): allowed is a number of evaluations from 1 on")
     return Measure(
         f"accuracy averaged over the last {k} evaluations",
         "%",

@@ -23,7 +23,8 @@ from fedroam.learning import Layout, make_network
 from fedroam.models import as_batch
 from fedroam.planning import SweepRun
 from fedroam.randomness import stream
-from fedroam.sweep.local import WorkerPool, warm_up
+from fedroam.sweep.fork_server import warm_up
+from fedroam.sweep.local import WorkerPool
 from fedroam.sweep.measuring import UnitCosts
 from fedroam.sweep.messages import Failed, MeasureTask, Message
 from fedroam.sweep.sharing import offer_shared, write_shared

@@ -8,51 +8,24 @@ Here each worker has a pipe of its own.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
 import signal
-import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.sweep import messages
+from fedroam.sweep.fork_server import single_threads, start_context
 from fedroam.sweep.worker import Setup, serve
 
-if TYPE_CHECKING:
-    from multiprocessing.context import ForkServerContext, SpawnContext
-
-FORKSERVER = sys.platform.startswith("linux")
 TRIES = 3  # a task whose worker dies is tried so often in all
 POLL = 0.2  # seconds between two looks at whether to stop
 GRACE = 5.0  # seconds that an idle worker gets to leave by itself
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 T = TypeVar("T", bound=messages.Task)
-
-
-def start_context() -> SpawnContext | ForkServerContext:
-    """How processes are started. Never by plain fork: this process has threads, and a fork would copy their locks
-    but not them. On Linux a fork server loads the libraries once for all workers."""
-    if not FORKSERVER:
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fedroam.sweep.worker"])
-    return context
-
-
-def warm_up() -> None:
-    """Let the fork server load the libraries while this process does something else."""
-    if FORKSERVER:
-        from multiprocessing.forkserver import ensure_running
-
-        start_context()
-        with _single_threads():
-            ensure_running()
 
 
 @dataclass
@@ -127,7 +100,7 @@ class WorkerPool(Generic[T]):
         process = self._context.Process(
             target=serve, args=(theirs, self.setup), name="fedroam-worker", daemon=True
         )
-        with _single_threads():
+        with single_threads():
             process.start()
         theirs.close()  # or the end of the worker would not end the pipe
         return WorkerHandle(process, ours)
@@ -212,18 +185,3 @@ def _death(code: int | None) -> str:
         name = f"signal {-code}"
     hint = " (by hand, or by the system for want of memory)" if name == "SIGKILL" else ""
     return f"its worker was killed by {name}{hint}"
-
-
-@contextlib.contextmanager
-def _single_threads() -> Iterator[None]:
-    """Processes started within it load their libraries with one thread each."""
-    before = {name: os.environ.get(name) for name in THREADS}
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

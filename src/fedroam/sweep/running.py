@@ -18,8 +18,9 @@ from fedroam.planning.own_parts import modules_of
 from fedroam.recording import Run, folder_at, lock_folder, unchanged_files
 from fedroam.sweep.estimate import RoughCost, groups_of, rough_costs, single_worker
 from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, run_folder
+from fedroam.sweep.fork_server import warm_up
 from fedroam.sweep.limits import GIB, SPARE, available_memory
-from fedroam.sweep.local import WorkerPool, warm_up
+from fedroam.sweep.local import WorkerPool
 from fedroam.sweep.messages import Again, Done, Failed, Message, RoundDone, RunTask, TaskBegun
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.scale import one_scale

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from fedroam.errors import InputError
 
@@ -132,8 +133,13 @@ def _a_time(value: str | float | None) -> str | float | None:
     return value
 
 
+def _as_text(value: object) -> object:
+    """TOML's own dates and times, as the text that says the same."""
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
 # A setting that is a time, if it is set: finite, or one that `moment` knows.
-Begin = Annotated[str | float | None, AfterValidator(_a_time)]
+Begin = Annotated[str | float | None, BeforeValidator(_as_text), AfterValidator(_a_time)]
 
 
 def moment(text: str) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
@@ -70,6 +72,7 @@ def node(
 
     A server that is not there, or goes away, is looked for again, as long as the site's limits say.
     """
+    _hush()
     from fedroam.deploy.metering.readings import FOLDER, metered
     from fedroam.deploy.node.process import node_of
 
@@ -99,6 +102,12 @@ def node(
         tell(f"{name}: the run is done")
 
 
+def _hush() -> None:
+    """Keep gRPC's own lines off the terminal, unless they are asked for: it tells of every caller whose certificate is
+    of another site, without saying whose. To be called before gRPC is imported."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
 def deploy(
     site: SiteFile,
     folder: Out = None,
@@ -126,11 +135,14 @@ def deploy(
 
     Ctrl-C stops after the present round and leaves a checkpoint; so does a kill, but for the rounds since the last one.
     """
+    _hush()
     from fedroam.deploy.server.serving import serve
     from fedroam.deploy.site.experiment import experiment_of
-    from fedroam.deploy.site.file import FILE, read_site
+    from fedroam.deploy.site.file import ADDRESS, FILE, read_site
     from fedroam.planning import Plan, PlannedRun
 
+    if address and not re.match(ADDRESS, address):
+        raise InputError(f"--address {address!r}: allowed is HOST:PORT, with a port of 65535 at most")
     if not 0 <= patience <= 30 * 86_400:
         raise InputError(f"--patience {patience:g}: allowed are 0 to {30 * 86_400} seconds")
     home = _home(site)

@@ -91,6 +91,11 @@ def sweep(
     again goes on where it was stopped: finished runs are not run again. A run that fails is recorded with its reason
     and does not stop the others (exit code 1 at the end). Ctrl-C leaves checkpoints.
     """
+    from fedroam.sweep.fork_server import warm_up
+
+    if ray is None:  # the workers' libraries are loaded beside those of this process, which take as long
+        warm_up()
+
     from fedroam.planning import sweep_plan, title
     from fedroam.sweep.running import run_sweep
     from fedroam.sweep.scale import one_scale

@@ -159,7 +159,10 @@ def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
             if cells:
                 yield reader.line_num, [cell.strip() for cell in cells]
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+        with path.open("rb") as file:
+            parquet = file.read(4) == b"PAR1"
+        told = "Parquet" if parquet else f"not UTF-8 text ({error.reason} at byte {error.start})"
+        raise InputError(f"{path}: {told}; tables of samples are CSV, or arrays in .npz") from None
     except csv.Error as error:
         raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -55,6 +55,7 @@ except ImportError:
 import numpy as np
 
 SHORT, LONG = 0.1, 5.0  # seconds between two tries to reach the server: the first ones, and at most
+MISSED = 10.0  # seconds without a server after which a node says so, once
 FINAL = (
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.FAILED_PRECONDITION,
@@ -145,12 +146,12 @@ class Node:
         return port
 
     def _live(self) -> None:
-        last, pause = time.monotonic(), SHORT
+        last, pause, missed = time.monotonic(), SHORT, False
         while not self.stopping.is_set():
             try:
                 with self._connected() as channel:
                     for push in self._attend(channel):
-                        last, pause = time.monotonic(), SHORT
+                        last, pause, missed = time.monotonic(), SHORT, False
                         if push.over:
                             if push.over == "replaced":
                                 raise FedroamError(f"{self.name}: another process attends in its place")
@@ -168,6 +169,14 @@ class Node:
                     raise FedroamError(
                         f"no server at {self.site.address} for {self.site.limits.retry:g} s: {error.details()}"
                     ) from None
+                if not missed and time.monotonic() - last > MISSED:
+                    missed = True
+                    self.tell(
+                        one_line(
+                            f"{self.name}: nobody at {self.site.address} takes it in (no server there, or one of "
+                            f"another site); looks on, for {self.site.limits.retry:g} s in all: {error.details()}"
+                        )
+                    )
             self._tries += 1
             self.stopping.wait(pause)
             pause = min(2 * pause, LONG)
@@ -391,5 +400,7 @@ def _known(folder: Path, name: str) -> tuple[Site, Credentials]:
     site = read_site(folder / FILE)
     own = credentials(folder, site, name)
     if name == site.server.name:
-        raise InputError(f"{name}: is the server of the site: fedroam deploy {folder} starts it")
+        raise InputError(
+            f"{name}: is the server of the site: fedroam deploy --site {folder / FILE} starts it"
+        )
     return site, own

@@ -22,7 +22,7 @@ from fedroam.deploy.server.sight import RemoteSight
 from fedroam.deploy.site.experiment import check_fits, check_movement, experiment_of
 from fedroam.deploy.site.file import FILE, Site, read_site
 from fedroam.deploy.site.identity import credentials, validity
-from fedroam.errors import InputError
+from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.federation import AggregatesAtHolders
 from fedroam.recording import NETWORK, Existing, Run
@@ -77,6 +77,11 @@ class _Stage:
         self.listening(self.hub.start(self.address or site.address))
         if not self.hub.wait(self.patience, self.still):
             missing = len(self.hub.missing())
+            if missing == len(hellos) and self.patience > 0:
+                raise FedroamError(
+                    f"none of the {missing} nodes has come within {self.patience:g} s, and nobody would learn: start "
+                    "fedroam node where they are, or wait longer (--patience)"
+                )
             self.tell(f"{missing} of {len(hellos)} nodes have not come: the run begins without them")
         context = replace(scene.context, task=nothing)
         rates = Rates.of(scene, self.network) if self.paced else None

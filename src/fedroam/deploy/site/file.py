@@ -6,7 +6,7 @@ import contextlib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -21,7 +21,8 @@ NEXT_KEY = "next-key.pem"  # of which a certificate has been asked for
 PIECE = 3 * 1024 * 1024  # bytes of a transfer that travel in one message at most
 BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
-ADDRESS = r"^[^\s/:\[\]]+:\d{1,5}$|^\[[0-9a-fA-F:.]+\]:\d{1,5}$"
+PORT = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
+ADDRESS = rf"^[^\s/:\[\]]+:{PORT}$|^\[[0-9a-fA-F:.]+\]:{PORT}$"
 Role = Literal["server", "client", "peer", "access_point"]
 # Who may call whom: nodes of these roles listen, to nodes of those.
 CALLERS: Mapping[Role, tuple[Role, ...]] = {
@@ -242,12 +243,27 @@ def checked_movement(found: Mapping[str, Any], source: str) -> Movement:
 C = TypeVar("C", bound=_Checked)
 
 
+def _keys(kind: type[BaseModel], place: Sequence[int | str]) -> list[str]:
+    """The keys that are allowed at a place below settings of a kind."""
+    for step in place:
+        if isinstance(step, str):
+            inside = kind.model_fields[step].annotation
+            kinds = [each for each in (inside, *get_args(inside)) if isinstance(each, type)]
+            kind = next(each for each in kinds if issubclass(each, BaseModel))
+    return list(kind.model_fields)
+
+
 def _valid(kind: type[C], found: Mapping[str, Any], source: str) -> C:
     try:
         return kind.model_validate(found)
     except ValidationError as error:
         problem = error.errors()[0]
         key = ".".join(map(str, problem["loc"])) or "the site"
+        if problem["type"] == "extra_forbidden":
+            *place, name = problem["loc"]
+            raise InputError(f"{source}: {key}: {unknown('key', str(name), _keys(kind, place))}") from None
         said = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] == "address":
+            said = "allowed is HOST:PORT, with a port of 65535 at most"
         shown = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.60}"
         raise InputError(f"{source}: {key}{shown}: {said}") from None

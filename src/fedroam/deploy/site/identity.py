@@ -31,7 +31,7 @@ from fedroam.writing import write_aside
 
 try:
     from cryptography import x509
-    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -254,11 +254,28 @@ def credentials(folder: Path, site: Site, name: str) -> Credentials:
         raise InputError(f"{home / CERTIFICATE}: is no certificate of a node ({error})") from None
     if (own.site, own.role, own.name) != (site.name, node.role, name):
         raise InputError(f"{home / CERTIFICATE}: is that of {own.role} {own.name!r} of site {own.site!r}")
+    try:
+        authorities = x509.load_pem_x509_certificates(authority)
+    except ValueError as error:
+        raise InputError(f"{folder / AUTHORITY}: is no certificate ({error})") from None
+    if not any(_signed(certificate, each) for each in authorities):
+        raise InputError(
+            f"{home / CERTIFICATE}: is not signed by {folder / AUTHORITY}: both must be of the same site"
+        )
     path = key_of(home, certificate)
     if path is None:
         _read(home / KEY)
         raise InputError(f"{home / KEY}: is not the key of {CERTIFICATE} beside it")
     return Credentials(_read(path), certificate, authority)
+
+
+def _signed(certificate: bytes, authority: x509.Certificate) -> bool:
+    """Whether an authority has signed a certificate (PEM), whenever that is valid."""
+    try:
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def validity(own: Credentials, name: str) -> str | None:
