@@ -97,6 +97,7 @@ z
 " style="stroke-width: 2"/>
   </g>
   <g id="empty"/>
+  <g id="points_that_are_no_numbers" clip-path="url(#p)"/>
   <text x="1.26" y="-0.04" transform="rotate(-0 1.26 -0.04)" style="stroke-width: 2">a &lt;g&gt;</text>
  </g>
 </svg>

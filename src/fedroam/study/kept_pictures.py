@@ -29,7 +29,7 @@ def small(svg: str) -> str:
         if found[0] == "</g>":
             return found[0] if groups.pop() else ""
         plain = re.sub(r'^<g id="[^"]*"', "<g", found[0])  # nothing refers to a group
-        if plain == "<g/>":
+        if re.match(r"<g\b[^>]*/>", plain):  # as where a line has no point that is a number
             return ""
         if re.match(r"<g\b", plain):
             groups.append(plain != "<g>")
