@@ -48,7 +48,9 @@ from fedroam.mobility import (
     World,
     check_limits,
     checked,
-    checked_paths,
+    checked_bounds,
+    checked_groups,
+    checked_step,
 )
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
@@ -228,7 +230,13 @@ def prepare(experiment: Experiment) -> Scene:
     matching, seed = match_devices(experiment, dataset), experiment.seed
     parts = Parts.of(experiment).of_devices(matching.devices)
     world = world_of(experiment, dataset, split, experiment.rounds)
-    groups = parts.mobility.groups(world)
+    try:
+        groups, bounds = (
+            checked_groups(parts.mobility.groups(world), world),
+            checked_bounds(parts.mobility.bounds()),
+        )
+    except InputError as error:
+        raise InputError(f"mobility kind {experiment.mobility.kind!r}: {error}") from error
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
@@ -256,7 +264,7 @@ def prepare(experiment: Experiment) -> Scene:
         train=train,
         validation=split.validation,
         class_counts=world.class_counts,
-        bounds=parts.mobility.bounds(),
+        bounds=bounds,
         access_points=access_points,
         ranges=ranges,
         aggregation=parts.aggregation,
@@ -395,8 +403,7 @@ def _stepped(
 ) -> tuple[dict[str, np.ndarray], Paths]:
     """One step of a pattern, held against what a pattern must answer."""
     with _by(experiment, round):
-        after, paths = mobility.step(state, world, round)
-        return checked(after, world), checked_paths(paths, world)
+        return checked_step(mobility.step(state, world, round), world)
 
 
 @contextlib.contextmanager
@@ -544,7 +551,7 @@ def describe(scene: Scene) -> dict[str, Any]:
     """What `world.json` says."""
     reach, distances, ranges = scene.world.reach, scene.tariff.distances, scene.context.ranges
     return {
-        "bounds": [float(v) for v in scene.parts.mobility.bounds()],
+        "bounds": [float(v) for v in scene.context.bounds],
         "reach": reach if np.isfinite(reach) else "inf",
         "access_points": scene.context.access_points.tolist(),
         "access_point_ranges": [] if ranges is None else [r if r < np.inf else None for r in ranges.tolist()],

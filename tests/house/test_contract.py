@@ -432,12 +432,16 @@ def test_the_mobility_contract_accepts_a_sound_pattern(scratch: None) -> None:
     contract.check_mobility(register("mobility", "drift")(Drift)())
 
 
-@pytest.mark.parametrize(
-    "bad", [Forgetful, InPlace, Teleport, Escapes, TooFast, MovesStatic, DrawsGlobally, HoldsObjects]
-)
+@pytest.mark.parametrize("bad", [Forgetful, InPlace, Teleport, Escapes, TooFast, MovesStatic, DrawsGlobally])
 def test_the_mobility_contract_notices(bad: type[Part], scratch: None) -> None:
     part = register("mobility", "bad")(bad)()
     with pytest.raises(AssertionError):
+        contract.check_mobility(part)
+
+
+def test_a_pattern_that_keeps_objects_is_refused_by_fedroam_itself(scratch: None) -> None:
+    part = register("mobility", "bad")(HoldsObjects)()
+    with pytest.raises(InputError, match="the state's 'targets' is object"):
         contract.check_mobility(part)
 
 

@@ -261,6 +261,11 @@ def seeds_not_a_number(fr: Commands) -> tuple[list[str], list[str]]:
 
 
 @case
+def seeds_given_twice(fr: Commands) -> tuple[list[str], list[str]]:
+    return ["run", "tiny.toml", "--seeds", "1", "--seeds", "x"], ["--seeds", "'x'", "integer"]
+
+
+@case
 def zero_seeds(fr: Commands) -> tuple[list[str], list[str]]:
     return ["run", "tiny.toml", "--seeds", "0"], ["seeds = 0", "whole number from 1"]
 

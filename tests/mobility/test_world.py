@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from fedroam.errors import InputError
-from fedroam.mobility import Paths, World, checked, checked_paths
+from fedroam.mobility import (
+    Paths,
+    World,
+    checked,
+    checked_bounds,
+    checked_groups,
+    checked_paths,
+    checked_step,
+)
 from fedroam.mobility.world import DERIVED_KEPT
 
 
@@ -58,3 +66,38 @@ def test_paths_lead_over_numbers_and_are_of_all_clients():
     assert checked_paths(away, world()) is away
     with pytest.raises(TypeError, match="paths of 3 clients, found 2"):
         checked_paths(Paths.still(start[:2]), world())
+
+
+def test_a_state_holds_numbers():
+    for wrong in ({"more": 1}, ["north", "south", "north"]):
+        with pytest.raises(InputError, match=r"the state's 'notes' is .*, allowed are arrays of numbers"):
+            checked({"position": np.zeros((3, 2)), "notes": wrong}, world())
+
+
+def test_a_step_gives_a_state_and_paths_that_end_where_it_says():
+    here, there = np.zeros((3, 2)), np.array([[1.0, 2.0], [3.0, 4.0], [-1e6, 5.0]])
+    with pytest.raises(InputError, match="step gave dict, expected are two"):
+        checked_step({"position": there}, world())
+    with pytest.raises(
+        InputError, match=r"client 0 is at \(1, 2\) after the round, and its path ends at \(0, 0\)"
+    ):
+        checked_step(({"position": there}, Paths.straight(there, here)), world())
+    state, paths = checked_step(({"position": there}, Paths.straight(here, there * (1 + 1e-9))), world())
+    assert state["position"] is there
+    assert paths.clients == 3
+    away = np.array([False, False, True])  # of whom is away nothing is asked
+    elsewhere = np.where(away[:, None], 9.0, here)
+    checked_step(({"position": here}, Paths.straight(here, elsewhere, ~away)), world())
+    checked_step(({"position": here, "present": ~away}, Paths.straight(here, elsewhere)), world())
+    with pytest.raises(InputError, match=r"client 2 is at \(0, 0\) after the round"):
+        checked_step(({"position": here}, Paths.straight(here, elsewhere)), world())
+
+
+def test_groups_and_bounds_are_of_the_world():
+    assert checked_groups(["a", "b", "a"], world()).tolist() == ["a", "b", "a"]
+    with pytest.raises(InputError, match=r"groups gave names of shape \(2,\), expected is one for each of 3"):
+        checked_groups(["a", "b"], world())
+    assert checked_bounds((0, -1, 5, np.inf)) == (0.0, -1.0, 5.0, np.inf)
+    for wrong in ((0, 0, 1), (0, 0, -1, 1), (0, np.nan, 1, 1), ("a", 0, 1, 1), None):
+        with pytest.raises(InputError, match="expected are x0, y0, x1, y1"):
+            checked_bounds(wrong)

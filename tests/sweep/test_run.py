@@ -219,12 +219,14 @@ def test_failures_are_told_in_a_line_each_and_do_not_stop_the_others(
         "deadly": "killed by SIGKILL (by hand, or by the system for want of memory), 3 times",
         "misspelt": "did you mean 'grid'",
     }
-    lines = [line for line in captured.out.splitlines() if line.startswith("failed: ")]
+    lines = [line for line in captured.out.splitlines() if line.startswith(("failed: ", "refused: "))]
     assert len(lines) == 4
     for name, reason in reasons.items():
-        assert sum(line.startswith(f"failed: {name}, seed 0: ") and reason in line for line in lines) == 1
+        what = "refused" if name == "misspelt" else "failed"
+        assert sum(line.startswith(f"{what}: {name}, seed 0: ") and reason in line for line in lines) == 1
     assert "refused: misspelt, seed 0: mobility" in captured.err
-    assert "error: 4 of the runs failed" in captured.err
+    assert "error: 1 refused: there is no run of such settings" in captured.err
+    assert "error: 3 of the runs failed; after mending what is wrong: --retry-failed" in captured.err
     table = open_sweep(out).table.set_index("variant")
     assert table["state"].to_dict() == {**dict.fromkeys(reasons, "failed"), "static": "done"}
     assert table.loc["static", "accuracy"] > 0

@@ -187,7 +187,8 @@ def _usage(error: UsageError, given: Sequence[str]) -> str:
         known = [opt for parameter in context.command.params for opt in parameter.opts if opt.startswith("-")]
         return str(unknown(f"option of {path}", name, [*known, "--help"]))
     names = getattr(getattr(error, "param", None), "opts", ())
-    for word, following in itertools.pairwise([*given, ""]):
+    # The last of an option that is given twice is the one that counts.
+    for word, following in reversed([*itertools.pairwise([*given, ""])]):
         option, equals, value = word.partition("=")
         if option in names and option.startswith("-") and error.message:
             found = value if equals else following

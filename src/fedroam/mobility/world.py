@@ -14,6 +14,7 @@ State = Mapping[str, np.ndarray]
 Found = TypeVar("Found")
 
 FARTHEST = 1e9  # m: sides of a world; places are then told to better than a micrometre, and no area overflows
+PLACES = 1e-6  # how far a path may end from where its client is, as a share of that place: roundings
 DERIVED_KEPT = 256  # results that a world keeps; others are found anew
 
 
@@ -201,9 +202,12 @@ class KnowsSeconds(Protocol):
 
 def checked(state: Mapping[str, Any], world: World) -> dict[str, np.ndarray]:
     """`state` as plain arrays. Raises TypeError where a pattern forgot `position` or gave it another shape, and
-    InputError where it puts a client that is present at a place that is no number.
+    InputError where it puts a client that is present at a place that is no number, or keeps what is none.
     """
     arrays = {name: np.asarray(value) for name, value in state.items()}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"the state's {name!r} is {array.dtype}, allowed are arrays of numbers")
     found = arrays["position"].shape if "position" in arrays else None
     if found != (world.clients, 2):
         raise TypeError(f"a mobility state needs position [{world.clients}, 2], found {found}")
@@ -224,6 +228,46 @@ def checked_paths(paths: Paths, world: World) -> Paths:
         owner = np.repeat(np.arange(paths.clients), np.diff(paths.first))
         _refuse_no_numbers(paths.point, owner, paths.present)
     return paths
+
+
+def checked_step(found: Any, world: World) -> tuple[dict[str, np.ndarray], Paths]:
+    """What a pattern's step gave: the state and the paths, each as it is to be. Raises, beside what `checked` and
+    `checked_paths` do, InputError where it is no pair, or a path of one that is present does not end at its place.
+    """
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise InputError(
+            f"step gave {type(found).__name__}, expected are two: the state after the round and the paths in it"
+        )
+    state, paths = checked(found[0], world), checked_paths(found[1], world)
+    there = np.asarray(state.get("present", np.ones(world.clients)), dtype=bool) & paths.present
+    place, end = state["position"][there], paths.end[there]
+    apart = np.abs(place - end) > PLACES * (1 + np.abs(place))
+    if apart.any():
+        k = int(np.flatnonzero(apart.any(axis=1))[0])
+        raise InputError(
+            f"client {np.flatnonzero(there)[k]} is at ({place[k][0]:g}, {place[k][1]:g}) after the round, and its path "
+            f"ends at ({end[k][0]:g}, {end[k][1]:g}): allowed is the same place"
+        )
+    return state, paths
+
+
+def checked_groups(groups: Any, world: World) -> np.ndarray:
+    """The names of groups that a pattern gives. Raises InputError where they are not one for each client."""
+    found = np.asarray(groups)
+    if found.shape != (world.clients,):
+        raise InputError(
+            f"groups gave names of shape {found.shape}, expected is one for each of {world.clients} clients"
+        )
+    return found
+
+
+def checked_bounds(bounds: Any) -> tuple[float, float, float, float]:
+    """The bounds that a pattern gives. Raises InputError where they are not x0, y0, x1, y1, the first ones smaller."""
+    found = np.asarray(bounds)
+    if found.shape != (4,) or found.dtype.kind not in "biuf" or not (found[:2] <= found[2:]).all():
+        raise InputError(f"bounds gave {bounds!r}, expected are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1, m")
+    x0, y0, x1, y1 = found.tolist()
+    return x0, y0, x1, y1
 
 
 def _refuse_no_numbers(places: np.ndarray, owner: np.ndarray, present: np.ndarray) -> None:

@@ -143,13 +143,19 @@ def conclude(sweep: Sweep) -> None:
     if best is not None:
         say(one_line(f"{best.words()} Picked on the test samples, so it flatters."))
     failed = {row.digest or title(row.keys, row.seed): row for row in sweep.failed}
-    for line in by_reason((title(row.keys, row.seed), row.reason) for row in failed.values()):
-        say(one_line(f"failed: {line}"))
+    refused = [row for row in failed.values() if not row.digest]
+    broken = [row for row in failed.values() if row.digest]
+    for what, rows in (("refused", refused), ("failed", broken)):
+        for line in by_reason((title(row.keys, row.seed), row.reason) for row in rows):
+            say(one_line(f"{what}: {line}"))
     say(f"sweep: {sweep.folder}")
     if any(row.state == "done" for row in sweep.runs):
         say(f"next: {command('report', str(sweep.folder), options={})}")
+    if refused:
+        tell(f"error: {len(refused)} refused: there is no run of such settings")
+    if broken:
+        tell(f"error: {len(broken)} of the runs failed; after mending what is wrong: --retry-failed")
     if failed:
-        tell(f"error: {len(failed)} of the runs failed; after mending what is wrong: --retry-failed")
         raise typer.Exit(FAILED)
 
 

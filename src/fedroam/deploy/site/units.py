@@ -27,6 +27,12 @@ LockPersonality=yes
 CapabilityBoundingSet=
 LimitNOFILE=65536
 """
+OWN = """\
+# Relative paths of the experiment (data, a trace) start beside site.toml; FEDROAM_DATA, and PYTHONPATH for a module of
+# your own, are set in the file environment there.
+WorkingDirectory=/etc/fedroam
+EnvironmentFile=-/etc/fedroam/environment
+"""
 NODE = f"""\
 # A client, peer or access point: systemctl enable --now fedroam-node@client-00
 # Of several on one board each has a port of its own: systemctl edit fedroam-node@access-point-01, and there
@@ -41,7 +47,7 @@ StartLimitIntervalSec=0
 [Service]
 User=fedroam
 Environment=OMP_NUM_THREADS=4 METRICS=9100
-ExecStart=/opt/fedroam/current/bin/fedroam node --site /etc/fedroam/site.toml --name %i \\
+{OWN}ExecStart=/opt/fedroam/current/bin/fedroam node --site /etc/fedroam/site.toml --name %i \\
     --meters /var/lib/fedroam/meters --metrics ${{METRICS}} --quiet
 # Done: exit code 0. What is wrong in its files (2) does not become right by itself.
 Restart=on-failure
@@ -64,7 +70,7 @@ StartLimitIntervalSec=0
 
 [Service]
 User=fedroam
-ExecStart=/opt/fedroam/current/bin/fedroam deploy --site /etc/fedroam/site.toml \\
+{OWN}ExecStart=/opt/fedroam/current/bin/fedroam deploy --site /etc/fedroam/site.toml \\
     --out /var/lib/fedroam/run --metrics 9101 --resume --quiet
 Restart=on-failure
 RestartPreventExitStatus=2
