@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ from fedroam.sweep.measuring import UnitCosts, fit
 from fedroam.sweep.running import pool_size, run_sweep
 from fedroam.sweep.sharing import arrays_of, offer_shared, write_shared
 from support.sweeps import settings
+from support.waiting import HANGS
 
 
 @pytest.fixture(autouse=True)
@@ -333,3 +336,22 @@ def test_folders_that_are_no_sweep_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"allowed (is|are)"):
             run_sweep(plan, tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
+
+
+UNHEARD = """\
+import signal
+from multiprocessing import forkserver
+from pathlib import Path
+from fedroam.sweep.fork_server import warm_up
+
+warm_up()
+status = Path(f"/proc/{forkserver._forkserver._forkserver_pid}/status").read_text()
+blocked = next(line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:"))
+print(bool(int(blocked, 16) >> (signal.SIGINT - 1) & 1), signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="there is no fork server")
+def test_the_fork_server_does_not_hear_of_ctrl_c_and_this_process_does() -> None:
+    done = subprocess.run([sys.executable, "-c", UNHEARD], capture_output=True, text=True, timeout=HANGS)
+    assert (done.stdout, done.stderr) == ("True set()\n", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -29,11 +30,24 @@ def start_context() -> SpawnContext | ForkServerContext:
 def warm_up() -> None:
     """Let the fork server load the libraries while this process does something else, such as loading its own."""
     if FORKSERVER:
+        from multiprocessing import resource_tracker
         from multiprocessing.forkserver import ensure_running
 
         start_context()
-        with single_threads():
+        resource_tracker.ensure_running()  # which lets Ctrl-C through again when it has started its own process
+        with single_threads(), _unheard():
             ensure_running()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """Ctrl-C waits, and processes started within it never hear of it: the fork server would end in the midst of loading
+    a library, and say so at length. It ends with this process; workers are told by a message."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager
