@@ -295,13 +295,11 @@ def use(file: str | Path) -> None:
     sys.modules[name] = module
     try:
         loader.exec_module(module)
-    except InputError as error:
-        del sys.modules[name]
-        line = _line_in(error, path)
-        raise InputError(f"{file}{line}: {error}" if line else str(error)) from error
     except Exception as error:
         del sys.modules[name]
         line = _line_in(error, path)
+        if isinstance(error, InputError):
+            raise InputError(f"{file}{line}: {error}" if line else str(error)) from error
         raise InputError(f"--use {file}{line}: {type(error).__name__}: {error}") from error
 
 

@@ -230,13 +230,11 @@ def prepare(experiment: Experiment) -> Scene:
     matching, seed = match_devices(experiment, dataset), experiment.seed
     parts = Parts.of(experiment).of_devices(matching.devices)
     world = world_of(experiment, dataset, split, experiment.rounds)
-    try:
+    with _by(experiment):
         groups, bounds = (
             checked_groups(parts.mobility.groups(world), world),
             checked_bounds(parts.mobility.bounds()),
         )
-    except InputError as error:
-        raise InputError(f"mobility kind {experiment.mobility.kind!r}: {error}") from error
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
@@ -407,12 +405,13 @@ def _stepped(
 
 
 @contextlib.contextmanager
-def _by(experiment: Experiment, round: int) -> Iterator[None]:
-    """What is found wrong within is the work of the experiment's pattern of movement, in this round."""
+def _by(experiment: Experiment, round: int | None = None) -> Iterator[None]:
+    """What is found wrong within is the work of the experiment's pattern of movement, in this round, if in any."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"mobility kind {experiment.mobility.kind!r}, round {round}: {error}") from error
+        when = "" if round is None else f", round {round}"
+        raise InputError(f"mobility kind {experiment.mobility.kind!r}{when}: {error}") from error
 
 
 def link_distances(

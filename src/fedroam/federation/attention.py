@@ -63,30 +63,23 @@ def cosines(matrix: torch.Tensor, own: int, others: np.ndarray, layout: Layout, 
     """
     power, rows = 2 if form == "squared_norms" else 1, np.append(own, others)
     alone = form in ("flat", "squared_norms")
-    shared, squares = (
-        _together(matrix, own, rows) if alone else _by_group(matrix, own, rows, groups(layout, form))
+    sums = (
+        products(matrix, own, rows)[:, None] if alone else _by_group(matrix, own, rows, groups(layout, form))
     )
+    shared, squares = sums[..., 0], sums[..., 1]
     norms = (np.sqrt(squares[0]) * np.sqrt(squares[1:])) ** power
     found: np.ndarray = np.divide(shared[1:], norms, out=np.zeros_like(norms), where=norms > 0)
     return found
 
 
-def _together(matrix: torch.Tensor, own: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """own . row, and row . row, of whole rows: float64 [rows, 1] each."""
-    found = products(matrix, own, rows)
-    return found[:, :1], found[:, 1:]
-
-
-def _by_group(
-    matrix: torch.Tensor, own: int, rows: np.ndarray, group: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """own . row, and row . row, of each group (int64 [parameters]): float64 [rows, groups] each."""
+def _by_group(matrix: torch.Tensor, own: int, rows: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """What `products` gives of whole rows, of each group (int64 [parameters]): float64 [rows, groups, 2]."""
     first, given = matrix[own].cpu().numpy(), [matrix[row].cpu().numpy() for row in rows.tolist()]
 
     def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.bincount(group, np.multiply(a, b, dtype=np.float64))
 
-    return np.array([dot(first, row) for row in given]), np.array([dot(row, row) for row in given])
+    return np.stack([np.stack([dot(first, row), dot(row, row)], axis=1) for row in given])
 
 
 def softmax(scores: np.ndarray, counts: np.ndarray) -> np.ndarray:

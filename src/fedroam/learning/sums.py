@@ -98,8 +98,11 @@ def products(matrix: torch.Tensor, own: int, rows: np.ndarray) -> np.ndarray:
         pairs = [[np.multiply(a, b, dtype=np.float64).sum() for a in (first, b)] for b in others]
         return np.array(pairs).reshape(len(rows), 2)
     found = np.zeros((len(rows), -(-columns // BLOCK), 2))
-    step = BLOCK * max(1, columns // (BLOCK * SHARES * shared_workers().count))
-    _each(columns, step, partial(_products_into, kernel(RowProducts(BLOCK), here), matrix, own, rows, found))
+    _each(
+        columns,
+        _step(columns, BLOCK),
+        partial(_products_into, kernel(RowProducts(BLOCK), here), matrix, own, rows, found),
+    )
     sums: np.ndarray = found.sum(axis=1)
     return sums
 
@@ -187,11 +190,11 @@ def _target(matrix: torch.Tensor) -> Target | None:
     return target() if lies_so and matrix.dtype in (torch.float32, torch.float16) else None
 
 
-def _step(columns: int) -> int:
-    """How many columns a worker sums at a time: some times for each worker. Small parts cost more to hand out than a
+def _step(columns: int, unit: int = NEAREST) -> int:
+    """How many columns a worker sums at a time, some times `unit`: some times for each worker. Small parts cost more to hand out than a
     few rows of them take, and large ones leave the nearest cache, which matters less."""
-    shares = columns // (NEAREST * SHARES * shared_workers().count)
-    return NEAREST * min(max(shares, 1), MOST_NEAREST)
+    shares = columns // (unit * SHARES * shared_workers().count)
+    return unit * min(max(shares, 1), MOST_NEAREST)
 
 
 def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:

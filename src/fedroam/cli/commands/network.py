@@ -138,11 +138,11 @@ def deploy(
     _hush()
     from fedroam.deploy.server.serving import serve
     from fedroam.deploy.site.experiment import experiment_of
-    from fedroam.deploy.site.file import ADDRESS, FILE, read_site
+    from fedroam.deploy.site.file import ADDRESS, ALLOWED, FILE, read_site
     from fedroam.planning import Plan, PlannedRun
 
     if address and not re.match(ADDRESS, address):
-        raise InputError(f"--address {address!r}: allowed is HOST:PORT, with a port of 65535 at most")
+        raise InputError(f"--address {address!r}: {ALLOWED}")
     if not 0 <= patience <= 30 * 86_400:
         raise InputError(f"--patience {patience:g}: allowed are 0 to {30 * 86_400} seconds")
     home = _home(site)

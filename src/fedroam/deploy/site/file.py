@@ -23,6 +23,7 @@ BSSID = r"^[0-9a-f]{2}(:[0-9a-f]{2}){5}$"
 NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 PORT = r"(\d{1,4}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d{2}|655[0-2]\d|6553[0-5])"
 ADDRESS = rf"^[^\s/:\[\]]+:{PORT}$|^\[[0-9a-fA-F:.]+\]:{PORT}$"
+ALLOWED = "allowed is HOST:PORT, with a port of 65535 at most"
 Role = Literal["server", "client", "peer", "access_point"]
 # Who may call whom: nodes of these roles listen, to nodes of those.
 CALLERS: Mapping[Role, tuple[Role, ...]] = {
@@ -264,6 +265,6 @@ def _valid(kind: type[C], found: Mapping[str, Any], source: str) -> C:
             raise InputError(f"{source}: {key}: {unknown('key', str(name), _keys(kind, place))}") from None
         said = problem["msg"].removeprefix("Value error, ")
         if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] == "address":
-            said = "allowed is HOST:PORT, with a port of 65535 at most"
+            said = ALLOWED
         shown = "" if problem["type"] in ("missing", "value_error") else f" = {problem['input']!r:.60}"
         raise InputError(f"{source}: {key}{shown}: {said}") from None
