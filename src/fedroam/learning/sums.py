@@ -191,8 +191,8 @@ def _target(matrix: torch.Tensor) -> Target | None:
 
 
 def _step(columns: int, unit: int = NEAREST) -> int:
-    """How many columns a worker sums at a time, some times `unit`: some times for each worker. Small parts cost more to hand out than a
-    few rows of them take, and large ones leave the nearest cache, which matters less."""
+    """How many columns a worker sums at a time, in whole units: some times for each worker. Small parts cost more to
+    hand out than a few rows of them take, and large ones leave the nearest cache, which matters less."""
     shares = columns // (unit * SHARES * shared_workers().count)
     return unit * min(max(shares, 1), MOST_NEAREST)
 
