@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -439,6 +440,7 @@ def run_plan(
             on_interrupt=note,
             facts=facts,
             trackers=trackers(),
+            stage=partial(_staged, plan, planned.variant),
         )
         runs.append(done)
     return runs
@@ -464,7 +466,13 @@ def check_plan(plan: Plan, root: Path, existing: Existing) -> None:
             fresh.setdefault(planned.variant, experiment)
     if len(fresh) > 1:  # a single one is prepared at once anyway
         for variant, experiment in fresh.items():
-            try:
-                prepare(experiment).learner.close()
-            except InputError as error:
-                raise InputError(f"variant {variant!r}: {error}") from None
+            _staged(plan, variant, experiment).learner.close()
+
+
+def _staged(plan: Plan, variant: str, experiment: Experiment) -> Scene:
+    """The scene of a run of a plan; an error of the user's begins with the plan's file and the run's variant."""
+    try:
+        return prepare(experiment)
+    except InputError as error:
+        told = [plan.source] * bool(plan.source) + [f"variant {variant!r}"] * bool(variant)
+        raise InputError(": ".join([*told, str(error)])) from None

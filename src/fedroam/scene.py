@@ -237,6 +237,10 @@ def prepare(experiment: Experiment) -> Scene:
         )
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
+    with _by(experiment, 0):
+        checked(parts.mobility.start(world), world)
+    parts.activity.start(seed, experiment.clients)
+    parts.battery.start(seed, experiment.clients)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)

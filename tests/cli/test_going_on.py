@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 import typer
 
 from fedroam.cli.going_on import command, going_on
 from fedroam.interrupts import STOPPED, Interrupted
+from support.commands import Commands
 
 
 def test_only_what_was_given_is_said_again_and_a_shell_reads_it_back() -> None:
@@ -38,3 +40,26 @@ def test_ctrl_c_ends_in_the_command(
         raise stop
     assert ended.value.exit_code == STOPPED
     assert capsys.readouterr().err == f"{words}\ngo on with: fedroam run x\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "tiny.toml"], "stopped; the same command goes on\n"),
+        (["sweep", "tiny.toml", "--seeds", "2"], "stopped; the same command goes on\n"),
+        (["connectivity", "tiny.toml"], "stopped\n"),
+    ],
+)
+def test_ctrl_c_before_anything_has_begun(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    fr = Commands(tmp_path, capsys)
+    fr.write("pressed.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    answer = fr(*words, "--use", "pressed.py")
+    assert (answer.code, answer.err) == (STOPPED, said)
+    assert not {path.name for path in fr.folder.iterdir()} & {"runs", "sweeps"}

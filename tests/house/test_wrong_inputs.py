@@ -203,7 +203,40 @@ def variant_that_is_no_table(fr: Commands) -> tuple[list[str], list[str]]:
 @case
 def second_variant_cannot_run(fr: Commands) -> tuple[list[str], list[str]]:
     fr.write("v.toml", TINY + "[variants.few]\nrounds = 2\n[variants.many]\nmobility.mobile = 7\n")
-    return ["run", "v.toml"], ["variant 'many'", "mobility.mobile = 7", "0 to 4"]
+    return ["run", "v.toml"], ["v.toml: variant 'many'", "mobility.mobile = 7", "0 to 4"]
+
+
+@case
+def only_run_cannot_run(fr: Commands) -> tuple[list[str], list[str]]:
+    fr.write("v.toml", TINY.replace("mobile = 2", "mobile = 7"))
+    return ["run", "v.toml"], ["v.toml: mobility kind 'random': mobility.mobile = 7", "0 to 4"]
+
+
+@case
+def second_variant_cannot_start(fr: Commands) -> tuple[list[str], list[str]]:
+    fr.write(
+        "late.py",
+        "import numpy as np\n"
+        "from fedroam import Part, register\n"
+        "from fedroam.mobility import Paths\n"
+        "@register('mobility', 'nowhere')\n"
+        "class Nowhere(Part):\n"
+        "    def start(self, world):\n"
+        "        return {'position': np.full((world.clients, 2), np.nan)}\n"
+        "    def step(self, state, world, round):\n"
+        "        return dict(state), Paths.still(state['position'])\n"
+        "    def bounds(self):\n"
+        "        return 0.0, 0.0, 1.0, 1.0\n"
+        "    def groups(self, world):\n"
+        "        return np.full(world.clients, 'lost')\n",
+    )
+    fr.write("v.toml", TINY + "[variants.near]\nrounds = 2\n[variants.off]\nmobility = 'nowhere'\n")
+    return ["run", "v.toml", "--use", "late.py"], [
+        "v.toml: variant 'off'",
+        "mobility kind 'nowhere', round 0",
+        "(nan, nan)",
+        "finite",
+    ]
 
 
 # Files

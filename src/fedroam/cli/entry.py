@@ -149,7 +149,8 @@ def _main(given: Sequence[str]) -> int:
     try:
         code = whole().main(args=list(given), prog_name="fedroam", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
-        tell("stopped")
+        # Before the first run begins, or after the last has ended: in between, `going_on` says how.
+        tell("stopped; the same command goes on" if _runs(given) else "stopped")
         return STOPPED
     except InputError as error:
         return _complain(str(error), WRONG_INPUT, debugging)
@@ -165,10 +166,19 @@ def _main(given: Sequence[str]) -> int:
 
 def _what(given: Sequence[str]) -> str:
     """What fails, where something does: the run of a command that runs something, otherwise the command."""
+    return "the run" if _runs(given) else _command(given)
+
+
+def _runs(given: Sequence[str]) -> bool:
+    """Whether it is a command that runs something."""
+    return _command(given) in RUNNING
+
+
+def _command(given: Sequence[str]) -> str:
+    """The command that is given: its whole name."""
     words = [word for word in given if not word.startswith("-")]
     paths = (path.split() for path, _ in commands_of(whole(), "fedroam"))
-    name = next((" ".join(path) for path in paths if path[1:] == words[: len(path) - 1]), "fedroam")
-    return "the run" if name in RUNNING else name
+    return next((" ".join(path) for path in paths if path[1:] == words[: len(path) - 1]), "fedroam")
 
 
 def _complain(message: str, code: int, debugging: bool) -> int:

@@ -37,6 +37,8 @@ class Commands(TyperGroup):
         except BrokenPipeError:  # `fedroam list | head` has seen enough; the parser would call this a failure
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit from None
+        except KeyboardInterrupt:  # of which the parser would say nothing
+            raise typer.Abort from None
 
 
 def _a_round(value: int | None) -> int | None:

@@ -31,11 +31,15 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class Plan:
-    """An experiment file, resolved: its runs (variants times seeds) and what a reader should know of it."""
+    """An experiment file, resolved: its runs (variants times seeds) and what a reader should know of it.
+
+    source is what messages call it: its file, or its name where it has one; nothing where it came from no file.
+    """
 
     name: str
     runs: tuple[PlannedRun, ...]
     notes: tuple[str, ...] = ()
+    source: str = ""
 
     @property
     def digest(self) -> str:

@@ -57,7 +57,9 @@ def plan(
     """
     found = _resolve(source, assignments, seeds, use, over=None, common_data=common_data)
     runs = tuple(PlannedRun(run.keys.get("variant", ""), run.experiment) for run in found.runs)
-    return Plan(found.name, runs, found.notes)
+    return Plan(
+        found.name, runs, found.notes, "" if isinstance(source, Experiment | Mapping) else str(source)
+    )
 
 
 def sweep_plan(
