@@ -220,6 +220,7 @@ class Scene:
             "test_samples": len(self.dataset.y_test),
             "sha256": self.dataset.fingerprint,
             "notes": list(self.dataset.notes),
+            **({"never_taught": self.dataset.never_taught} if self.dataset.never_taught else {}),
         }
 
 

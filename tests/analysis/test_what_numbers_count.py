@@ -138,6 +138,22 @@ def test_a_shared_test_set_that_is_used_is_no_news(tmp_path: Path) -> None:
     assert variants([with_test_samples(made, 120)])[0].notes == []
 
 
+# --- what cannot be learnt ------------------------------------------------------------------------------------------
+
+
+def test_classes_that_are_only_tested_are_told_where_they_are(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("v,label\n" + "".join(f"{k},{'ab'[k % 2]}\n" for k in range(20)))
+    (tmp_path / "test.csv").write_text("v,label\n" + "".join(f"{k},{'abcd'[k % 4]}\n" for k in range(8)))
+    data = {"kind": "csv", "path": str(tmp_path / "train.csv"), "test_path": str(tmp_path / "test.csv")}
+    found = run(tiny(data=data, model="mlp"), tmp_path / "run")
+    text = (
+        "4 of 8 test samples are of classes that no training sample is of ('c', 'd'): no model can learn them"
+    )
+    assert any(text in note for note in variants([found])[0].notes)
+    alone = run(tiny(data={**data, "test_path": data["path"]}, model="mlp"), tmp_path / "alone")
+    assert not any("no training sample is of" in note for note in variants([alone])[0].notes)
+
+
 # --- movement that a federation does not look at --------------------------------------------------------------------
 
 

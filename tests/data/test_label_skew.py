@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -37,6 +39,18 @@ def test_a_table_by_hand() -> None:
     assert "3 clients hold 6 of the training samples (75.0%)" in said
     assert "1 client(s) hold no training sample" in said
     assert "more than once" not in said
+
+
+def test_test_samples_of_classes_that_nobody_is_taught_are_told() -> None:
+    dataset, split = world([[0, 1], [2]], [0, 0, 1])
+    labels = np.array([0, 2, 2, 1], dtype=np.int64)
+    tested = replace(dataset, x_test=np.zeros((4, 2), np.float32), y_test=labels)
+    assert (dataset.never_taught, tested.never_taught) == ({}, {"c": 2})
+    assert (
+        "2 of 4 test samples are of classes that no training sample is of ('c'): no model can learn them"
+        in describe_split(tested, split)
+    )
+    assert "no training sample is of" not in "\n".join(describe_split(dataset, split))
 
 
 def test_sites_stand_beside_their_clients() -> None:

@@ -148,6 +148,33 @@ def test_what_is_wrong_is_told_with_line_and_column(old: str, new: str, said: st
 
 
 @pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        # In a last cell all that follows is one more label, in any other a row of too few cells.
+        (("1,up", '2,"down', "3,up"), "own.csv, line 3: unexpected end of data; the row goes on to line 4"),
+        (
+            ("1,up", '"2,down', "3,up"),
+            "own.csv, line 3: 1 cells, the header has 2; the row goes on to line 4",
+        ),
+        (("1,up", '2,"down' + 200_000 * "\nx"), "own.csv, line 3: field larger than field limit"),
+    ],
+)
+def test_a_quote_that_is_not_closed_is_told_where_it_is_opened(rows: tuple[str, ...], said: str) -> None:
+    with pytest.raises(InputError) as error:
+        load(path=write("\n".join(["speed,label", *rows]) + "\n"))
+    assert said in str(error.value)
+    assert str(error.value).endswith('is a quote (") not closed?')
+
+
+def test_quotes_within_a_cell_and_lines_within_quotes_are_no_mistake() -> None:
+    dataset = load(
+        path=write('speed,label\n1,5" pipe\n2,"two\nlines"\n3,5" pipe\n4,"two\nlines"\n5,5" pipe\n')
+    )
+    assert dataset.class_names == ('5" pipe', "two\nlines")
+    assert sorted([*dataset.y_train, *dataset.y_test]) == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
     ("settings", "said"),
     [
         (

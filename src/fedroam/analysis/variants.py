@@ -68,7 +68,13 @@ class Variant:
                 f"loss are those of the {clients - count} honest ones (attackers' own accuracy at the end: "
                 f"{percent(float(np.mean(learnt)))})"
             )
-        for told in (_rounded_at_rest, _nobody_took_part, _unused_test_samples, _hardly_anybody_meets):
+        for told in (
+            _rounded_at_rest,
+            _nobody_took_part,
+            _unused_test_samples,
+            _never_taught,
+            _hardly_anybody_meets,
+        ):
             first = next((text for run in self.included if (text := told(run))), "")
             notes += [f"{self.label}: {first}"] if first else []
         matching = (run.world.get("matching", ()) for run in self.runs if has_rounds(run))
@@ -168,6 +174,18 @@ def _unused_test_samples(run: Run) -> str:
         f"clients are judged on their own samples (evaluate_on), so {unused} samples of the data's shared test set are "
         f"used for nothing{way_out}"
     )
+
+
+def _never_taught(run: Run) -> str:
+    """The sentence on test samples that no model can learn; empty where there are none, or nobody is judged on them."""
+    facts = run.environment.get("data", {}) if (run.folder / "environment.json").exists() else {}
+    if run.settings.get("evaluate_on") == "own" or not facts.get("never_taught"):
+        return ""
+    from fedroam.data.dataset import (
+        never_taught_note,
+    )  # with all that reads data, which tables do not wait for
+
+    return never_taught_note(facts["never_taught"], facts["test_samples"])
 
 
 def _hardly_anybody_meets(run: Run) -> str:

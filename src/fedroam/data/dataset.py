@@ -15,6 +15,7 @@ from fedroam.data.preprocessing import Preprocessing
 from fedroam.errors import InputError
 
 AT_ONCE = 2**21  # values
+NAMED = 5  # classes that a note names
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,22 @@ class Dataset:
             digest.update(str(array.shape).encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
+
+    @cached_property
+    def never_taught(self) -> dict[str, int]:
+        """Classes that no training sample is of, and how many test samples each has; only those that have any."""
+        taught, tested = (np.bincount(y, minlength=self.classes) for y in (self.y_train, self.y_test))
+        return {self.class_names[k]: int(tested[k]) for k in np.flatnonzero((taught == 0) & (tested > 0))}
+
+
+def never_taught_note(counts: Mapping[str, int], test_samples: int) -> str:
+    """The sentence on test samples of classes that no training sample is of (see `Dataset.never_taught`)."""
+    names = [repr(name) for name in list(counts)[:NAMED]]
+    more = f" and {len(counts) - NAMED} more" if len(counts) > NAMED else ""
+    return (
+        f"{sum(counts.values()):,} of {test_samples:,} test samples are of classes that no training sample is of "
+        f"({', '.join(names)}{more}): no model can learn them"
+    )
 
 
 def _finite(x: np.ndarray) -> bool:

@@ -38,8 +38,8 @@ def other_separator(header: Sequence[str]) -> str:
 
 
 def _header(path: Path, separator: str) -> tuple[int, list[str]]:
-    """The header and the number of its line."""
-    for line, cells in _rows(path, separator):
+    """The header and the number of its last line."""
+    for line, last, cells in _rows(path, separator):
         before: set[str] = set()
         for at, name in enumerate(cells):
             if not name:
@@ -47,7 +47,7 @@ def _header(path: Path, separator: str) -> tuple[int, list[str]]:
             if name in before:
                 raise InputError(f"{path}, line {line}: column {name!r} appears twice")
             before.add(name)
-        return line, cells
+        return last, cells
     raise InputError(f"{path}: empty, wanted is a header line and rows")
 
 
@@ -87,6 +87,7 @@ def read_table(
             )
     except (pa.ArrowInvalid, OSError, EOFError, zlib.error) as error:
         raise _complaint(path, header, numbers, words, separator, str(error), advice) from None
+    _check_quotes(path, separator)
     if not table.num_rows and not empty:
         raise InputError(f"{path}: a header but no rows")
     columns: dict[str, np.ndarray] = {}
@@ -99,6 +100,18 @@ def read_table(
         if (columns[name] == "").any():
             raise _complaint(path, header, numbers, words, separator, "a value is empty", advice)
     return columns
+
+
+def _check_quotes(path: Path, separator: str) -> None:
+    """Raise InputError for a quote that is opened in a last cell and never closed: all rows after it are in that cell.
+
+    An odd number of quotes alone says nothing: inches in a cell without quotes make one, too.
+    """
+    with unpacked(path) as file:
+        odd = sum(block.count(b'"') for block in iter(lambda: file.read(1 << 20), b"")) % 2
+    if odd:
+        for _ in _rows(path, separator, strict=True):
+            pass
 
 
 def texts_of(column: pa.ChunkedArray) -> np.ndarray:
@@ -151,22 +164,32 @@ def raw_lines(path: Path, newline: str | None = None) -> Iterator[str]:
             yield line
 
 
-def _rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Line number (of the row's last line) and stripped cells of every row that is not blank."""
+def _rows(path: Path, separator: str, strict: bool = False) -> Iterator[tuple[int, int, list[str]]]:
+    """First line, last line and stripped cells of every row that is not blank: a cell in quotes may hold lines.
+
+    strict: quotes must be closed, and nothing may follow one that closes a cell.
+    """
+    first = 1
     try:
-        reader = csv.reader(raw_lines(path, newline=""), delimiter=separator)
+        reader = csv.reader(raw_lines(path, newline=""), delimiter=separator, strict=strict)
         for cells in reader:
             if cells:
-                yield reader.line_num, [cell.strip() for cell in cells]
+                yield first, reader.line_num, [cell.strip() for cell in cells]
+            first = reader.line_num + 1
     except UnicodeDecodeError as error:
         with path.open("rb") as file:
             parquet = file.read(4) == b"PAR1"
         told = "Parquet" if parquet else f"not UTF-8 text ({error.reason} at byte {error.start})"
         raise InputError(f"{path}: {told}; tables of samples are CSV, or arrays in .npz") from None
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+        raise InputError(f"{path}, line {first}: {error}{_open_quote(first, reader.line_num)}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path}: cannot be read, damaged or cut off ({error})") from None
+
+
+def _open_quote(first: int, last: int) -> str:
+    """What may be wrong with a row that goes on over several lines; empty for a row of one line."""
+    return f'; the row goes on to line {last}: is a quote (") not closed?' if last > first else ""
 
 
 def _complaint(
@@ -181,11 +204,12 @@ def _complaint(
     """What is wrong with a table that the fast reader refused, found by a slow walk through its rows."""
     numbers, words = frozenset(numbers), frozenset(words)
     try:
-        for row, (line, cells) in enumerate(_rows(path, separator)):
+        for row, (line, last, cells) in enumerate(_rows(path, separator)):
             if row == 0:
                 continue
             if len(cells) != len(header):
-                return InputError(f"{path}, line {line}: {len(cells)} cells, the header has {len(header)}")
+                ragged = f"{len(cells)} cells, the header has {len(header)}"
+                return InputError(f"{path}, line {line}: {ragged}{_open_quote(line, last)}")
             for name, cell in zip(header, cells, strict=True):
                 if not cell and (name in numbers or name in words):
                     return InputError(f"{path}, line {line}, column {name!r}: empty, wanted is a value")
@@ -214,7 +238,7 @@ def line_of(path: Path, column: str, value: str, separator: str = ",") -> int:
     """The first line whose cell in `column` is `value`; 0 if there is none."""
     header = read_header(path, separator)
     at = header.index(column)
-    for line, cells in _rows(path, separator):
+    for line, _, cells in _rows(path, separator):
         if len(cells) > at and cells[at] == value:
             return line
     return 0
