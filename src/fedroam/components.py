@@ -16,6 +16,7 @@ import gc
 import importlib
 import importlib.util
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -103,6 +104,8 @@ FAMILIES: dict[str, Family] = {
 NODE_FAMILIES: dict[str, Family] = {
     "meter": Family("how the power of a device is measured", "none", ("samples",)),
 }
+_NAME = re.compile(r"[^\W\d_][\w.+-]*")
+_VALUES = ("true", "false", "inf", "nan")
 _EVERY = {**FAMILIES, **NODE_FAMILIES}
 
 # The rooms that register parts when they are imported. Named, not imported: this module knows none of them.
@@ -213,11 +216,16 @@ P = TypeVar("P", bound=type[Part])
 def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
     """Class decorator: make a part known as `kind` of `family` (see `FAMILIES` and `NODE_FAMILIES`).
 
-    Raises InputError where the family is unknown, the kind is taken by another class, or a method that the
-    family needs is missing.
+    Raises InputError where the family is unknown, the kind is no name that a file and the command line can ask for or
+    is taken by another class, or a method that the family needs is missing.
     """
     if family not in _EVERY:
         raise unknown("family of parts", family, _EVERY)
+    if not isinstance(kind, str) or not _NAME.fullmatch(kind) or kind in _VALUES:
+        raise InputError(
+            f"{family} kind {kind!r}: allowed is a name of letters, digits, '_', '-', '+' and '.' that begins with "
+            f"a letter, but not {', '.join(_VALUES)}, which are values in TOML"
+        )
 
     def add(cls: P) -> P:
         missing = [m for m in _EVERY[family].methods if not callable(getattr(cls, m, None))]

@@ -15,6 +15,7 @@ from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.server.hub import Hub
+from fedroam.deploy.server.serving import serve
 from fedroam.errors import FedroamError
 from fedroam.federation import access_point
 from fedroam.interrupts import Interrupted
@@ -22,7 +23,7 @@ from fedroam.recording import open_run
 from fedroam.runner import run
 from support.cutting import CuttingLink, Gate
 from support.losing import same_runs, without
-from support.sites import LocalSite
+from support.sites import LocalSite, free_port, living
 from support.tiny import tiny
 from support.waiting import HANGS, eventually
 
@@ -131,6 +132,35 @@ def vanish_in_round_2(node: Node) -> None:
     node.share.work = work  # type: ignore[method-assign]
 
 
+def test_whom_a_round_waits_for_is_told_and_that_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedroam.deploy.server.hub.NOTICED", 0.0)
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=3, mobility="static")
+    site = LocalSite.new(tmp_path / "site", experiment, away=HANGS)
+    gone = "round 2: client-01 has gone: waits for it"
+    over = threading.Event()
+
+    def return_when_missed() -> None:
+        while not over.wait(0.02):
+            if any(line.startswith(gone) for line in site.lines):
+                site.start(1)
+                return
+
+    watching = threading.Thread(target=return_when_missed)
+    watching.start()
+    try:
+        network = site.run(tmp_path / "network", {1: vanish_in_round_2})
+    finally:
+        over.set()
+        watching.join()
+    first, second = site.lines
+    assert first.startswith(gone)
+    assert first.endswith("s at most")
+    assert second == "round 2: client-01 is back"
+    same_runs(network, run(experiment, tmp_path / "simulated"))
+
+
 ALL_GONE = f"round 3: no client is there: waits for one, {HANGS:g} s at most"
 
 
@@ -165,6 +195,30 @@ def test_ctrl_c_ends_the_waiting_for_those_who_have_gone(tmp_path: Path) -> None
         site.run(tmp_path / "network", {0: vanish_in_round_2, 1: vanish_in_round_2}, still=still)
     assert pressed
     assert open_run(tmp_path / "network").status["round"] == 3
+
+
+def test_a_node_says_that_it_finds_no_server_and_that_it_has_found_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fedroam.deploy.node.process.MISSED", 0.0)
+    experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=2)
+    site, port = LocalSite.new(tmp_path / "site", experiment), free_port()
+    site.at(port)
+    with living(site):
+        for client in range(2):
+            site.start(client)
+        eventually(lambda: len(site.heard) == 2, "both nodes miss the server")
+        assert all("takes it in (no server there" in line for line in site.heard)
+        serve(
+            site.folder,
+            tmp_path / "network",
+            address=f"127.0.0.1:{port}",
+            tell=site.lines.append,
+            patience=HANGS,
+        )
+    assert sorted(site.heard[2:]) == [
+        f"client-0{client}: client-0{client}: the server has answered again" for client in range(2)
+    ]
 
 
 def test_a_server_that_was_stopped_goes_on_with_the_same_nodes(tmp_path: Path) -> None:

@@ -224,6 +224,10 @@ def test_use_loads_a_file_once_and_again(tmp_path: Path) -> None:
         ("import nothing_of_this_name", "line 1: ModuleNotFoundError"),
         (OWN.replace("objective", "objektive"), "unknown family of parts 'objektive'"),
         (OWN.replace("def loss", "def lass"), "lacks the method(s) loss"),
+        (OWN.replace('"own"', '"nan"'), "objective kind 'nan': allowed is a name of letters"),
+        (OWN.replace('"own"', '"3d"'), "objective kind '3d': allowed is a name of letters"),
+        (OWN.replace('"own"', '""'), "objective kind '': allowed is a name of letters"),
+        (OWN.replace('"own"', "7"), "objective kind 7: allowed is a name of letters"),
         (OWN.replace('"own"', '"cross_entropy"'), "objective kind 'cross_entropy' is already taken"),
     ],
 )

@@ -293,7 +293,20 @@ def test_settings_are_laid_over_base_and_scale() -> None:
         ({"tables": (Table("a b", "", ()),)}, "item 'a b': allowed are letters"),
         ({"variants": {"a/b": {}}, "claims": ()}, "'a/b': allowed are"),
         ({"scales": {}}, "at least one scale"),
-        ({"scales": {"quick": Scale(0)}}, "seeds = 0: allowed is 1 or more"),
+        ({"scales": {"quick": Scale(0)}}, "seeds = 0: allowed is a whole number from 1"),
+        ({"scales": {"quick": Scale("3")}}, "scale quick: seeds = '3': allowed is a whole number from 1"),  # type: ignore[arg-type]
+        (
+            {"scales": {"quick": Scale(3, cut="Fewer")}},
+            "scale quick: cut = 'Fewer': allowed is a tuple of texts",
+        ),  # type: ignore[arg-type]
+        (
+            {"claims": Claim("x", "", order(final.of("b"), final.of("a")))},
+            "claims = a Claim: allowed is a tuple of claims",
+        ),
+        (
+            {"tables": (Claim("x", "", order(final.of("b"), final.of("a"))),)},
+            "tables = a tuple: allowed is a tuple of tables",
+        ),
         ({"scales": {"quick": Scale(1, without=("d",))}}, "unknown variant in scale quick"),
     ],
 )

@@ -82,6 +82,19 @@ class Reading:
 MOST_PRIMARY = 3
 
 
+def _of(kind: str) -> Callable[[object], bool]:
+    return lambda found: getattr(found, "kind", None) == kind
+
+
+_OF: Mapping[str, Callable[[object], bool]] = {
+    "texts": lambda found: isinstance(found, str),
+    "tables": _of("table"),
+    "searches": _of("search"),
+    "figures": _of("figure"),
+    "claims": _of("claim"),
+}
+
+
 @dataclass(frozen=True)
 class Study:
     """A paper's experiments, tables, figures and claims.
@@ -115,6 +128,8 @@ class Study:
     on_network: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for what in ("tables", "searches", "figures", "claims"):
+            self._check_tuple(what, getattr(self, what), what)
         names = [item.name for item in self._items()]
         for name in (self.name, *self.variants, *self.scales):
             self._check_name(repr(name), name, r"[A-Za-z0-9._=,+-]*", "letters, digits and . _ = , + -")
@@ -135,10 +150,12 @@ class Study:
         if not self.scales or not self.variants:
             raise InputError(f"study {self.name}: needs at least one scale and one variant")
         for name, scale in self.scales.items():
-            if scale.seeds < 1:
+            if not isinstance(scale.seeds, int) or isinstance(scale.seeds, bool) or scale.seeds < 1:
                 raise InputError(
-                    f"study {self.name}, scale {name}: seeds = {scale.seeds}: allowed is 1 or more"
+                    f"study {self.name}, scale {name}: seeds = {scale.seeds!r}: allowed is a whole number from 1 on"
                 )
+            self._check_tuple(f"scale {name}: cut", scale.cut, "texts")
+            self._check_tuple(f"scale {name}: without", scale.without, "texts")
             for variant in scale.without:
                 if variant not in self.variants:
                     raise unknown(f"variant in scale {name} of study {self.name}", variant, self.variants)
@@ -151,6 +168,14 @@ class Study:
         if len(set(self.primary)) < len(self.primary) or len(self.primary) > MOST_PRIMARY:
             raise InputError(
                 f"study {self.name}: primary = {list(self.primary)}: allowed are up to {MOST_PRIMARY} claims, each once"
+            )
+
+    def _check_tuple(self, what: str, found: object, of: str) -> None:
+        """A single one without the comma that makes a tuple of it, a list, and one of another kind are told of."""
+        if not isinstance(found, tuple) or not all(_OF[of](each) for each in found):
+            shown = repr(found) if isinstance(found, str | list) else f"a {type(found).__name__}"
+            raise InputError(
+                f"study {self.name}, {what} = {shown}: allowed is a tuple of {of}, even if it is one"
             )
 
     def _check_name(self, what: str, name: str, pattern: str, allowed: str) -> None:

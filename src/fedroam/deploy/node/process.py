@@ -151,6 +151,8 @@ class Node:
             try:
                 with self._connected() as channel:
                     for push in self._attend(channel):
+                        if missed:
+                            self.tell(f"{self.name}: the server has answered again")
                         last, pause, missed = time.monotonic(), SHORT, False
                         if push.over:
                             if push.over == "replaced":

@@ -64,6 +64,9 @@ T = TypeVar("T")
 Answer = dict[str, np.ndarray]  # arrays, by name
 
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
+NOTICED = (
+    5.0  # seconds that a node has been gone when it is told: connections break, and are there again at once
+)
 TRIES = 3  # of an answer whose check sum does not match
 
 
@@ -319,6 +322,7 @@ class Hub:
             return answer
         asked.answer = self._loop.create_future()
         place.asked, end = asked, now() + limits.answer + asked.order.lasts
+        missed = False  # as was told
         try:
             if place.pushes is not None:
                 place.pushes.put_nowait(self._pushed(asked.order))
@@ -329,6 +333,14 @@ class Hub:
                     why = "has gone" if gone else f"has not answered within {limits.answer:g} s"
                     self._lose(place, asked, why)
                     break
+                was, missed = missed, gone and now() >= place.left + NOTICED
+                if missed and not was:
+                    left = f"{until - now():.3g} s at most"
+                    self.tell(f"round {asked.order.round}: {place.node} has gone: waits for it, {left}")
+                elif was and not missed:
+                    self.tell(f"round {asked.order.round}: {place.node} is back")
+                elif gone and not missed:
+                    until = min(until, place.left + NOTICED)
                 place.changed.clear()
                 waking = asyncio.ensure_future(place.changed.wait())
                 either: set[asyncio.Future[Any]] = {asked.answer, waking}
