@@ -87,7 +87,7 @@ def run(
     "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
     after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
-    checkpoints, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
+    checkpoints, and before the first, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
     on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the scene; on a network,
     with a learner that asks others, and `where` says so. Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
@@ -366,7 +366,8 @@ class _Session:
             due = t % experiment.checkpoint_every == 0 and time.perf_counter() - saved >= self.pause
             # Asked once: Ctrl-C after the checkpoint is for the next round.
             leaving = t > 0 and self.interrupted()
-            if due or t in (0, rounds) or leaving:
+            # What has just begun is begun again as soon as it is gone on with.
+            if due or (t == 0 and not self.pause) or t == rounds or leaving:
                 for each in followers:
                     each.on_checkpoint(state)
                 saved, self.saved = time.perf_counter(), True

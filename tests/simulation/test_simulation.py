@@ -329,6 +329,23 @@ def test_how_often_is_saved_does_not_change_results(tmp_path: Path) -> None:
     same_tables(*tables)
 
 
+def test_with_a_pause_between_checkpoints_a_run_that_has_just_begun_begins_again(tmp_path: Path) -> None:
+    """As in a sweep, where a short run is not to wait for the disk twice."""
+
+    def broken(round: int, rounds: int, measurement: object) -> None:
+        if round == 3:
+            raise FedroamError("killed")
+
+    folder = tmp_path / "run"
+    with pytest.raises(FedroamError, match="killed"):
+        run(tiny(), folder, observer=broken, checkpoint_pause=3600.0)
+    assert not (folder / "checkpoints").exists()
+    again, whole = run(tiny(), folder, checkpoint_pause=3600.0), run(tiny(), tmp_path / "whole")
+    assert [p.name for p in (folder / "checkpoints").iterdir()] == ["round-00000004.safetensors"]
+    names = ("rounds", "clients", "positions", "contacts")
+    same_tables(*({name: found.table(name) for name in names} for found in (again, whole)))
+
+
 def test_the_observer_sees_every_round(tmp_path: Path) -> None:
     seen: list[tuple[int, int, bool]] = []
     run(tiny(), tmp_path / "run", observer=lambda t, of, m: seen.append((t, of, m is not None)))
