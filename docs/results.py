@@ -340,7 +340,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
         for primary in study.primary:
             claim = next(claim for claim in study.claims if claim.name == primary)
             found = [_said(each, primary, alone=len(studies[name]) == 1) for each in studies[name]]
-            primaries.append([f"[{label}]({name}.md)", _text(claim.text), "<br>".join(found)])
+            told = _text(f"{claim.text} ({claim.caveat})" if claim.caveat else claim.text)
+            primaries.append([f"[{label}]({name}.md)", told, "<br>".join(found)])
     heads = ["paper", "scale", *MARKS.values(), "–", "runs", "core hours", "to decide more"]
     return "\n\n".join(
         [
@@ -370,13 +371,22 @@ def _row(paper: str, kept: Kept) -> list[str]:
     words: list[str] = [verdict.word for name, verdict in result.verdicts.items() if name not in none]
     return [
         paper,
-        f"{kept.scale}, {len(result.seeds)} seeds" if kept.records.runs else "none yet",
+        f"{kept.scale}, {_seeds_of(result)}" if kept.records.runs else "none yet",
         *(str(words.count(word)) for word in MARKS),
         str(len(kept.study.claims) - len(words)),
         f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
         f"{kept.records.hours:.1f}",
         _to_decide(ahead),
     ]
+
+
+def _seeds_of(result: StudyResult) -> str:
+    """By how many seeds claims are judged: `4 to 20 seeds`."""
+    judged = sorted({verdict.evidence.n for verdict in result.verdicts.values() if verdict.evidence.n})
+    if not judged:
+        return "no claim judged"
+    span = str(judged[0]) if len(judged) == 1 else f"{judged[0]} to {judged[-1]}"
+    return f"{span} seed{'s' * (span != '1')}"
 
 
 def _to_decide(ahead: Outlook) -> str:

@@ -87,9 +87,9 @@ def run(
     "resume"`), refused (`"refuse"`) or begun anew (`"replace"`). `observer(round, rounds, measurement)` is called
     after each round, with a measurement where one was made; `on_interrupt()` at the first Ctrl-C, which takes effect
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
-    checkpoints, and before the first, however short the rounds. `trackers` are told what is measured, and how the run ended; one that fails
-    on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the scene; on a network,
-    with a learner that asks others, and `where` says so. Raises InputError for wrong input,
+    checkpoints, and before the first, however short the rounds. `trackers` are told what is measured, and how the run
+    ended; one that fails on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the
+    scene; on a network, with a learner that asks others, and `where` says so. Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)

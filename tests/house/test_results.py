@@ -222,7 +222,7 @@ def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any
                 assert f"n = {verdict.evidence.n} seed" in told[2]
                 if math.isfinite(verdict.evidence.estimate) and verdict.evidence.asks != "ratio above":
                     middle = statistics.fmean(verdict.evidence.values)
-                    least = float(told[2].split(" ")[0].replace("−", "-"))
+                    least = float(re.sub("at least |at most ", "", told[2]).split(" ")[0].replace("−", "-"))
                     assert verdict.evidence.most or least == pytest.approx(middle, abs=0.051)
             continue
         if verdict is None:
@@ -234,7 +234,7 @@ def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any
         assert ("Here: " in card[0]) == (evidence.n > 0)
         if math.isfinite(evidence.estimate) and evidence.values and evidence.asks != "ratio above":
             middle = statistics.fmean(evidence.values)
-            shown = re.search(r"Here: <strong>([+−]?\d+\.\d)", card[0])
+            shown = re.search(r"Here: <strong>(?:at least |at most )?([+−]?\d+\.\d+)", card[0])
             assert shown is not None, claim.name
             if not evidence.most:
                 assert float(shown[1].replace("−", "-")) == pytest.approx(middle, abs=0.051)

@@ -404,8 +404,7 @@ def test_methods_that_do_not_beat_a_baseline_are_named(tmp_path: Path) -> None:
     )
     result = evaluate_study(study, "s", range(2), lambda v, s: _empty(tmp_path / v / str(s)))
     assert not_above(shown, result.tables["t"]) == [
-        "Score: 2 of 4 do not beat local, so they are of no use to their users here: a, b (within a standard error of "
-        "it: d)."
+        "Score: 2 of 4 are not above local: a, b (within a standard error of it: a, b, d)."
     ]
     nothing = evaluate_study(study, "s", range(2), lambda v, s: None)
     assert not_above(shown, nothing.tables["t"]) == []

@@ -323,7 +323,7 @@ def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     assert more.runs == 2 * (seeds - 3)
     assert more.hours == pytest.approx((seeds - 3) * (360 + 36) / 3600)
     assert outlook_words(result, found)[1:] == [
-        "To decide 1 of the 2 undecided claims, with a chance of 80 % each, if effects and spreads are as observed: "
+        "To decide 1 of the 2 undecided claims, with a chance of 80 % each, if effects and spreads are as estimated: "
         f"{more.runs} more runs, {time_words(more)}. That is: c is better.",
         "Of 1 undecided claim no number of seeds can be told: see its card.",
     ]

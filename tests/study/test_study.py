@@ -28,6 +28,7 @@ from fedroam.study import (
     Quotient,
     Scale,
     Search,
+    SearchResult,
     Study,
     StudyVariant,
     Table,
@@ -58,6 +59,7 @@ from fedroam.study import (
     under,
 )
 from fedroam.study.kept import RunRecord
+from fedroam.study.presentation.exhibits import AtScale, tables_html
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.tables import cells_table, claims_table
 from fedroam.study.study import all_but
@@ -269,6 +271,45 @@ def test_search_with_a_bound_by_seed(find: Find) -> None:
     assert found is not None
     assert (found.first, found.sure, found.ruled_out) == (1, 1, 0)
     assert found.by_seed == (1, 1, 1, 1)
+
+
+def test_a_search_spends_its_share_of_the_level_at_each_look(tmp_path: Path) -> None:
+    """Five seeds, of which the look after four is whole; one-sided t of d / (s / 2) with 3 degrees of freedom."""
+    values = {
+        "a": (1.0, 2.0, 1.5, 2.5, -9.0),
+        "b": (9.0, 9.1, 8.9, 9.0, 9.0),
+        "c": (10.0, 10.1, 9.9, 10.0, 10.0),
+    }
+    score = Measure("score", "%", lambda run: values[run.folder.parent.name][int(run.folder.name)])
+
+    def made(variant: str, seed: int) -> Run:
+        run = Run(tmp_path / variant / str(seed))
+        run.__dict__["status"] = {"digest": "x", "diverged_at": None}
+        run.__dict__["rounds"] = pd.DataFrame({"round": [0], "accuracy": [0.1]})
+        return run
+
+    search = Search("enough", "", {k: score.of(key) for k, key in enumerate("abc")}, bound=0.0)
+
+    def found(seeds: int, looks: tuple[int, ...] = ()) -> SearchResult:
+        return evaluate_study(
+            study(searches=(search,), claims=()), "full", range(seeds), made, looks
+        ).searches["enough"]
+
+    def of(result: SearchResult) -> tuple[float | None, int]:
+        assert result.threshold is not None
+        return result.threshold.sure, result.by
+
+    # a: mean 1.75, t = 5.4, p = 0.0062; below 0.05, but also below 0.01, not below 0.05 / 10.
+    assert of(found(4)) == (0, 4)
+    assert of(found(4, (4, 6, 9, 13, 20))) == (0, 4)
+    assert of(found(4, tuple(range(4, 14)))) == (1, 4)
+    assert of(found(5)) == (1, 5)  # its last seed speaks against a
+    assert of(found(5, (4, 6))) == (0, 4)  # the look before it is the last that is whole
+    assert of(found(3, (4, 6))) == (None, 0)
+    result = evaluate_study(study(searches=(search,), claims=()), "full", range(4), made, (4, 6))
+    page = tables_html([AtScale(result, {"enough": "4 of 4 runs kept"}, {}, True)])
+    assert "one-sided t tests over 4 seeds" in page
+    assert "at 1/2 of level 0.05 (looks are planned after 4, 6 seeds)" in page
 
 
 def test_settings_are_laid_over_base_and_scale() -> None:

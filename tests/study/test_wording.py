@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from fedroam.analysis.statistics.paired import above, every
-from fedroam.analysis.statistics.verdicts import Verdict
+from fedroam.analysis.statistics.looks import shared
+from fedroam.analysis.statistics.paired import Evidence, above, below, every
+from fedroam.analysis.statistics.verdicts import Verdict, judge
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study.claims import falls
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.presentation.page import write_study
+from fedroam.study.presentation.sections import claims_html
 from fedroam.study.presentation.tables import claims_table
 from fedroam.study.presentation.terminal import print_result
 from fedroam.study.presentation.wording import comparisons, estimate_words, in_short, weakest
@@ -180,6 +182,83 @@ def test_an_estimate_tells_its_effect_size_and_a_sign_test_that_it_has_no_interv
         every([above((0.0, 1.0, 2.0, 3.0)), above((10.0, 11.0))]), "points"
     )
     assert "d =" not in how_words(above((1.0, 2.0, 3.0)))
+
+
+def test_the_weakest_part_is_named_over_looks_too(find: Find) -> None:
+    evidence = evaluate_study(study(), "full", range(2), find).verdicts["four"].evidence
+    looked = shared([evidence])
+    assert looked.p_fails == 1.0 > evidence.p_fails
+    assert weakest(CLAIMS[0], looked) == "e − a"
+    # Parts without a number are told apart, too.
+    never = Claim("x", "", all_of([over(score.of("a")), over(score.of("b"))]))
+    parts = every([above((1.0, 2.0, 3.0)), above((math.inf, -math.inf, 1.0))])
+    assert weakest(never, parts) == "b"
+
+
+def test_numbers_have_the_digits_that_their_errors_need() -> None:
+    # Error 0.02 / sqrt(3) = 0.0115; the interval is 4.303 of these wide to either side.
+    assert estimate_words(above((0.96, 0.98, 1.00)), "times").startswith(
+        "0.98 times, 95 % interval 0.93 to 1.03,"
+    )
+    assert estimate_words(above((-0.21, -0.19, -0.23)), "points").startswith(
+        "−0.21 ± 0.01 points, 95 % interval −0.26"
+    )
+    assert estimate_words(above((1e-7, 2e-7, 3e-7)), "points").startswith(
+        "+0.000 ± 0.000 points"
+    )  # within reason
+
+
+def test_a_mean_of_which_the_least_is_known_is_told_as_that() -> None:
+    values, most = (140.0, 240.0, 150.0, 160.0), (140.0, math.inf, 150.0, 160.0)
+    capped = above([(low, high) for low, high in zip(values, most, strict=True)], 60.0)
+    assert estimate_words(capped, "rounds").startswith(
+        "at least 172.5 ± 22.9 rounds, 95 % interval from 99.7 on, effect"
+    )
+    negative = below([(-high, -low) for low, high in zip(values, most, strict=True)], -60.0)
+    assert estimate_words(negative, "rounds").startswith(
+        "at most −172.5 ± 22.9 rounds, 95 % interval up to −99.7, effect"
+    )
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (above((*19 * [10.0], math.inf), 60.0), "more than half of all seeds are below 60"),
+        (below((*19 * [90.0], -math.inf), 60.0), "more than half of all seeds are above 60"),
+        (above((10.0, 11.0, 12.0, 11.0), 60.0), "the mean is below 60"),
+    ],
+)
+def test_a_sign_test_speaks_of_seeds_and_not_of_their_mean(evidence: Evidence, said: str) -> None:
+    (verdict,) = judge([evidence])
+    assert verdict.word == "does not hold"
+    assert said in verdict.reason
+
+
+def test_a_card_tells_what_a_reader_must_know_beside_the_verdict(find: Find, tmp_path: Path) -> None:
+    def broken(variant: str, seed: int) -> Run | None:
+        run = find(variant, seed)
+        if run is not None and (variant, seed) == ("b", 1):
+            run.__dict__["status"] = {"digest": "x", "diverged_at": 3}
+        return run
+
+    same = Measure("same", "%", lambda run: 70.0)
+    claims = (
+        Claim("one", "b is above a.", order(score.of("b"), score.of("a")), caveat="Mind <this>."),
+        Claim("other", "c is above a.", order(score.of("c"), score.of("a"))),
+        Claim("equal", "b is as good as a.", equal(same.of("b"), same.of("a"), 1.0)),
+    )
+    result = evaluate_study(study(claims), "full", range(2), broken)
+    cards = claims_html(result).split('<div class="claim ')[1:]
+    said = (
+        '<p class="small">1 of its 4 runs diverged or fell back to guessing (listed above); they count.</p>'
+    )
+    assert [said in card for card in cards] == [True, False, True]
+    assert ['<p class="small">Mind &lt;this&gt;.</p>' in card for card in cards] == [True, False, False]
+    assert ["It is the same number with every seed" in card for card in cards] == [False, False, True]
+    assert len(result.diverged) == 1
+    assert result.diverged[0].startswith(
+        "b, seed 1: diverged at round 3 (a loss was no number, or far above guessing)"
+    )
 
 
 def test_findings_know_only_what_the_scale_runs(find: Find) -> None:

@@ -63,6 +63,8 @@ class Claim:
     it prints for this, in short and with the place, or its decisive words where it has no number; '' where nothing is
     to be told beyond the cells that are the claim's own values.
 
+    caveat: what a reader must know beside the verdict, in whole sentences.
+
     family: claims of a family are corrected together (Holm) and apart from all others: those that were added once
     runs had been read leave the verdicts on the declared ones ('') as they were. Its name is shown.
     """
@@ -75,6 +77,7 @@ class Claim:
     source: str = ""
     family: str = ""
     paper: str = ""
+    caveat: str = ""
 
     @property
     def title(self) -> str:

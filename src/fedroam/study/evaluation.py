@@ -58,10 +58,12 @@ class CellResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A search with its result; None where the scale does not run what it needs."""
+    """A search with its result; None where the scale does not run what it needs. by: the seeds by which anything is
+    established; 0 where nothing is tested yet."""
 
     search: Search
     threshold: Threshold | None
+    by: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,9 @@ class StudyResult:
 
     verdicts: by claim, for those that the scale can test; those of a family were corrected together, the ones whose
     runs are missing counting as undecided. looks: the planned ones, in seeds, where the study is looked at while it
-    grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. diverged: the runs
-    that broke down (see `analysis.divergence`), a sentence each. findings: what the study's runs say beyond its claims.
+    grows (see `analysis.statistics.looks`); seen: the evidence of each claim at each look so far. broke: the runs that
+    broke down (see `analysis.divergence`), by variant and seed, and what became of each. findings: what the study's
+    runs say beyond its claims.
     """
 
     study: Study
@@ -82,10 +85,15 @@ class StudyResult:
     searches: dict[str, SearchResult]
     verdicts: dict[str, Verdict]
     missing: tuple[tuple[str, int], ...]
-    diverged: tuple[str, ...]
+    broke: dict[tuple[str, int], str]
     findings: tuple[Finding, ...] = ()
     looks: tuple[int, ...] = ()
     seen: dict[str, dict[int, Evidence]] = field(default_factory=dict)
+
+    @property
+    def diverged(self) -> list[str]:
+        """The runs that broke down, a sentence each."""
+        return [f"{variant}, seed {seed}: {broke}" for (variant, seed), broke in self.broke.items()]
 
     def families(self) -> str:
         """What was corrected together: `3 primary claims in their order, 20 claims and, apart, 5 (added later)`."""
@@ -129,14 +137,14 @@ def evaluate_study(
         numbers,
         reader,
         {table.name: _cells(table, study, scale, reader) for table in study.tables},
-        {search.name: _search(search, study, scale, reader) for search in study.searches},
+        {search.name: _search(search, study, scale, reader, looks) for search in study.searches},
         _verdicts(study, seen, looks),
         tuple(key for key, run in runs.items() if run is None),
-        tuple(
-            f"{variant}, seed {seed}: {broke}"
-            for (variant, seed), run in runs.items()
+        {
+            which: broke
+            for which, run in runs.items()
             if run is not None and (broke := breakdown(_accuracy(run), run.status.get("diverged_at")))
-        ),
+        },
         () if study.findings is None else tuple(study.findings(of_this_scale)),
         looks,
         seen if looks else {},
@@ -159,7 +167,7 @@ def lacking(study: Study, scale: str, items: Iterable[Item], reader: Reader) -> 
         if isinstance(item, Table):
             _cells(item, study, scale, probe)
         elif isinstance(item, Search):
-            _search(item, study, scale, probe)
+            _search(item, study, scale, probe, ())
         elif isinstance(item, Claim):
             item.test.evidence(probe)
         elif isinstance(item, DRAWN):
@@ -232,13 +240,27 @@ def _cells(table: Table, study: Study, scale: str, reader: Reader) -> tuple[Cell
     return tuple(found)
 
 
-def _search(search: Search, study: Study, scale: str, reader: Reader) -> SearchResult:
+def _search(search: Search, study: Study, scale: str, reader: Reader, looks: tuple[int, ...]) -> SearchResult:
+    """What is reached from which key on. What is established is so after the last planned look that is whole, at its
+    share of the level, as of claims; without planned looks by all seeds."""
     if not study.can(search, scale):
         return SearchResult(search, None)
+    found = _threshold(search, reader, study.alpha)
+    if not looks:
+        return SearchResult(search, found, len(found.by_seed))
+    for seeds in reversed([look for look in looks if look <= len(reader.seeds)]):
+        then = _threshold(search, reader.first(seeds), study.alpha / len(looks))
+        if len(then.by_seed) == seeds:
+            return SearchResult(search, replace(found, sure=then.sure, ruled_out=then.ruled_out), seeds)
+    return SearchResult(search, replace(found, sure=None, ruled_out=None))
+
+
+def _threshold(search: Search, reader: Reader, alpha: float) -> Threshold:
+    """The threshold by all seeds that a reader has, each test at this level."""
     keys, bound = list(search.values), search.bound
     columns = [reader(value) for value in search.values.values()]
     # A bound that is one number is the same for every seed.
     bounds = reader(bound) if isinstance(bound, Value) else dict.fromkeys(reader.seeds, float(bound))
     *lists, limits = together([*columns, bounds])
     values = np.array(lists, dtype=np.float64).T.reshape(len(limits), len(keys))
-    return SearchResult(search, smallest_reaching(keys, values, limits, share=search.share))
+    return smallest_reaching(keys, values, limits, share=search.share, alpha=alpha)

@@ -12,7 +12,7 @@ that, and costs little where looks are few: five looks have 1 % each, where Poco
 the 20 times the number of claims that they have to.
 
 A claim is **hopeless** where the chance that the last look decides it, either way, is below `FUTILE` if effect and
-spread are as observed. That stops its runs and never says anything of it: it stays undecided, so no error is added.
+spread are as estimated. That stops its runs and never says anything of it: it stays undecided, so no error is added.
 """
 
 from __future__ import annotations

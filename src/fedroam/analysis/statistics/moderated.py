@@ -39,12 +39,13 @@ def moderate(evidence: Sequence[Evidence]) -> list[Evidence]:
     """The evidence of a study's claims, each tested with the spread that all of them together suggest.
 
     Contrasts of one unit that have the same seeds are compared with each other; a claim's parts are contrasts of
-    their own. One that stands in several claims counts once.
+    their own. One that stands in several claims counts once. Those without a unit share nothing but that: bounds,
+    distances between models and shares are of quite different sizes. They keep their own spread.
     """
     groups: dict[tuple[str, tuple[int, ...], int], dict[tuple[float, ...], np.ndarray]] = {}
     for leaf in _leaves(evidence):
         x = _finite(leaf)
-        if leaf.n >= FEWEST and x is not None:
+        if leaf.unit and leaf.n >= FEWEST and x is not None:
             groups.setdefault(_group(leaf), {})[tuple(x)] = x
     spreads = {group: spread_of(np.stack(list(rows.values()))) for group, rows in groups.items()}
     return [_moderated(each, spreads) for each in evidence]

@@ -180,6 +180,9 @@ def _reverse(evidence: Evidence) -> str:
     if evidence.parts:
         return f"of at least one of its {len(evidence.parts)} parts"
     bound = f"{evidence.bound:g}"
+    if evidence.kind == "sign":  # which says nothing of a mean
+        side = {"above": "below", "below": "above", "ratio above": "below"}[evidence.asks]
+        return f"more than half of all seeds are {side} {bound}"
     return {
         "above": f"the mean is below {bound}",
         "below": f"the mean is above {bound}",
@@ -197,11 +200,14 @@ def _undecided(evidence: Evidence, seeds: int | None) -> str:
     if evidence.n < 2 or math.isnan(evidence.estimate):
         return evidence.note or "nothing can be tested"
     if seeds is None:
-        return f"more than {MOST_SEEDS} seeds would be needed if effect and spread are as observed"
+        return f"more than {MOST_SEEDS} seeds would be needed if effect and spread are as estimated"
+    number = f"{seeds} seeds"
+    if evidence.parts:  # of the weakest: that all of them are decided is less likely
+        number = f"{seeds} seeds or more, for the weakest of its {len(evidence.parts)} parts,"
     if seeds <= evidence.n:
         had = f"{evidence.n} seeds had a chance of at least {POWER * 100:.0f} % to decide"
-        return f"{had} if effect and spread are as observed; more would tell"
-    return f"about {seeds} seeds would decide with a chance of {POWER * 100:.0f} % if effect and spread are as observed"
+        return f"{had} if effect and spread are as estimated; more would tell"
+    return f"about {number} would decide with a chance of {POWER * 100:.0f} % if effect and spread are as estimated"
 
 
 def needed(evidence: Evidence, holds: float, fails: float) -> int | None:

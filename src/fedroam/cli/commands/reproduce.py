@@ -398,6 +398,11 @@ def _judge(
     from fedroam.study.presentation.terminal import print_result
 
     work.verify()
+    if looks and work.kept.seeds and not work.kept.looks:
+        say(
+            f"{work.records}: judged so far by all of up to {work.kept.seeds} seeds at the full level; from now on by "
+            f"planned looks, each at 1/{len(looks)} of it"
+        )
     result = reading.evaluate(work, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
     ahead = outlook(result, work.timed(result.reader.kept()))

@@ -165,7 +165,8 @@ CLAIMS = (
         "Averaging by shares of speed (alpha = 1) loses accuracy, on average over p.",
         over(_mean_cost(*SHARES)),
         source="Sec. 6.4, Table 4",
-        paper=f"Table 4, minus plain averaging: {some(4, SHARES)}; their mean {mean(4, SHARES)}",
+        paper=f"Table 4, of alpha = 1 minus plain averaging: {some(4, SHARES)}; their mean {mean(4, SHARES)} (here: "
+        "the loss, so with the opposite sign)",
     ),
     Claim(
         "most-near-20-percent",
@@ -233,13 +234,15 @@ CLAIMS = (
         'With alpha = "auto" accuracy is higher than with plain averaging and with each fixed alpha, on average '
         "over p.",
         each_over(chosen_over(alpha) for alpha in (None, *ALPHAS)),
-        source="not in the paper, which leaves the choice of alpha open (Sec. 8)",
+        source="not in the paper, which leaves the choice of alpha open (Sec. 8); added while the first runs were "
+        "under way, before any result was read",
     ),
     Claim(
         "auto-evens-out-more",
         'With alpha = "auto" the advantage of high-mobility clients is smaller than with plain averaging and with each '
         "fixed alpha, on average over p.",
         all_of(under(chosen_over(alpha, advantage)) for alpha in (None, *ALPHAS)),
-        source="not in the paper, which leaves the choice of alpha open (Sec. 8)",
+        source="not in the paper, which leaves the choice of alpha open (Sec. 8); added while the first runs were "
+        "under way, before any result was read",
     ),
 )

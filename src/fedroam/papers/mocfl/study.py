@@ -53,7 +53,7 @@ READINGS = (
     ),
     Reading("FedProx and MOON", "FedProx has mu = 0.01 and MOON mu = 1, tau = 0.5, as in their papers."),
     Reading("whose head is judged", "MoCFL with the server's head; clients' own heads stand in a table."),
-    Reading("Dirichlet alpha", "0.1", paper="lost in its text", deviation=True),
+    Reading("Dirichlet alpha", "0.1", paper="lost in its text"),
     Reading(
         "formulas of MoCFL",
         "Rebuilt from the prose: 5 neighbours, signed affinities, class means compared by 1 - k of an RBF kernel whose "

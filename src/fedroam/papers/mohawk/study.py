@@ -100,7 +100,7 @@ READINGS = (
         "the month",
         "Gowalla check-ins in New York from 2010-09-17 on, with a stay of 6 hours after each, of which 40 "
         "% of the hours are reported.",
-        paper="Check-ins of May 2020 in Austin, not public",
+        paper="Check-ins of May 2020, not public; the city, Austin, is that of the box in the author's code",
         source="Sec. 4.1",
         deviation=True,
         effect="Chosen so that the baselines aggregate 15 devices an hour, as in the paper: no test of Table 5.",

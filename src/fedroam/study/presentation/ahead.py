@@ -44,7 +44,7 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
         which = f"The nearest takes {_runs(outlook.of_claim[nearest])}" if len(known) > 1 else "That is"
         lines.append(
             f"To decide {of} {_claims(len(undecided), 'undecided')}, {CHANCE} each, if effects and spreads are as "
-            f"observed: {_runs(outlook.together)}. {which}: {text}"
+            f"estimated: {_runs(outlook.together)}. {which}: {text}"
         )
     rest = len(undecided) - len(known)
     if rest:

@@ -179,13 +179,28 @@ def _search(scales: Sequence[AtScale], search: Search) -> str:
     shown, _ = chosen(scales, judged)
     told = [
         f"{shown.state(search)}.",
-        "“Established” and “ruled out”: one-sided t tests over seeds, from the largest and from the smallest value, "
-        "each until the first that does not reject, at level 0.05.",
+        escape(_of_the_search(shown.result, search)),
         _none_here(scales, shown, search, "result"),
     ]
     return (
         f'<h3 id="search-{escape(search.name)}">{escape(search.title + shown.named)}</h3>'
         f"<p>{escape(search_words(shown.result.searches[search.name]))}.</p>{_small(told)}"
+    )
+
+
+def _of_the_search(result: StudyResult, search: Search) -> str:
+    """How what is established was tested."""
+    by, alpha, looks = result.searches[search.name].by, result.study.alpha, result.looks
+    if not by:
+        return f"Nothing is tested before {looks[0]} seeds." if looks else "Nothing is tested yet."
+    level = f"level {alpha:g}"
+    if looks:
+        level = (
+            f"1/{len(looks)} of level {alpha:g} (looks are planned after {', '.join(map(str, looks))} seeds)"
+        )
+    return (
+        f"“Established” and “ruled out”: one-sided t tests over {by} seeds, from the largest and from the smallest "
+        f"value, each until the first that does not reject, at {level}; not corrected for the claims."
     )
 
 

@@ -42,6 +42,7 @@ from fedroam.study.presentation.wording import (
 from fedroam.study.values import Item, needed
 
 CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # of a claim's box
+NOT_THE_PAPERS = "not in the paper"  # the source of a claim of our own
 _NAMED = 4  # variants of a claim that are named
 
 
@@ -68,8 +69,11 @@ def claims_html(
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
         f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
-        "± standard error over seeds; intervals are for each claim alone. Effect size d: how far an estimate is above "
-        "its bound (negative: below), in standard deviations over seeds, on the scale of the test."
+        "± standard error over these seeds alone. Intervals are for each claim alone; of claims that are not primary "
+        "they, effect sizes and numbers of seeds that would decide take the spread over seeds as moderated by that of "
+        "all others, so that an interval is wider than its ± says where seeds agree more than is usual in this study, "
+        "and narrower where they agree less. Effect size d: how far an estimate is above its bound (negative: below), "
+        "in standard deviations over seeds, on the scale of the test."
     )
     return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
 
@@ -93,6 +97,7 @@ def _card(
         f'<p class="said">{escape(claim.text)}{source}</p>',
         f'<p class="verdict">{escape(word)}</p>',
         *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
+        *(f'<p class="small">{escape(line)}</p>' for line in _beside(result, claim, verdict)),
         *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(claim, elsewhere)),
         *(f'<p class="small">{escape(line)}</p>' for line in to_decide(result, claim, verdict, outlook)),
         _where(result, claim),
@@ -108,6 +113,8 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
         which = f", the weakest of {parts} parts" if weakest(claim, verdict.evidence) else ""
         yield f"Here: <strong>{escape(estimate_words(verdict.evidence, claim.test.unit))}</strong>{which}"
     cells = [each for each in _cells_of(result, claim) if each.cell.paper is not None]
+    if NOT_THE_PAPERS in claim.source:  # whose numbers of the same variants say something else
+        cells = []
     printed = list(dict.fromkeys(f"{papers(each)} {each.cell.value.unit}".strip() for each in cells))
     printed = [claim.paper] if claim.paper else printed
     if len(printed) == 1:
@@ -119,6 +126,20 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
         yield f"Paper: {escape('; '.join(told))}"
     elif cells:
         yield f"Paper: {len(cells)} numbers, beside ours in the table"
+
+
+def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
+    """What a reader must know beside the verdict: the claim's own caveat, seeds that do not differ at all, and how many
+    of its runs broke down."""
+    if claim.caveat:
+        yield claim.caveat
+    if verdict is not None and verdict.evidence.n:
+        seeds = verdict.evidence.seeds or result.seeds[: verdict.evidence.n]
+        if verdict.evidence.n > 1 and len(set(verdict.evidence.values)) == 1:
+            yield "It is the same number with every seed; the test takes the spread that is usual in this study."
+        runs = [(variant, seed) for variant in claim.variants for seed in seeds]
+        if broke := sum(run in result.broke for run in runs):
+            yield f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above); they count."
 
 
 def _elsewhere(claim: Claim, results: Sequence[StudyResult]) -> Iterator[str]:
@@ -170,6 +191,7 @@ def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
     every += [(item, item.source) for item in study.searches] + [(item, "") for item in study.figures]
     for item, label in every:
         by_name = any(re.fullmatch(rf"{name}(?![0-9]).*", item.name) for name in named)
+        by_name &= bool(set(item.variants) & set(claim.variants))
         if (by_name or _within(label, claim.source) or _within(claim.source, label)) and item not in found:
             found.append(item)
     here = set(study.needs(result.scale))

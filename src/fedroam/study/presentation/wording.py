@@ -5,6 +5,7 @@ One test is told in full; many are told in short, with each of them to be unfold
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
 
 FEW = 3  # tests that are told in full
+_MOST_DIGITS = 3
 _NAMED = 4  # of those that point the other way, how many are named
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 NOT_HERE = "not at this scale"
@@ -49,12 +51,18 @@ def ours(result: CellResult) -> str:
 
 
 def papers(result: CellResult) -> str:
-    """The paper's number, with its error if it gives one."""
+    """The paper's number, with its error if it gives one, and no digit less than it prints."""
     cell = result.cell
     if cell.paper is None:
         return NONE
     error = math.nan if cell.paper_error is None else cell.paper_error
-    return number(cell.paper, error, max(cell.value.digits, 1), cell.value.unit == "points")
+    digits = max(cell.value.digits, 1, *(_decimals(each) for each in (cell.paper, error)))
+    return number(cell.paper, error, digits, cell.value.unit == "points")
+
+
+def _decimals(printed: float) -> int:
+    """Digits after the point of a number as it was written down."""
+    return len(f"{printed:.6f}".rstrip("0").partition(".")[2]) if math.isfinite(printed) else 0
 
 
 def search_words(result: SearchResult) -> str:
@@ -66,8 +74,8 @@ def search_words(result: SearchResult) -> str:
 def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
     """A sentence for each column of percentages and each baseline: the rows whose mean is not above the baseline's.
 
-    Means are over the seeds that both have. Rows ahead by no more than the standard error of the difference paired by
-    seed are named too. No sentence where a column has no number of the baseline or of any other row.
+    Means are over the seeds that both have. Rows that differ by no more than the standard error of the difference
+    paired by seed are named too. No sentence where a column has no number of the baseline or of any other row.
     """
     there = {
         (each.cell.column, each.cell.row): each for each in cells if each.cell.value.unit == "%" and each.n
@@ -96,13 +104,13 @@ def _sentence(gaps: dict[str, np.ndarray], baseline: str) -> str:
     close = [
         row
         for row, gap in gaps.items()
-        if row not in behind and len(gap) > 1 and gap.mean() <= gap.std(ddof=1) / np.sqrt(len(gap))
+        if len(gap) > 1 and abs(gap.mean()) <= gap.std(ddof=1) / np.sqrt(len(gap))
     ]
     if not behind:
         said = f"every method is above {baseline}"
     else:
-        said = f"{len(behind)} of {len(gaps)} do not beat {baseline}, so they are of no use to their users here: "
-        said += ", ".join(behind)
+        count = f"{len(behind)} of {len(gaps)} {'is' if len(behind) == 1 else 'are'}"
+        said = f"{count} not above {baseline}: {', '.join(behind)}"
     return said + (f" (within a standard error of it: {', '.join(close)})" if close else "") + "."
 
 
@@ -147,16 +155,38 @@ def _nothing(evidence: Evidence) -> bool:
 def _size(evidence: Evidence, unit: str, digits: int) -> tuple[str, str]:
     """The estimate with its error and unit, and its interval where it has one."""
     sign = "" if unit in ("%", "rounds", "times") else "+"
+    digits = _enough_digits(evidence, digits)
 
     def text(value: float) -> str:
         return f"{value:{sign}.{digits}f}".replace("-", "−").replace("inf", "∞")
 
-    words = text(evidence.estimate)
+    words = f"{_END[_end(evidence)]}{text(evidence.estimate)}"
     ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
     words += f" ± {evidence.error:.{digits}f}" if math.isfinite(evidence.error) and not ratio else ""
     words += f" {unit}".rstrip()
     interval = f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
+    if _end(evidence) == "least":
+        interval = f", 95 % interval from {text(evidence.low)} on"
+    elif _end(evidence) == "most":
+        interval = f", 95 % interval up to {text(evidence.high)}"
     return words, interval if math.isfinite(evidence.low) else ""
+
+
+_END = {"": "", "least": "at least ", "most": "at most "}
+
+
+def _end(evidence: Evidence) -> str:
+    """Whether what is shown is the least, or the most, that a mean can be: where other ends of seeds are infinite."""
+    if evidence.kind == "sign" or not evidence.most:
+        return ""
+    return "least" if any(map(math.isinf, evidence.most)) else "most" * any(map(math.isinf, evidence.values))
+
+
+def _enough_digits(evidence: Evidence, digits: int) -> int:
+    """So many digits that an error, and the width of an interval, are not rounded away; within reason."""
+    sizes = (evidence.error, evidence.high - evidence.low)
+    wanted = (math.ceil(-math.log10(each)) for each in sizes if 0 < each < math.inf)
+    return max(digits, min(_MOST_DIGITS, max(wanted, default=0)))
 
 
 def _tested(evidence: Evidence) -> str:
@@ -255,11 +285,11 @@ def summary(result: StudyResult) -> list[str]:
     if not result.verdicts:
         return []
     lines = [verdicts_words(result, f" at scale {result.scale}")]
-    texts = {claim.name: claim.text for claim in result.study.claims}
+    claims = {claim.name: claim for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
             mark, word = verdict_words(result, name).split(" ", 1)
-            lines.append(f"{mark} {texts[name]} {word.capitalize()}.")
+            lines.append(f"{mark} {claims[name].text} {word.capitalize()}. {claims[name].caveat}".rstrip())
     return lines
 
 
@@ -303,14 +333,17 @@ def looked_words(result: StudyResult, claim: Claim) -> str:
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:
-    """Which of several tests the shown numbers are of; empty where there is one."""
+    """Which of several tests the shown numbers are of; empty where there is one.
+
+    P-values do not tell: those of the claim are of all looks together.
+    """
     parts = comparisons(claim, evidence)
     for part in parts if len(parts) > 1 else []:
-        found = part.evidence
-        if (found.p_holds, found.estimate, found.values) == (
-            evidence.p_holds,
-            evidence.estimate,
-            evidence.values,
-        ):
+        pairs = (
+            (part.evidence.estimate, evidence.estimate),
+            (part.evidence.statistic, evidence.statistic),
+            *itertools.zip_longest(part.evidence.values, evidence.values, fillvalue=None),
+        )
+        if all(one == other or (one != one and other != other) for one, other in pairs):  # NaN is as NaN
             return part.label
     return ""
