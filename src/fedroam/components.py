@@ -228,11 +228,15 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
         )
 
     def add(cls: P) -> P:
+        if not (isinstance(cls, type) and issubclass(cls, Part)):
+            raise InputError(
+                f"{family} {kind!r}: {getattr(cls, '__name__', cls)!s} is no Part; allowed is class Name(Part)"
+            )
         missing = [m for m in _EVERY[family].methods if not callable(getattr(cls, m, None))]
         if missing:
             raise InputError(
                 f"{family} {kind!r} ({cls.__name__}) lacks the method(s) {', '.join(missing)}; "
-                f"a {family} part needs {', '.join(_EVERY[family].methods)}"
+                f"{'an' if family[0] in 'aeiou' else 'a'} {family} part needs {', '.join(_EVERY[family].methods)}"
             )
         known = _registry[family].get(kind)
         if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import torch
 from fedroam.clock import COLUMNS, SO_FAR, TIME, TOTALS, Spans
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
+from fedroam.errors import FedroamError
 from fedroam.federation import AddsColumns, EvaluationModels, Meeting
 from fedroam.learning import Held, Scores
 from fedroam.scene import Scene
@@ -141,8 +143,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
         if attacks.any():
             facts["accuracy_attackers"] = np.nanmean(scores.accuracy[attacks])
             clients["attacker"] = attacks
-    columns = federation.columns if isinstance(federation, AddsColumns) else ()
-    facts |= {name: result.facts.get(name, np.nan) for name in columns}
+    facts |= _own_columns(scene, result, facts)
     limit = DIVERGED * math.log(max(scene.dataset.classes, 2))
     # Models that are judged may not have changed for rounds, as the cloud's of a hierarchy: what was trained tells,
     # too. Who made no step has a training loss of NaN by right.
@@ -150,6 +151,23 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     diverged = not bool(np.all(judged < limit))
     numbers = {name: each.item() if isinstance(each, np.generic) else each for name, each in facts.items()}
     return Measurement(numbers, clients, diverged)
+
+
+def _own_columns(scene: Scene, result: RoundResult, facts: Mapping[str, Any]) -> dict[str, float]:
+    """The federation's own columns. Raises FedroamError where it would overwrite one of `facts`, or says no number."""
+    federation, kind = scene.parts.federation, scene.experiment.federation.kind
+    columns = federation.columns if isinstance(federation, AddsColumns) else ()
+    if taken := [name for name in columns if name in facts]:
+        raise FedroamError(
+            f"federation kind {kind!r}: its column {taken[0]!r} is one that every run has; choose another name"
+        )
+    found = {name: result.facts.get(name, math.nan) for name in columns}
+    for name, value in found.items():
+        if not isinstance(value, int | float | np.number) or isinstance(value, np.complexfloating):
+            raise FedroamError(
+                f"federation kind {kind!r}: its column {name!r} holds {value!r:.60}; allowed is a number"
+            )
+    return found
 
 
 def _time(state: State, result: RoundResult) -> dict[str, float]:

@@ -28,9 +28,11 @@ from fedroam.execution import SpreadComputation, Spreading
 from fedroam.experiment import Experiment
 from fedroam.federation import (
     AdaptsObjective,
+    AddsColumns,
     Aggregates,
     Aggregator,
     AtHand,
+    Federation,
     FederationContext,
     Meeting,
     RecordsMatrices,
@@ -52,6 +54,7 @@ from fedroam.mobility import (
     checked_groups,
     checked_step,
 )
+from fedroam.models import try_out
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
@@ -247,6 +250,10 @@ def prepare(experiment: Experiment) -> Scene:
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
     attackers = parts.attack.attackers(seed, experiment.clients)
     x, y, train = _poisoned(parts.attack, attackers, x, y, split.train, dataset.classes)
+    if not _ours(parts.model):
+        kind, shape = experiment.model.kind, dataset.input_shape
+        try_out(parts.model, kind, shape, dataset.classes, seed, logits=_ours(parts.objective))
+    _check_columns(experiment, parts.federation)
     network, federation, objective = _network(parts, dataset), parts.federation, parts.objective
     task = Task(
         network=partial(make_network, network, seed),
@@ -261,12 +268,12 @@ def prepare(experiment: Experiment) -> Scene:
     ranges = ranges_of(parts.access_points, parts.mobility, seed)
     context = FederationContext(
         seed=seed,
-        samples=split.sizes,
+        samples=_fixed(split.sizes),
         mixing=parts.mixing,
         task=task,
         train=train,
         validation=split.validation,
-        class_counts=world.class_counts,
+        class_counts=_fixed(world.class_counts),
         bounds=bounds,
         access_points=access_points,
         ranges=ranges,
@@ -505,6 +512,30 @@ def _timing(
         averages=isinstance(parts.aggregation, Average),
     )
     return timing
+
+
+def _fixed(array: np.ndarray) -> np.ndarray:
+    """The same, not to be written into: a run has it once for all rounds, and no checkpoint holds it."""
+    array.setflags(write=False)
+    return array
+
+
+def _ours(part: object) -> bool:
+    """Whether a part comes with fedroam."""
+    return type(part).__module__.startswith("fedroam.")
+
+
+def _check_columns(experiment: Experiment, federation: Federation) -> None:
+    """Raise InputError where the columns that a federation adds to the table of rounds are no names."""
+    columns = federation.columns if isinstance(federation, AddsColumns) else ()
+    names = isinstance(columns, tuple) and all(
+        isinstance(each, str) and each.isidentifier() for each in columns
+    )
+    if not names or len(set(columns)) < len(columns):
+        kind = experiment.federation.kind
+        raise InputError(
+            f"federation kind {kind!r}: columns = {columns!r}; allowed is a tuple of names, each once"
+        )
 
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:

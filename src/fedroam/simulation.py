@@ -13,6 +13,7 @@ from fedroam.clock import BUSY, TIME, Supply, Timetable, first_state, free, time
 from fedroam.contacts import in_round
 from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
+from fedroam.errors import FedroamError
 from fedroam.federation import BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
 from fedroam.learning import Job, clients_of
 from fedroam.measurement import RoundResult
@@ -33,6 +34,7 @@ def begin(scene: Scene) -> State:
     if scene.sight is not None:
         mobility, meeting = _seen(scene, scene.sight, mobility, activity, battery, 0)
     initial = parts.federation.init(scene.context, scene.start_models, scene.learner)
+    _check_state(scene, initial.state)
     clock = {} if scene.timing is None else first_state(clients, scene.timing)
     return State(
         0, initial.models, mobility, initial.state, activity, meeting, 0, Account.new(clients), clock, battery
@@ -113,6 +115,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # exchange
     handed = replace(round, models=given.models, state=given.state, withheld=withheld, lost=lost)
     done = parts.federation.exchange(*_in_time(handed, after, time))
+    _check_state(scene, done.state)
     # account
     account, traffic = _accounted(scene, state, given, done, time)
     sent = state.bytes_sent + traffic.total
@@ -132,6 +135,21 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     learners = distinct(clients[~np.isin(clients, lost)])
     spans = None if time is None else time.spans
     return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts, spans)
+
+
+def _check_state(scene: Scene, state: Mapping[str, np.ndarray]) -> None:
+    """Raise FedroamError where a federation's state is not what a checkpoint holds, and would come back as something
+    else."""
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+            found = (
+                f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+            )
+            kind = scene.experiment.federation.kind
+            raise FedroamError(
+                f"federation kind {kind!r}: its state holds {found} under {name!r}; allowed are arrays of numbers or "
+                "truth values under names, as checkpoints hold them"
+            )
 
 
 def _begun(scene: Scene, round: Round, state: State) -> Round:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 from typing_extensions import override
 
+from fedroam.errors import FedroamError
 from fedroam.learning.held import ClassMeans, Held, class_means
 from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
@@ -128,6 +129,36 @@ class Jobs(Sequence[Job]):
     def some(self, which: np.ndarray | slice) -> Jobs:
         """Those of an index, slice or mask, in its order."""
         return Jobs(self.client[which], self.row[which], self.samples, self.held, self.round)
+
+
+def check_jobs(jobs: Sequence[Job], task: Task, rows: int, known: dict[int, np.ndarray]) -> None:
+    """Raise FedroamError for a job that kernels cannot compute: they read what they are told, wherever it lies.
+
+    rows: of the models. known: by client the samples that were looked at before, to which these are added; most methods
+    hand out the same arrays in every round.
+    """
+    if isinstance(jobs, Jobs):
+        return
+    taken: set[int] = set()
+    for job in jobs:
+        where = f"client {job.client}, round {job.round}"
+        if not 0 <= job.row < rows or job.row in taken:
+            why = "two jobs train it" if job.row in taken else f"allowed are 0 to {rows - 1}"
+            raise FedroamError(f"{where}: row {job.row} of the models: {why}")
+        taken.add(job.row)
+        samples = job.samples
+        if known.get(job.client) is samples:
+            continue
+        most = len(task.y) - 1
+        if not isinstance(samples, np.ndarray) or samples.dtype != np.int64 or samples.ndim != 1:
+            found = type(samples).__name__
+            if isinstance(samples, np.ndarray):
+                found = f"{samples.dtype} {list(samples.shape)}"
+            raise FedroamError(f"{where}: samples are {found}; allowed are int64 [samples], from 0 to {most}")
+        if len(samples) and (samples.min() < 0 or samples.max() > most):
+            found = f"{samples.min()} to {samples.max()}"
+            raise FedroamError(f"{where}: training samples from {found}; allowed are 0 to {most}")
+        known[job.client] = samples
 
 
 def clients_of(jobs: Sequence[Job]) -> np.ndarray:

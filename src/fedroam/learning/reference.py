@@ -15,7 +15,7 @@ from torch.optim.sgd import sgd
 from typing_extensions import override
 
 from fedroam.components import Part, register
-from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, rate, tally
+from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, check_jobs, rate, tally
 from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.samples import standard
@@ -42,10 +42,12 @@ class ReferenceLearner(Learner):
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self._known: dict[int, np.ndarray] = {}
         self.module = task.network().to(task.x.device)
 
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        check_jobs(jobs, self.task, len(models), self._known)
         return np.array([self._train_one(models, job) for job in jobs], dtype=np.float64)
 
     def _train_one(self, models: Models, job: Job) -> float:

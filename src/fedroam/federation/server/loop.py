@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from fedroam.errors import FedroamError
 from fedroam.federation.aggregating import aggregated, averages, values
 from fedroam.federation.protocol import (
     SERVER,
@@ -210,7 +211,7 @@ class ServerLoop:
         """The upload and what the server makes of it."""
         own, traffic = ServerRound.of(round, after), Traffic.nothing()
         if len(own.clients):
-            self.aggregate(own)
+            self._aggregated(own)
             if round.withheld is not None:  # what attackers keep to themselves is theirs as they trained it
                 rows = torch.from_numpy(round.withheld.rows).to(own.models.parameters.device)
                 own.models.parameters[rows] = round.withheld.parameters
@@ -218,6 +219,15 @@ class ServerLoop:
         columns = self.columns if isinstance(self, AddsColumns) else ()
         facts = {name: own.facts.get(name, np.nan) for name in columns}
         return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
+
+    def _aggregated(self, round: ServerRound) -> None:
+        """What the method makes of the uploads; whoever gives a model back has taken it for an aggregation rule."""
+        given: object = self.aggregate(round)  # type: ignore[func-returns-value]
+        if given is not None:
+            raise FedroamError(
+                f"{type(self).__name__}: aggregate gave a {type(given).__name__}; allowed is nothing: a server method "
+                f"writes its model into round.state[{GLOBAL!r}]"
+            )
 
     def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """What each client holds right after a broadcast to everybody.

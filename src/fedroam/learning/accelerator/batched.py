@@ -26,7 +26,7 @@ from fedroam.components import Part, field, register
 from fedroam.learning.accelerator.layers import in_place
 from fedroam.learning.accelerator.recorded_passes import RecordedPass, capture_on
 from fedroam.learning.cpu.worker_model import probe
-from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, rate
+from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, check_jobs, rate
 from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -199,6 +199,7 @@ class BatchedLearner(Learner):
         self.task, self.samples = task, samples
         self.device = task.x.device
         self.slow = ReferenceLearner(task)
+        self._known: dict[int, np.ndarray] = {}
         here = replace(task, x=task.x[:4].cpu(), y=task.y[:4].cpu())
         self.foreign = probe(here).foreign
         # Whether batches may be filled up: what is filled in must change nothing.
@@ -226,6 +227,7 @@ class BatchedLearner(Learner):
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         if self.foreign:
             return self.slow.train(models, jobs)
+        check_jobs(jobs, self.task, len(models), self._known)
         losses = np.full(len(jobs), np.nan)
         alike: dict[tuple[str, ...], list[int]] = {}
         sizes: dict[int, int] = {}  # of each job's first batch

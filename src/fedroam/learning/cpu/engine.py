@@ -16,7 +16,7 @@ from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.cpu.workers import MOST_WORKERS, Workers
-from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task
+from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, check_jobs
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -88,6 +88,7 @@ class CpuLearner(Learner):
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         self.layers = recognise(worker_model(task, self.nature), task)
         self.workers = Workers(workers)
+        self._known: dict[int, np.ndarray] = {}
         self._by_worker: dict[int, _Worker] = {}
         notes = ["engine: cpu"]
         if self.nature.foreign:
@@ -108,6 +109,7 @@ class CpuLearner(Learner):
 
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
+        check_jobs(jobs, self.task, len(models), self._known)
         losses = np.full(len(jobs), np.nan)
         units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
 

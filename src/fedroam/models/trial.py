@@ -1,0 +1,66 @@
+"""A trial of a registered model part before anything is learnt with it: what kernels compute, they do not check."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import nn
+
+from fedroam.errors import FedroamError, InputError, own_line
+from fedroam.models.dropout import noise
+from fedroam.models.network import ModelBuilder
+from fedroam.randomness import torch_default_stream
+
+
+def try_out(
+    part: ModelBuilder, kind: str, shape: tuple[int, ...], classes: int, seed: int, *, logits: bool = True
+) -> None:
+    """Build a network twice, and compute two samples of this shape with it (as networks see them).
+
+    logits: whether its output must be [2, classes], as it need not be where an objective of the user's own reads it.
+    Raises InputError, with the kind and the line of the user's own file, where that fails, where the output is another
+    or the trial cannot be repeated: where start values differ though torch's default generator is the same, or
+    evaluating the same samples twice gives other numbers.
+    """
+
+    def wrong(what: str) -> InputError:
+        return InputError(f"model kind {kind!r}: {what}")
+
+    networks = []
+    for _ in range(2):
+        with torch_default_stream(seed, "trial of a model"):
+            networks.append(part.build(shape, classes))
+    network, again = networks
+    if not isinstance(network, nn.Module):
+        raise wrong(f"build gives a {type(network).__name__}, allowed is a torch.nn.Module")
+    values, others = network.state_dict(), again.state_dict()
+    kinds = {value.dtype for value in network.parameters()}
+    if kinds != {torch.float32}:
+        found = ", ".join(sorted(map(str, kinds))) or "missing"
+        raise wrong(f"parameters are {found}, allowed is float32")
+    if values.keys() != others.keys() or not all(torch.equal(values[k], others[k]) for k in values):
+        raise wrong(
+            "two networks that are built alike have different start values: allowed are draws from torch's default "
+            "generator, which is set before a network is built"
+        )
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))
+        try:
+            with noise(torch.Generator()):
+                trained = copy.deepcopy(network).train()(x)
+            network.eval()
+            first, second = network(x), network(x)
+        except FedroamError:
+            raise
+        except Exception as error:
+            line = " ".join(f"{type(error).__name__}: {error}".split())
+            raise wrong(f"a batch of shape {list(x.shape)} fails: {line}{own_line(error)}") from error
+    for found in (trained, first):
+        if not isinstance(found, torch.Tensor) or (logits and found.shape != (2, classes)):
+            told = list(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+            raise wrong(f"the output of 2 samples is {told}, allowed is [2, {classes}]")
+    if not torch.equal(first, second):
+        raise wrong(
+            "the same samples give other numbers each time they are evaluated: allowed are draws in training"
+        )

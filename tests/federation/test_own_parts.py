@@ -1,0 +1,225 @@
+"""What parts of one's own may get wrong is told in a line, before it makes numbers that mean nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fedroam import components
+from fedroam.components import Part, register
+from fedroam.errors import FedroamError, InputError
+from fedroam.federation.server.loop import ServerLoop, ServerRound
+from fedroam.learning import Job
+from fedroam.models import Network
+from fedroam.runner import run
+from support.tiny import tiny
+
+KINDS = ("model", "federation", "objective")
+ENGINES = ("reference", "cpu", "batched")
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Parts that a test registers are gone after it."""
+    yield
+    for family in KINDS:
+        components._registry[family].pop("own", None)
+
+
+def model(build: Callable[[tuple[int, ...], int], nn.Module]) -> dict[str, Any]:
+    """Settings with a model that `build` makes."""
+
+    class Own(Part):
+        def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+            return build(shape, classes)
+
+    register("model", "own")(Own)
+    return {"model": "own", "federation": "fedavg"}
+
+
+class Noisy(nn.Module):
+    """Logits that are drawn anew each time."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(features, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.layer(x.flatten(1))
+        return logits + torch.randn_like(logits)
+
+
+def drawn_elsewhere(shape: tuple[int, ...], classes: int) -> nn.Module:
+    layer = nn.Linear(math.prod(shape), classes)
+    with torch.no_grad():
+        layer.weight[0, 0] = float(np.random.default_rng().random())
+    return nn.Sequential(nn.Flatten(), layer)
+
+
+WRONG_MODELS: dict[str, tuple[Callable[[tuple[int, ...], int], nn.Module], str]] = {
+    "takes half of the pixels": (
+        lambda s, c: Network(nn.Sequential(nn.Flatten(), nn.Linear(32, 16), nn.ReLU()), nn.Linear(16, c)),
+        r"model kind 'own': a batch of shape \[2, 1, 8, 8\] fails: RuntimeError",
+    ),
+    "its head takes fewer features": (
+        lambda s, c: Network(nn.Sequential(nn.Flatten(), nn.Linear(64, 32)), nn.Linear(16, c)),
+        "fails: RuntimeError",
+    ),
+    "a head for too few after convolutions": (
+        lambda s, c: Network(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()), nn.Linear(64, c)),
+        "fails: RuntimeError",
+    ),
+    "too few logits": (
+        lambda s, c: nn.Sequential(nn.Flatten(), nn.Linear(64, c - 1)),
+        r"the output of 2 samples is \[2, 9\], allowed is \[2, 10\]",
+    ),
+    "no module": (lambda s, c: 3, "build gives a int"),  # type: ignore[return-value, dict-item]
+    "float64": (
+        lambda s, c: nn.Sequential(nn.Flatten(), nn.Linear(64, c)).double(),
+        "torch.float64, allowed is float32",
+    ),
+    "start values of its own": (drawn_elsewhere, "built alike have different start values"),
+    "drawn logits": (lambda s, c: Noisy(64, c), "give other numbers each time they are evaluated"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_MODELS)
+def test_a_wrong_model_is_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
+    build, said = WRONG_MODELS[what]
+    with pytest.raises(InputError, match=said):
+        run(tiny(**model(build), engine="cpu"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def method(**own: Any) -> dict[str, Any]:
+    """Settings with a server method that has these attributes of its own."""
+    made = type("Own", (Part, ServerLoop), {"__module__": __name__, **own})
+    register("federation", "own")(made)
+    return {"federation": "own", "activity": "always"}
+
+
+def job_with(samples: Callable[[np.ndarray], Any], row: int | None = None) -> dict[str, Any]:
+    def job(self: ServerLoop, round: ServerRound, client: int) -> Job:
+        return Job(client, client if row is None else row, samples(round.context.train[client]), round.number)
+
+    return method(job=job)
+
+
+WRONG_JOBS: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
+    "int32": (
+        lambda: job_with(lambda held: held.astype(np.int32)),
+        r"client 0, round 1: samples are int32 \[",
+    ),
+    "float": (lambda: job_with(lambda held: held.astype(float)), "samples are float64"),
+    "a list": (lambda: job_with(lambda held: held.tolist()), "samples are list; allowed are int64"),
+    "one beyond": (lambda: job_with(lambda held: np.append(held, 10**6)), "to 1000000; allowed are 0 to"),
+    "the last by -1": (lambda: job_with(lambda held: np.append(held, -1)), "training samples from -1 to"),
+    "a row twice": (
+        lambda: job_with(lambda held: held, row=0),
+        "client 1, round 1: row 0 of the models: two jobs",
+    ),
+    "no row": (lambda: job_with(lambda held: held, row=-1), "row -1 of the models: allowed are 0 to 4"),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("what", WRONG_JOBS)
+def test_a_job_that_cannot_be_computed_is_told(what: str, engine: str, tmp_path: Path) -> None:
+    made, said = WRONG_JOBS[what]
+    with pytest.raises(FedroamError, match=said):
+        run(tiny(**made(), engine=engine, model="mlp"), tmp_path / "run")
+
+
+def aggregating(do: Callable[[ServerRound], object]) -> dict[str, Any]:
+    def aggregate(self: ServerLoop, round: ServerRound) -> object:
+        ServerLoop.aggregate(self, round)
+        return do(round)
+
+    return {"aggregate": aggregate}
+
+
+def keep(key: Any, value: Any) -> Callable[[ServerRound], None]:
+    def do(round: ServerRound) -> None:
+        round.state[key] = value
+
+    return do
+
+
+def say(**facts: Any) -> Callable[[ServerRound], None]:
+    return lambda round: round.facts.update(facts)
+
+
+WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
+    "a list in its state": (aggregating(keep("history", [0.0])), "state holds a list under 'history'"),
+    "a tensor in its state": (aggregating(keep("own", torch.zeros(3))), "state holds a Tensor under 'own'"),
+    "text in its state": (
+        aggregating(keep("own", np.array(["a"]))),
+        "state holds an array of <U1 under 'own'",
+    ),
+    "a number as a name": (aggregating(keep(3, np.zeros(2))), "state holds an array of float64 under 3"),
+    "a model given back": (
+        aggregating(lambda round: round.state["global"]),
+        r"Own: aggregate gave a ndarray; allowed is nothing: a server method writes its model into round.state\['glo",
+    ),
+    "a column that is there": ({"columns": ("accuracy",)}, "its column 'accuracy' is one that every run has"),
+    "text in a column": ({"columns": ("word",), **aggregating(say(word="x"))}, "its column 'word' holds 'x'"),
+    "a column without a tuple": ({"columns": "foo"}, "columns = 'foo'; allowed is a tuple of names"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_METHODS)
+def test_a_wrong_method_is_told(what: str, tmp_path: Path) -> None:
+    own, said = WRONG_METHODS[what]
+    columns = {"__annotations__": {"columns": ClassVar[Any]}} if "columns" in own else {}
+    with pytest.raises(FedroamError, match=said):
+        run(tiny(**method(**own, **columns)), tmp_path / "run")
+
+
+def test_a_column_of_its_own_is_kept(tmp_path: Path) -> None:
+    own = {
+        "columns": ("gain",),
+        "__annotations__": {"columns": ClassVar[Any]},
+        **aggregating(say(gain=np.float32(2))),
+    }
+    found = run(tiny(**method(**own)), tmp_path / "run").rounds["gain"]
+    assert np.isnan(found.iloc[0])
+    assert (found.iloc[1:] == 2).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_objective_that_draws_gives_the_same_run_again(engine: str, tmp_path: Path) -> None:
+    class Own(Part):
+        def loss(
+            self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **given: torch.Tensor
+        ) -> torch.Tensor:
+            return nn.functional.cross_entropy(module(x + 0.5 * torch.randn_like(x)), y)
+
+    register("objective", "own")(Own)
+    settings = tiny(federation="fedavg", objective="own", engine=engine, model="mlp")
+    one, other = (run(settings, tmp_path / name).rounds for name in "ab")
+    assert one["loss"].tolist() == other["loss"].tolist()
+
+
+def test_what_is_no_part_is_told() -> None:
+    class Own:
+        def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+            return nn.Linear(1, 1)
+
+    with pytest.raises(InputError, match=r"model 'own': Own is no Part; allowed is class Name\(Part\)"):
+        register("model", "own")(Own)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("name", ["samples", "class_counts"])
+def test_what_a_run_has_once_cannot_be_written_into(name: str, tmp_path: Path) -> None:
+    def spoil(round: ServerRound) -> None:
+        getattr(round.context, name)[:] = 1
+
+    with pytest.raises(ValueError, match="read-only"):
+        run(tiny(**method(**aggregating(spoil))), tmp_path / "run")
