@@ -168,6 +168,39 @@ WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
         aggregating(lambda round: round.state["global"]),
         r"Own: aggregate gave a ndarray; allowed is nothing: a server method writes its model into round.state\['glo",
     ),
+    "float64 for the server's model": (
+        aggregating(lambda round: round.state.update({"global": round.state["global"].astype(float)})),
+        r"Own: round.state\['global'\] is float64 \[650\]; expected is float32 \[650\]",
+    ),
+    "a part of the server's model": (
+        aggregating(lambda round: round.state.update({"global": round.state["global"][:7]})),
+        r"is float32 \[7\]; expected is float32 \[650\]",
+    ),
+    "a server's model of another form": (
+        {"begin": lambda self, round, start: round.state.update({"global": np.zeros((1, 650), np.float32)})},
+        r"is float32 \[1, 650\]; expected is float32 \[650\]",
+    ),
+    "no job": ({"job": lambda self, round, client: None}, "Own: job gave a NoneType; allowed is a Job"),
+    "fewer bytes than none": (
+        {"download": lambda self, round: -5},
+        r"Own: download gave array\(-5\); allowed are whole",
+    ),
+    "half a byte": (
+        {"upload": lambda self, round: 10.5},
+        r"Own: upload gave array\(10.5\); allowed are whole",
+    ),
+    "bytes of somebody else": (
+        {"download": lambda self, round: np.ones(3, int)},
+        r"download gave array\(\[1, 1, 1\]\); allowed are whole numbers of bytes from 0 on, one or 5",
+    ),
+    "more columns than there are": (
+        {"shared": lambda self, layout: slice(0, 999)},
+        r"Own: shared gave slice\(0, 999, None\); allowed is a slice of 0 to 650",
+    ),
+    "no columns": (
+        {"shared": lambda self, layout: None},
+        "Own: shared gave None; allowed is a slice of 0 to 650",
+    ),
     "a column that is there": ({"columns": ("accuracy",)}, "its column 'accuracy' is one that every run has"),
     "text in a column": ({"columns": ("word",), **aggregating(say(word="x"))}, "its column 'word' holds 'x'"),
     "a column without a tuple": ({"columns": "foo"}, "columns = 'foo'; allowed is a tuple of names"),
@@ -205,6 +238,30 @@ def test_an_objective_that_draws_gives_the_same_run_again(engine: str, tmp_path:
     settings = tiny(federation="fedavg", objective="own", engine=engine, model="mlp")
     one, other = (run(settings, tmp_path / name).rounds for name in "ab")
     assert one["loss"].tolist() == other["loss"].tolist()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (
+            lambda logits, y: nn.functional.cross_entropy(logits, y, reduction="none"),
+            r"a tensor of shape \[\d+\]",
+        ),
+        (lambda logits, y: 0.5, "a float"),
+        (lambda logits, y: None, "a NoneType"),
+    ],
+)
+def test_a_loss_that_is_no_mean_is_told(
+    loss: Callable[[torch.Tensor, torch.Tensor], Any], said: str, engine: str, tmp_path: Path
+) -> None:
+    class Own(Part):
+        def loss(self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **given: torch.Tensor) -> Any:
+            return loss(module(x), y)
+
+    register("objective", "own")(Own)
+    with pytest.raises(FedroamError, match=f"Own: loss gave {said}; allowed is a mean"):
+        run(tiny(federation="fedavg", objective="own", engine=engine, model="mlp"), tmp_path / "run")
 
 
 def test_what_is_no_part_is_told() -> None:

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.components import Part, field, register
+from fedroam.errors import FedroamError
 
 
 @runtime_checkable
@@ -25,6 +26,20 @@ class Objective(Protocol):
         federation that gives nothing. It must be a mean over samples: large batches are computed in pieces and added
         up by their sizes, unless the objective says otherwise (`NeedsWholeBatches`).
         """
+
+
+def scalar(loss: object, objective: Objective) -> torch.Tensor:
+    """The loss that an objective gave. Raises FedroamError where it is no tensor without dimensions."""
+    if isinstance(loss, torch.Tensor) and loss.dim() == 0:
+        return loss
+    found = (
+        f"a tensor of shape {list(loss.shape)}"
+        if isinstance(loss, torch.Tensor)
+        else f"a {type(loss).__name__}"
+    )
+    raise FedroamError(
+        f"{type(objective).__name__}: loss gave {found}; allowed is a mean, a tensor without dimensions"
+    )
 
 
 @runtime_checkable

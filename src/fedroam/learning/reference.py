@@ -18,6 +18,7 @@ from fedroam.components import Part, register
 from fedroam.learning.engine import Anchor, Indices, Job, Learner, Rows, Scores, Task, check_jobs, rate, tally
 from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
+from fedroam.learning.objective import scalar
 from fedroam.learning.samples import standard
 from fedroam.learning.training import Training
 from fedroam.models import noise, split
@@ -67,7 +68,8 @@ class ReferenceLearner(Learner):
                 index = torch.from_numpy(job.samples[positions]).to(task.x.device)
                 handed = job.handed(torch.from_numpy(positions).to(task.x.device))
                 module.zero_grad()
-                loss = task.objective.loss(module, standard(task.x[index]), task.y[index], **handed)
+                given = task.objective.loss(module, standard(task.x[index]), task.y[index], **handed)
+                loss = scalar(given, task.objective)
                 loss.backward()
                 if job.anchor is not None:
                     _hold(job.anchor, layout, parameters)

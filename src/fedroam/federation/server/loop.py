@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -142,7 +142,13 @@ class ServerLoop:
 
     def jobs(self, round: ServerRound) -> Sequence[Job]:
         """All local work of the round."""
-        return [self.job(round, int(client)) for client in round.clients]
+        found = [self.job(round, int(client)) for client in round.clients]
+        for job in found:
+            if not isinstance(job, Job):
+                raise FedroamError(
+                    f"{type(self).__name__}: job gave a {type(job).__name__}; allowed is a Job"
+                )
+        return found
 
     def beside(self, round: ServerRound) -> Beside | None:
         """What clients compute of samples in this round beside training, told after the broadcast: features, class
@@ -190,6 +196,7 @@ class ServerLoop:
         everybody, nowhere = np.flatnonzero(context.samples > 0), Meeting.nowhere(context.clients)
         round = ServerRound(start(range(context.clients)), {}, context, everybody, 0, learner, nowhere)
         self.begin(round, start)
+        self._check_global(round)
         return InitialState(round.models, round.state)
 
     def distribute(self, round: Round) -> Distributed:
@@ -199,13 +206,17 @@ class ServerLoop:
             return Distributed([], Traffic.nothing(), own.models, own.state)
         self.broadcast(own)
         jobs = self.jobs(own)
-        traffic = Traffic.joined([transfers(own.clients, self.download(own), down=True), *own.more])
+        traffic = Traffic.joined([transfers(own.clients, self._bytes("download", own), down=True), *own.more])
         return Distributed(jobs, traffic, own.models, own.state, own.trained, self.beside(own))
 
     def uploads(self, round: Round, after: Meeting) -> Traffic:
         """The upload of everybody who can train."""
         own = ServerRound.of(round, after)
-        return transfers(own.clients, self.upload(own), down=False) if len(own.clients) else Traffic.nothing()
+        return (
+            transfers(own.clients, self._bytes("upload", own), down=False)
+            if len(own.clients)
+            else Traffic.nothing()
+        )
 
     def exchange(self, round: Round, after: Meeting) -> Exchanged:
         """The upload and what the server makes of it."""
@@ -215,10 +226,23 @@ class ServerLoop:
             if round.withheld is not None:  # what attackers keep to themselves is theirs as they trained it
                 rows = torch.from_numpy(round.withheld.rows).to(own.models.parameters.device)
                 own.models.parameters[rows] = round.withheld.parameters
-            traffic = Traffic.joined([transfers(own.clients, self.upload(own), down=False), *own.more])
+            traffic = Traffic.joined(
+                [transfers(own.clients, self._bytes("upload", own), down=False), *own.more]
+            )
         columns = self.columns if isinstance(self, AddsColumns) else ()
         facts = {name: own.facts.get(name, np.nan) for name in columns}
         return Exchanged(after, traffic, own.models, own.state, own.clients, round.lost, facts)
+
+    def _bytes(self, way: Literal["download", "upload"], round: ServerRound) -> np.ndarray:
+        """What each active client gets, or sends, as whole numbers."""
+        size = np.asarray(self.download(round) if way == "download" else self.upload(round))
+        fits = size.shape in ((), round.clients.shape)
+        if size.dtype.kind not in "iu" or not fits or (size < 0).any():
+            raise FedroamError(
+                f"{type(self).__name__}: {way} gave {size!r:.80}; allowed are whole numbers of bytes from 0 on, one or "
+                f"{len(round.clients)}, one for each active client"
+            )
+        return size
 
     def _aggregated(self, round: ServerRound) -> None:
         """What the method makes of the uploads; whoever gives a model back has taken it for an aggregation rule."""
@@ -228,6 +252,35 @@ class ServerLoop:
                 f"{type(self).__name__}: aggregate gave a {type(given).__name__}; allowed is nothing: a server method "
                 f"writes its model into round.state[{GLOBAL!r}]"
             )
+        self._check_global(round)
+
+    def _check_global(self, round: ServerRound) -> None:
+        """Raise FedroamError where the server's copy of the shared columns is of another type or length than they."""
+        for what, size in (("shared", round.layout.size), ("shared_buffers", round.layout.buffer_size)):
+            given: object = getattr(self, what)(round.layout)
+            if (
+                not isinstance(given, slice)
+                or not 0 <= (given.start or 0) <= (given.stop or 0) <= size
+                or given.step
+            ):
+                raise FedroamError(
+                    f"{type(self).__name__}: {what} gave {given!r:.80}; allowed is a slice of 0 to {size}"
+                )
+        parts = ((GLOBAL, self.shared(round.layout)), (GLOBAL_BUFFERS, self.shared_buffers(round.layout)))
+        for name, columns in parts:
+            found: object = round.state.get(name)
+            if found is None:
+                continue
+            wanted = columns.stop - columns.start
+            if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.shape != (wanted,):
+                told = (
+                    f"{found.dtype} {list(found.shape)}"
+                    if isinstance(found, np.ndarray)
+                    else type(found).__name__
+                )
+                raise FedroamError(
+                    f"{type(self).__name__}: round.state[{name!r}] is {told}; expected is float32 [{wanted}], an array"
+                )
 
     def evaluation_models(self, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
         """What each client holds right after a broadcast to everybody.

@@ -29,7 +29,7 @@ from fedroam.learning.cpu.worker_model import probe
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, cases, check_jobs, rate
 from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
-from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.objective import CrossEntropy, scalar
 from fedroam.learning.reference import EVALUATION_BATCH, ReferenceLearner
 from fedroam.models import Dropout
 from fedroam.randomness import torch_stream
@@ -109,7 +109,7 @@ class _Loss(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor) -> torch.Tensor:
         """The mean loss."""
-        return self.objective.loss(self.module, x, y, **handed)
+        return scalar(self.objective.loss(self.module, x, y, **handed), self.objective)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from fedroam.learning.engine import Anchor, Job, Task, rate
 from fedroam.learning.half_precision import widened
 from fedroam.learning.layout import Entry
 from fedroam.learning.matrix import Models
+from fedroam.learning.objective import scalar
 from fedroam.learning.samples import Samples
 from fedroam.models import noise
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -101,7 +102,8 @@ class Trainer:
                 self.check()
                 total += self.sequential.add_gradient(self.samples, piece, len(piece) / len(batch), handed)
                 continue
-            loss = self.task.objective.loss(self.module, *self.samples.pick(piece), **handed)
+            objective = self.task.objective
+            loss = scalar(objective.loss(self.module, *self.samples.pick(piece), **handed), objective)
             if len(pieces) > 1:
                 self.check()
                 loss = loss * (len(piece) / len(batch))
