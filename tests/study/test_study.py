@@ -312,6 +312,16 @@ def test_a_search_spends_its_share_of_the_level_at_each_look(tmp_path: Path) -> 
     assert "at 1/2 of level 0.05 (looks are planned after 4, 6 seeds)" in page
 
 
+@pytest.mark.parametrize(
+    ("found", "kind"), [(None, "NoneType"), (pd.Series([1.0]), "Series"), ("0.5", "str")]
+)
+def test_a_measure_that_is_no_number_is_told(find: Find, found: Any, kind: str) -> None:
+    odd = Measure("odd", "%", lambda run: found)
+    claim = Claim("odd", "", over(odd.of("a")))
+    with pytest.raises(InputError, match=f"measure 'odd' of a, seed 0: gave a {kind}; allowed is a number"):
+        evaluate_study(study(claims=(claim,)), "full", range(4), find)
+
+
 def test_settings_are_laid_over_base_and_scale() -> None:
     made = study()
     assert made.experiment("b", "full").rounds == 3

@@ -341,11 +341,22 @@ class Computed:
                 self._several[several, run.folder] = several.compute(run)
             return float(self._several[several, run.folder][name])
         if measure.alike is None:
-            return float(measure.number(run))
+            return _as_number(measure, run)
         key = measure, measure.alike(run)
         if key not in self._alike:
-            self._alike[key] = float(measure.number(run))
+            self._alike[key] = _as_number(measure, run)
         return self._alike[key]
+
+
+def _as_number(measure: Measure, run: Run) -> float:
+    """What a measure says of a run. Raises InputError where that is no number."""
+    found: object = measure.number(run)
+    if isinstance(found, int | float | np.number) and not isinstance(found, np.complexfloating):
+        return float(found)
+    which = f"{run.status.get('variant', '')}, seed {run.status.get('seed', '')}"
+    raise InputError(
+        f"measure {measure.name!r} of {which}: gave a {type(found).__name__}; allowed is a number"
+    )
 
 
 class Reader:
