@@ -136,7 +136,10 @@ def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Itera
     if verdict is not None and verdict.evidence.n:
         seeds = verdict.evidence.seeds or result.seeds[: verdict.evidence.n]
         if verdict.evidence.n > 1 and len(set(verdict.evidence.values)) == 1:
-            yield "It is the same number with every seed; the test takes the spread that is usual in this study."
+            borrowed = "; the test takes the spread that is usual in this study" * (
+                verdict.evidence.kind != "sign"
+            )
+            yield f"It is the same number with every seed{borrowed}."
         runs = [(variant, seed) for variant in claim.variants for seed in seeds]
         if broke := sum(run in result.broke for run in runs):
             yield f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above); they count."

@@ -155,13 +155,14 @@ def _nothing(evidence: Evidence) -> bool:
 def _size(evidence: Evidence, unit: str, digits: int) -> tuple[str, str]:
     """The estimate with its error and unit, and its interval where it has one."""
     sign = "" if unit in ("%", "rounds", "times") else "+"
-    digits = _enough_digits(evidence, digits)
+    ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
+    width = evidence.high - evidence.low
+    digits = _enough_digits((width,) if ratio else (width, evidence.error), digits)
 
     def text(value: float) -> str:
         return f"{value:{sign}.{digits}f}".replace("-", "−").replace("inf", "∞")
 
     words = f"{_END[_end(evidence)]}{text(evidence.estimate)}"
-    ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
     words += f" ± {evidence.error:.{digits}f}" if math.isfinite(evidence.error) and not ratio else ""
     words += f" {unit}".rstrip()
     interval = f", 95 % interval {text(evidence.low)} to {text(evidence.high)}"
@@ -182,9 +183,8 @@ def _end(evidence: Evidence) -> str:
     return "least" if any(map(math.isinf, evidence.most)) else "most" * any(map(math.isinf, evidence.values))
 
 
-def _enough_digits(evidence: Evidence, digits: int) -> int:
+def _enough_digits(sizes: Sequence[float], digits: int) -> int:
     """So many digits that an error, and the width of an interval, are not rounded away; within reason."""
-    sizes = (evidence.error, evidence.high - evidence.low)
     wanted = (math.ceil(-math.log10(each)) for each in sizes if 0 < each < math.inf)
     return max(digits, min(_MOST_DIGITS, max(wanted, default=0)))
 
