@@ -62,7 +62,7 @@ PAPERS = {
 FILES = ("claims.json", "cells.json", "study.json")
 _NAMED = 6  # tables and figures that are named
 
-SHARE = 0.1  # of a scale's claims that have been looked at, from which on a page may be of it
+SHARE = 0.25  # of a scale's claims that have been looked at, from which on a page may be of it
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Kept:
 
     @property
     def leads(self) -> bool:
-        """Whether a tenth of its claims, or more, have been looked at: then a page may be of this scale."""
+        """Whether a quarter of its claims, or more, have been looked at: then a page may be of this scale."""
         seen = self.result.seen
         return self.looked and sum(map(bool, seen.values())) >= SHARE * len(seen)
 
