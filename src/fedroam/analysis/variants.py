@@ -181,9 +181,8 @@ def _never_taught(run: Run) -> str:
     facts = run.environment.get("data", {}) if (run.folder / "environment.json").exists() else {}
     if run.settings.get("evaluate_on") == "own" or not facts.get("never_taught"):
         return ""
-    from fedroam.data.dataset import (
-        never_taught_note,
-    )  # with all that reads data, which tables do not wait for
+    # With all that reads data, which tables do not wait for.
+    from fedroam.data.dataset import never_taught_note
 
     return never_taught_note(facts["never_taught"], facts["test_samples"])
 

@@ -139,12 +139,15 @@ def check_jobs(jobs: Sequence[Job], task: Task, rows: int, known: dict[int, np.n
     """
     if isinstance(jobs, Jobs):
         return
+
+    def wrong(job: Job, what: str) -> FedroamError:
+        return FedroamError(f"client {job.client}, round {job.round}: {what}")
+
     taken: set[int] = set()
     for job in jobs:
-        where = f"client {job.client}, round {job.round}"
         if not 0 <= job.row < rows or job.row in taken:
             why = "two jobs train it" if job.row in taken else f"allowed are 0 to {rows - 1}"
-            raise FedroamError(f"{where}: row {job.row} of the models: {why}")
+            raise wrong(job, f"row {job.row} of the models: {why}")
         taken.add(job.row)
         samples = job.samples
         if known.get(job.client) is samples:
@@ -154,10 +157,10 @@ def check_jobs(jobs: Sequence[Job], task: Task, rows: int, known: dict[int, np.n
             found = type(samples).__name__
             if isinstance(samples, np.ndarray):
                 found = f"{samples.dtype} {list(samples.shape)}"
-            raise FedroamError(f"{where}: samples are {found}; allowed are int64 [samples], from 0 to {most}")
+            raise wrong(job, f"samples are {found}; allowed are int64 [samples], from 0 to {most}")
         if len(samples) and (samples.min() < 0 or samples.max() > most):
             found = f"{samples.min()} to {samples.max()}"
-            raise FedroamError(f"{where}: training samples from {found}; allowed are 0 to {most}")
+            raise wrong(job, f"training samples from {found}; allowed are 0 to {most}")
         known[job.client] = samples
 
 

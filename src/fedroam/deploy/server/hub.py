@@ -64,9 +64,8 @@ T = TypeVar("T")
 Answer = dict[str, np.ndarray]  # arrays, by name
 
 LOOK = 1.0  # seconds between two looks at whether waiting is vain
-NOTICED = (
-    5.0  # seconds that a node has been gone when it is told: connections break, and are there again at once
-)
+# Seconds that a node has been gone when it is told: connections break, and are there again at once.
+NOTICED = 5.0
 TRIES = 3  # of an answer whose check sum does not match
 
 

@@ -114,10 +114,9 @@ def _probe(task: Task, plain: bool) -> tuple[Nature, bool]:
                 apart = pieces.shape == whole.shape and torch.allclose(pieces, whole, rtol=1e-3, atol=1e-4)
         except (RuntimeError, ValueError):  # a batch norm refuses a batch of one sample, for instance
             pass
-        if not type(task.objective).__module__.startswith("fedroam."):  # one of the user's own may draw, too
-            with contextlib.suppress(
-                Exception
-            ):  # or may need what jobs hand to it; training says what is wrong
+        if not type(task.objective).__module__.startswith("fedroam."):
+            # One of the user's own may draw, too. It may need what jobs hand to it: training says what is wrong.
+            with contextlib.suppress(Exception):
                 task.objective.loss(module, *few.cut(0, len(few)))
     foreign = not torch.equal(before, torch.random.get_rng_state())
     return Nature(apart and not foreign, foreign, plain), works
