@@ -25,7 +25,7 @@ from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, field_validator
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
@@ -312,6 +312,12 @@ def use(file: str | Path) -> None:
         line = _line_in(error, path)
         if isinstance(error, InputError):
             raise InputError(f"{file}{line}: {error}" if line else str(error)) from error
+        if isinstance(error, PydanticUserError) and error.code == "model-field-missing-annotation":
+            name = (re.search(r"`(\w+) = ", error.message) or ["", "a name"])[1]
+            raise InputError(
+                f"--use {file}{line}: {name} = ... has no type: write {name}: ClassVar = ... if it is no setting, and "
+                f"{name}: TYPE = field(...) if it is one"
+            ) from error
         raise InputError(f"--use {file}{line}: {type(error).__name__}: {error}") from error
 
 

@@ -224,6 +224,10 @@ def test_use_loads_a_file_once_and_again(tmp_path: Path) -> None:
         ("import nothing_of_this_name", "line 1: ModuleNotFoundError"),
         (OWN.replace("objective", "objektive"), "unknown family of parts 'objektive'"),
         (OWN.replace("def loss", "def lass"), "lacks the method(s) loss"),
+        (
+            OWN.replace("    def loss", "    needs = (1,)\n    def loss"),
+            "needs = ... has no type: write needs: ClassVar = ... if it is no setting, and needs: TYPE = field(...)",
+        ),
         (OWN.replace('"own"', '"nan"'), "objective kind 'nan': allowed is a name of letters"),
         (OWN.replace('"own"', '"3d"'), "objective kind '3d': allowed is a name of letters"),
         (OWN.replace('"own"', '""'), "objective kind '': allowed is a name of letters"),
