@@ -17,7 +17,7 @@ from fedroam.clock import COLUMNS, SO_FAR, TIME, TOTALS, Spans
 from fedroam.contacts import degrees
 from fedroam.devices.battery import SUMMED
 from fedroam.errors import FedroamError
-from fedroam.federation import AddsColumns, EvaluationModels, Meeting
+from fedroam.federation import AddsColumns, EvaluationModels, Meeting, judged_by
 from fedroam.learning import Held, Scores
 from fedroam.scene import Scene
 from fedroam.state import State
@@ -81,8 +81,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
     the consensus distance are theirs, and `accuracy_attackers` is the attackers'. The table of clients has a row for
     everybody, and says in `attacker` who attacks.
     """
-    federation = scene.parts.federation
-    models = federation.evaluation_models(state.models, state.federation, scene.context)
+    models = judged_by(scene.parts.federation, state.models, state.federation, scene.context)
     headline, *others = models.items()
     tested = scene.test_parts(state.round)
     scores = _scores(scene, headline[1], tested)

@@ -18,6 +18,7 @@ from fedroam.clock import TIME
 from fedroam.errors import FedroamError, InputError, own_line
 from fedroam.execution import WorkersLost
 from fedroam.experiment import Experiment
+from fedroam.federation import judged_by
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
@@ -180,9 +181,8 @@ class _Recording(RunEvents):
     def on_start(self, state: State) -> None:
         self.last = state
         # What clients are judged by, the headline first: what accuracy means in this run.
-        judged = list(
-            self.scene.parts.federation.evaluation_models(state.models, state.federation, self.scene.context)
-        )
+        scene = self.scene
+        judged = list(judged_by(scene.parts.federation, state.models, state.federation, scene.context))
         held = {"models_at_rest": self.scene.experiment.models_at_rest} if self.scene.half else {}
         self.recorder.note(state="running", reason="", round=state.round, judged=judged, **held)
 

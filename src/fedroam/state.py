@@ -11,7 +11,7 @@ import torch
 from fedroam.clock import as_kept, first_state
 from fedroam.cost import Account
 from fedroam.errors import InputError
-from fedroam.federation import Meeting
+from fedroam.federation import Meeting, judged_by
 from fedroam.learning import Models, in_half_precision
 from fedroam.mobility import Paths
 from fedroam.recording.models import FinalModels, Keep
@@ -131,7 +131,7 @@ class State:
 
 def final_models(scene: Scene, state: State, keep: Keep, source: str = "") -> FinalModels:
     """The models of a state that clients are judged by, each once."""
-    models = scene.parts.federation.evaluation_models(state.models, state.federation, scene.context)
+    models = judged_by(scene.parts.federation, state.models, state.federation, scene.context)
     return FinalModels.of(models, keep, source)
 
 

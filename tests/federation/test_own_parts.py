@@ -15,6 +15,7 @@ from torch import nn
 from fedroam import components
 from fedroam.components import Part, register
 from fedroam.errors import FedroamError, InputError
+from fedroam.federation.protocol import EvaluationModels, own_models
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
 from fedroam.models import Network
@@ -200,6 +201,30 @@ WRONG_METHODS: dict[str, tuple[dict[str, Any], str]] = {
     "no columns": (
         {"shared": lambda self, layout: None},
         "Own: shared gave None; allowed is a slice of 0 to 650",
+    ),
+    "no mapping of what is judged": (
+        {"evaluation_models": lambda self, models, state, context: own_models(models, None)},
+        "Own: evaluation_models gave a EvaluationModels; allowed is a mapping",
+    ),
+    "models and not what is judged": (
+        {"evaluation_models": lambda self, models, state, context: {"own": models}},
+        r"evaluation_models\['own'\] is a Models, no EvaluationModels",
+    ),
+    "rows of fewer clients": (
+        {
+            "evaluation_models": lambda self, models, state, context: {
+                "own": EvaluationModels(models, np.arange(3), None)
+            }
+        },
+        r"evaluation_models\['own'\].row is int64 \[3\]; allowed is int64 \[5\]",
+    ),
+    "rows that are not there": (
+        {
+            "evaluation_models": lambda self, models, state, context: {
+                "own": EvaluationModels(models, 2 * np.arange(5), None)
+            }
+        },
+        "row is 0 to 8, and there are 5 rows",
     ),
     "a column that is there": ({"columns": ("accuracy",)}, "its column 'accuracy' is one that every run has"),
     "text in a column": ({"columns": ("word",), **aggregating(say(word="x"))}, "its column 'word' holds 'x'"),

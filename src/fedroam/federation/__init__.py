@@ -44,6 +44,7 @@ from fedroam.federation.protocol import TellsDistances as TellsDistances
 from fedroam.federation.protocol import Traffic as Traffic
 from fedroam.federation.protocol import UsesLess as UsesLess
 from fedroam.federation.protocol import access_point as access_point
+from fedroam.federation.protocol import judged_by as judged_by
 from fedroam.federation.protocol import network_of as network_of
 from fedroam.federation.protocol import one_model as one_model
 from fedroam.federation.protocol import own_models as own_models

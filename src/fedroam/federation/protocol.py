@@ -13,6 +13,7 @@ from scipy import sparse
 from torch import nn
 
 from fedroam.attacks import Withheld
+from fedroam.errors import FedroamError
 from fedroam.federation.holders import Aggregator, AtHand, KnownToHolders, Transfers
 from fedroam.federation.pieces import Pieces
 from fedroam.learning import Job, Learner, Models, Task
@@ -511,6 +512,36 @@ def own_models(models: Models, mean: Models | None = None) -> EvaluationModels:
 def one_model(model: Models, clients: int) -> EvaluationModels:
     """All clients are evaluated with one model (a single row), which stands for all."""
     return EvaluationModels(model, np.zeros(clients, np.int64), model)
+
+
+def judged_by(federation: Federation, models: Models, state: Arrays, context: FederationContext) -> Evaluated:
+    """What clients are judged by, by name. Raises FedroamError where a federation gives something else."""
+    given: object = federation.evaluation_models(models, state, context)
+    who, wanted = (
+        type(federation).__name__,
+        f"int64 [{context.clients}], of -1 (not judged) and rows of its models",
+    )
+    if not isinstance(given, Mapping) or not given:
+        found = "nothing" if isinstance(given, Mapping) else f"a {type(given).__name__}"
+        raise FedroamError(
+            f"{who}: evaluation_models gave {found}; allowed is a mapping of names to EvaluationModels"
+        )
+    for name, each in given.items():
+        if not isinstance(each, EvaluationModels):
+            raise FedroamError(
+                f"{who}: evaluation_models[{name!r}] is a {type(each).__name__}, no EvaluationModels"
+            )
+        row, most = np.asarray(each.row), len(each.models) - 1
+        if row.dtype.kind not in "iu" or row.shape != (context.clients,):
+            raise FedroamError(
+                f"{who}: evaluation_models[{name!r}].row is {row.dtype} {list(row.shape)}; allowed is {wanted}"
+            )
+        if row.min() < -1 or row.max() > most:
+            raise FedroamError(
+                f"{who}: evaluation_models[{name!r}].row is {row.min()} to {row.max()}, and there are {most + 1} rows; "
+                f"allowed is {wanted}"
+            )
+    return given
 
 
 def network_of(
