@@ -234,6 +234,13 @@ def test_a_sign_test_speaks_of_seeds_and_not_of_their_mean(evidence: Evidence, s
     assert said in verdict.reason
 
 
+def test_a_claim_of_one_part_is_told_as_that_part() -> None:
+    (verdict,) = judge([every([above((10.0, 11.0, 12.0, 11.0), 60.0)])])
+    assert "the mean is below 60" in verdict.reason
+    (open_one,) = judge([every([above((1.0, -1.0, 2.0, 3.0))])])
+    assert "parts" not in open_one.reason
+
+
 def test_a_card_tells_what_a_reader_must_know_beside_the_verdict(find: Find, tmp_path: Path) -> None:
     def broken(variant: str, seed: int) -> Run | None:
         run = find(variant, seed)

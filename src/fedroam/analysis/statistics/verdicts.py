@@ -177,6 +177,8 @@ def _bar(verdict: Verdict, alpha: float) -> str:
 
 def _reverse(evidence: Evidence) -> str:
     """What is established where a claim does not hold."""
+    if len(evidence.parts) == 1:
+        return _reverse(evidence.parts[0])
     if evidence.parts:
         return f"of at least one of its {len(evidence.parts)} parts"
     bound = f"{evidence.bound:g}"
@@ -202,7 +204,7 @@ def _undecided(evidence: Evidence, seeds: int | None) -> str:
     if seeds is None:
         return f"more than {MOST_SEEDS} seeds would be needed if effect and spread are as estimated"
     number = f"{seeds} seeds"
-    if evidence.parts:  # of the weakest: that all of them are decided is less likely
+    if len(evidence.parts) > 1:  # of the weakest: that all of them are decided is less likely
         number = f"{seeds} seeds or more, for the weakest of its {len(evidence.parts)} parts,"
     if seeds <= evidence.n:
         had = f"{evidence.n} seeds had a chance of at least {POWER * 100:.0f} % to decide"
