@@ -168,6 +168,8 @@ def asked() -> Program:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for those that run
+    # Whoever needs it first may have blocked Ctrl-C for the moment, as while a fork server begins; programs hear of it.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
     mine = [sys.path[0], *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     elsewhere = [each for each in sys.path if each not in mine]
     for name in LOADED:
