@@ -333,6 +333,11 @@ def _line_in(error: BaseException, path: Path) -> str:
     return line
 
 
+def ours(part: object) -> bool:
+    """Whether a part comes with fedroam, and not from a file or a module of the user's."""
+    return type(part).__module__.startswith("fedroam.")
+
+
 def kinds(family: str) -> dict[str, type[Part]]:
     """Every known kind of a family, by name."""
     if family not in _EVERY:

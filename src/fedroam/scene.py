@@ -17,7 +17,7 @@ from torch import nn
 from fedroam.access_points import ranges_of
 from fedroam.attacks import Attack
 from fedroam.clock import Timed, Timing, check_fits
-from fedroam.components import FAMILIES
+from fedroam.components import FAMILIES, ours
 from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
 from fedroam.data import Dataset, Split, cut, load_dataset
@@ -115,8 +115,7 @@ class Scene:
         """The state of movement before round 1."""
         if self.sight is not None:
             return checked(self.sight.start(), self.world)
-        with _by(self.experiment, 0):
-            return checked(self.parts.mobility.start(self.world), self.world)
+        return _started(self.experiment, self.parts.mobility, self.world)
 
     def step_mobility(
         self, state: Mapping[str, np.ndarray], round: int
@@ -241,8 +240,7 @@ def prepare(experiment: Experiment) -> Scene:
         )
     for part in (parts.activity, parts.contacts):
         check_limits(part, world)
-    with _by(experiment, 0):
-        checked(parts.mobility.start(world), world)
+    _started(experiment, parts.mobility, world)
     parts.activity.start(seed, experiment.clients)
     parts.battery.start(seed, experiment.clients)
     x, y = to_tensors(dataset.x_train, dataset.y_train, device)
@@ -250,9 +248,9 @@ def prepare(experiment: Experiment) -> Scene:
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
     attackers = parts.attack.attackers(seed, experiment.clients)
     x, y, train = _poisoned(parts.attack, attackers, x, y, split.train, dataset.classes)
-    if not _ours(parts.model):
+    if not ours(parts.model):
         kind, shape = experiment.model.kind, dataset.input_shape
-        try_out(parts.model, kind, shape, dataset.classes, seed, logits=_ours(parts.objective))
+        try_out(parts.model, kind, shape, dataset.classes, seed, logits=ours(parts.objective))
     _check_columns(experiment, parts.federation)
     network, federation, objective = _network(parts, dataset), parts.federation, parts.objective
     task = Task(
@@ -396,8 +394,7 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
     parts = Parts.of(experiment).of_devices(world.devices)
     mobility, activity = parts.mobility, parts.activity
     check_limits(activity, world)
-    with _by(experiment, 0):
-        state = checked(mobility.start(world), world)
+    state = _started(experiment, mobility, world)
     churn = activity.start(world.seed, world.clients)
     present = state.get("present")
     paths = Paths.still(state["position"], None if present is None else present.astype(bool))
@@ -406,6 +403,12 @@ def movement(experiment: Experiment, world: World) -> Iterator[Paths]:
         state, paths = _stepped(experiment, mobility, state, world, t)
         churn = activity.step(churn, world.seed, world.clients, t)
     yield replace(paths, present=paths.present & churn["active"].astype(bool))
+
+
+def _started(experiment: Experiment, mobility: Mobility, world: World) -> dict[str, np.ndarray]:
+    """The start of a pattern, held against what a pattern must answer."""
+    with _by(experiment, 0):
+        return checked(mobility.start(world), world)
 
 
 def _stepped(
@@ -518,11 +521,6 @@ def _fixed(array: np.ndarray) -> np.ndarray:
     """The same, not to be written into: a run has it once for all rounds, and no checkpoint holds it."""
     array.setflags(write=False)
     return array
-
-
-def _ours(part: object) -> bool:
-    """Whether a part comes with fedroam."""
-    return type(part).__module__.startswith("fedroam.")
 
 
 def _check_columns(experiment: Experiment, federation: Federation) -> None:

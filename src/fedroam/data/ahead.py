@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from fedroam.components import Part, build
+from fedroam.components import Part, build, ours
 from fedroam.data.cache import load_dataset
 
 # s in which it gets to where it unpacks. Whoever loads a large library then gives nobody a turn for a quarter of one.
@@ -25,7 +25,7 @@ def read_ahead(given: Part | str | Mapping[str, Any]) -> None:
     # Settings that are none; checked again where the experiment is, and told with its name.
     with contextlib.suppress(Exception):
         part = build("data", given)  # in this thread: two that import modules could meet halfway
-        if type(part).__module__.startswith("fedroam."):
+        if ours(part):
             reader = threading.Thread(target=_read, args=(part,), name="reads ahead", daemon=True)
             reader.start()
             reader.join(HEAD_START)

@@ -5,7 +5,7 @@ A method is one short file: a `Part` that mixes in `ServerLoop` and overrides wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -246,7 +246,8 @@ class ServerLoop:
 
     def _aggregated(self, round: ServerRound) -> None:
         """What the method makes of the uploads; whoever gives a model back has taken it for an aggregation rule."""
-        given: object = self.aggregate(round)  # type: ignore[func-returns-value]
+        finish: Callable[[ServerRound], object] = self.aggregate
+        given = finish(round)
         if given is not None:
             raise FedroamError(
                 f"{type(self).__name__}: aggregate gave a {type(given).__name__}; allowed is nothing: a server method "
@@ -256,22 +257,21 @@ class ServerLoop:
 
     def _check_global(self, round: ServerRound) -> None:
         """Raise FedroamError where the server's copy of the shared columns is of another type or length than they."""
-        for what, size in (("shared", round.layout.size), ("shared_buffers", round.layout.buffer_size)):
-            given: object = getattr(self, what)(round.layout)
-            if (
-                not isinstance(given, slice)
-                or not 0 <= (given.start or 0) <= (given.stop or 0) <= size
-                or given.step
-            ):
+        layout = round.layout
+        parts: tuple[tuple[str, str, object, int], ...] = (
+            (GLOBAL, "shared", self.shared(layout), layout.size),
+            (GLOBAL_BUFFERS, "shared_buffers", self.shared_buffers(layout), layout.buffer_size),
+        )
+        for name, what, columns, size in parts:
+            within = isinstance(columns, slice) and 0 <= (columns.start or 0) <= (columns.stop or 0) <= size
+            if not isinstance(columns, slice) or columns.step or not within:
                 raise FedroamError(
-                    f"{type(self).__name__}: {what} gave {given!r:.80}; allowed is a slice of 0 to {size}"
+                    f"{type(self).__name__}: {what} gave {columns!r:.80}; allowed is a slice of 0 to {size}"
                 )
-        parts = ((GLOBAL, self.shared(round.layout)), (GLOBAL_BUFFERS, self.shared_buffers(round.layout)))
-        for name, columns in parts:
             found: object = round.state.get(name)
             if found is None:
                 continue
-            wanted = columns.stop - columns.start
+            wanted = columns.stop - (columns.start or 0)
             if not isinstance(found, np.ndarray) or found.dtype != np.float32 or found.shape != (wanted,):
                 told = (
                     f"{found.dtype} {list(found.shape)}"
