@@ -305,3 +305,73 @@ def test_what_a_run_has_once_cannot_be_written_into(name: str, tmp_path: Path) -
 
     with pytest.raises(ValueError, match="read-only"):
         run(tiny(**method(**aggregating(spoil))), tmp_path / "run")
+
+
+class Misspelt(Part, ServerLoop):
+    def agregate(self, round: ServerRound) -> None:
+        """A server loop's own rule would aggregate instead."""
+
+
+class TooFew(Part, ServerLoop):
+    def aggregate(self) -> None:  # type: ignore[override]
+        """The round is missing."""
+
+
+class TooMany(Part, ServerLoop):
+    def job(self, round: ServerRound, client: int, lr: float) -> Job:  # type: ignore[override]
+        """Nobody hands out a learning rate."""
+        return super().job(round, client)
+
+
+class Read(Part, ServerLoop):
+    @property
+    def download(self) -> int:  # type: ignore[override]
+        """What is called."""
+        return 0
+
+
+class Called(Part, ServerLoop):
+    def recorded(self) -> tuple[str, ...]:
+        """What is read."""
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("cls", "said"),
+    [
+        (Misspelt, "fedroam calls no agregate; is aggregate meant"),
+        (TooFew, r"defines aggregate\(self\), but fedroam calls aggregate\(self, round\)"),
+        (TooMany, r"defines job\(self, round, client, lr\), but fedroam calls job\(self, round, client\)"),
+        (Read, "download is called, not read: take away its @property"),
+        (Called, "recorded is read, not called: put @property above it"),
+    ],
+)
+def test_a_method_that_would_be_called_in_vain_is_told(cls: type[Part], said: str, tmp_path: Path) -> None:
+    register("federation", "own")(cls)
+    with pytest.raises(InputError, match=rf"federation 'own' \({cls.__name__}\): {said}"):
+        run(tiny(federation="own"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+class Fine(Part, ServerLoop):
+    """What fedroam calls with further arguments that have defaults, and helpers of its own."""
+
+    def aggregate(self, round: ServerRound, trim: float = 0.1, *rest: object) -> None:
+        super().aggregate(round)
+        self.trimmed()
+        self._agregate()
+
+    def trimmed(self) -> None:
+        """A helper whose name is like none of fedroam's."""
+
+    def _agregate(self) -> None:
+        """A helper that says so."""
+
+    @staticmethod
+    def upload(round: ServerRound) -> int:
+        return 8
+
+
+def test_methods_that_take_more_and_helpers_are_let_be(tmp_path: Path) -> None:
+    register("federation", "own")(Fine)
+    assert run(tiny(federation="own"), tmp_path / "run").done

@@ -169,6 +169,26 @@ def test_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
         plot(runs_of(tmp_path), **options)
 
 
+@pytest.mark.parametrize(
+    ("runs", "words"),
+    [
+        ("runs/moving", "plot: 'runs/moving': allowed is a list of runs, as open_runs gives"),
+        (Path("runs/moving"), "allowed is a list of runs"),
+        (["runs/moving"], "allowed is a list of runs"),
+        ([], "an empty list: allowed are one or more runs"),
+    ],
+)
+def test_what_are_no_runs(runs: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        plot(runs)
+
+
+def test_a_run_without_a_list(tmp_path: Path) -> None:
+    alone: Any = runs_of(tmp_path)[0]
+    with pytest.raises(InputError, match="allowed is a list of runs"):
+        plot(alone)
+
+
 def test_widths() -> None:
     assert [WIDTHS["ieee"][name] for name in ("column", "text")] == pytest.approx([88.9, 181.864])
     assert [WIDTHS["acm"][name] for name in ("column", "text")] == pytest.approx([84.35, 177.13], abs=0.02)
