@@ -79,7 +79,9 @@ def plot(
     setting or style that there is not, for more than 12 lines, and where there is nothing to draw.
     """
     if isinstance(runs, str) or not isinstance(runs, Sequence) or not all(isinstance(r, Run) for r in runs):
-        raise InputError(f"plot: {runs!r:.80}: allowed is a list of runs, as open_runs gives those of a folder")
+        raise InputError(
+            f"plot: {runs!r:.80}: allowed is a list of runs, as open_runs gives those of a folder"
+        )
     if not runs:
         raise InputError("plot: an empty list: allowed are one or more runs")
     if band not in BANDS:
