@@ -293,6 +293,13 @@ def test_a_key_of_a_kind_without_any_is_refused() -> None:
     assert "engine.workers: unknown key of engine kind 'reference' 'workers': allowed are kind" in error
 
 
+def test_a_kind_that_there_is_not_is_refused_though_every_variant_keeps_its_own() -> None:
+    settings = {"variants": {"static": {"mobility": "static"}, "moving": {"mobility": "random"}}}
+    for text in ("mobility=randm", "mobility.kind=randm", "mobility={kind='randm',mobile=3}"):
+        with pytest.raises(InputError, match="unknown mobility kind 'randm': .* did you mean 'random'"):
+            plan(settings, assignments=[text])
+
+
 def test_a_whole_part_of_set_is_its_kind_and_its_settings() -> None:
     settings = {"variants": {"static": {"mobility": "static"}, "few": {"mobility": {"mobile": 1}}}}
     text = "mobility={kind='random',mobile=3}"

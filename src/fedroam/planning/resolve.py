@@ -16,7 +16,7 @@ from typing import Any
 
 import tomli_w
 
-from fedroam.components import FAMILIES, kinds
+from fedroam.components import FAMILIES, kinds, lookup
 from fedroam.components import use as load
 from fedroam.errors import InputError, unknown
 from fedroam.experiment import Experiment
@@ -271,13 +271,18 @@ class _Setting:
 
 
 def _assigned(text: str, axes: Axes) -> list[_Setting]:
-    """What a `--set` says, the kind of a part before its keys. Raises InputError where the sweep varies it."""
+    """What a `--set` says, the kind of a part before its keys. Raises InputError where the sweep varies it, and for a
+    kind that is not known."""
     keys, value = parse_assignment(text)
     name, inner = keys[0], nest(keys[1:], value)
     section = {"kind": inner} if isinstance(inner, str) else inner
     if name not in FAMILIES or not isinstance(section, Mapping):
         found = [_Setting(name, "", inner, text)]
     else:
+        if isinstance(section.get("kind"), str):
+            lookup(
+                name, section["kind"]
+            )  # variants may all keep theirs: then nobody else would see that it is none
         order = sorted(section, key=lambda key: key != "kind")
         found = [_Setting(name, key, section[key], text) for key in order]
     if any(axis in (name, *(f"{name}.{one.key}" for one in found)) for axis in axes.names):
