@@ -296,7 +296,7 @@ def test_a_key_of_a_kind_without_any_is_refused() -> None:
 def test_a_kind_that_there_is_not_is_refused_though_every_variant_keeps_its_own() -> None:
     settings = {"variants": {"static": {"mobility": "static"}, "moving": {"mobility": "random"}}}
     for text in ("mobility=randm", "mobility.kind=randm", "mobility={kind='randm',mobile=3}"):
-        with pytest.raises(InputError, match="unknown mobility kind 'randm': .* did you mean 'random'"):
+        with pytest.raises(InputError, match=r"unknown mobility kind 'randm': .* did you mean 'random'"):
             plan(settings, assignments=[text])
 
 
