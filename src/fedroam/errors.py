@@ -6,9 +6,11 @@ import difflib
 import os
 import re
 import sysconfig
-from collections.abc import Iterable
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from unicodedata import category
+from typing import TextIO
 
 MESSAGE = 2_000  # characters of one message: more than any sentence of ours, few enough for a screen
 
@@ -42,7 +44,9 @@ def _shown(line: str) -> str:
     if line.isprintable():
         return line
     # Spaces that do not break, as between a number and its %, count as not printable in Python, but harm nobody.
-    return "".join(one if one.isprintable() or category(one) == "Zs" else ascii(one)[1:-1] for one in line)
+    return "".join(
+        one if one.isprintable() or unicodedata.category(one) == "Zs" else ascii(one)[1:-1] for one in line
+    )
 
 
 def _shortened(text: str) -> str:
@@ -105,3 +109,28 @@ def own_line(error: BaseException) -> str:
             found = f" ({Path(file).name}, line {trace.tb_lineno})"
         trace = trace.tb_next
     return found
+
+
+def warnings_in_lines(write: Callable[[str], None]) -> None:
+    """From now on a warning of fedroam's is written as a line, each once, in place of Python's two with a line of code.
+
+    Those of other libraries stay as they are. For programs that are fedroam's own: this changes the whole process.
+    """
+    usual, written = warnings.showwarning, set[str]()
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        text = one_line(str(message))
+        if not filename.startswith(_OURS) or not issubclass(category, UserWarning):
+            usual(message, category, filename, lineno, file, line)
+        elif text not in written:
+            written.add(text)
+            write(f"warning: {text}")
+
+    warnings.showwarning = show

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import random
 import struct
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,3 +123,21 @@ def torch_default_stream(seed: int, purpose: str, round: int = 0, client: int = 
     with _lent, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key(seed, purpose, round, client) & 0x7FFF_FFFF_FFFF_FFFF)
         yield
+
+
+def global_states() -> Mapping[str, Hashable]:
+    """The states of the generators that Python, numpy and torch (once it is loaded) keep for everybody, by name.
+
+    fedroam leaves them as they are: whoever finds one changed has met foreign code that draws from it.
+    """
+    numpy = np.random.get_state(legacy=False)  # noqa: NPY002  (it is looked at, not drawn from)
+    found: dict[str, Hashable] = {
+        "random": random.getstate(),
+        "numpy.random": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"], numpy["has_gauss"]),
+    }
+    if "torch" in sys.modules:
+        import torch
+
+        with _lent:
+            found["torch"] = torch.get_rng_state().numpy().tobytes()
+    return found

@@ -22,6 +22,7 @@ from fedroam.federation import judged_by
 from fedroam.interrupts import Interrupted, interrupts
 from fedroam.measurement import Measurement, RoundResult, evaluate
 from fedroam.planning import Plan, PlannedRun
+from fedroam.randomness import global_states
 from fedroam.recording import (
     SIMULATION,
     Existing,
@@ -108,6 +109,7 @@ def run(
         "reason": "",
     }
     recorder = Recorder(folder, status)
+    draws = _Draws()
     there = run_in(folder, experiment, existing)
     with contextlib.ExitStack() as held:
         held.callback(recorder.close)
@@ -125,7 +127,7 @@ def run(
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder), tracking]
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, draws]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             try:
@@ -236,6 +238,28 @@ class _Telling(RunEvents):
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         self.observer(state.round, self.rounds, measurement)
+
+
+class _Draws(RunEvents):
+    """Says so, once, where a part draws from a generator that the seed does not set: then runs differ by chance."""
+
+    def __init__(self) -> None:
+        self.before = global_states()
+
+    @override
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
+        if measurement is None or not self.before:
+            return
+        now = global_states()
+        changed = [name for name, each in self.before.items() if now[name] != each]
+        if changed:
+            self.before = {}
+            warnings.warn(
+                f"something in this run draws from (or seeds) the global generator of {' and '.join(changed)}, which "
+                f"the seed does not reach: the same run may give other numbers next time. A part of one's own draws "
+                f"from fedroam.randomness.stream(seed, 'NAME', round, client)",
+                stacklevel=2,
+            )
 
 
 class _Tracking(RunEvents):

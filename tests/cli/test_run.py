@@ -260,3 +260,27 @@ def test_a_pattern_that_puts_clients_nowhere_is_told_with_its_round(fr: Commands
     assert answer.err.splitlines()[-1] == (
         "error: mobility kind 'nowhere', round 2: client 0 is at (nan, nan), allowed are finite numbers, m"
     )
+
+
+@pytest.mark.parametrize("command", ["run", "sweep"])
+def test_a_warning_is_a_line_once_a_process(command: str, fr: Commands) -> None:
+    fr.write(
+        "drawing.py",
+        "import numpy as np\n"
+        "from fedroam import register\n"
+        "from fedroam.mobility.grid import Random\n"
+        "@register('mobility', 'drawing')\n"
+        "class Drawing(Random):\n"
+        "    def step(self, state, world, round):\n"
+        "        np.random.rand()\n"
+        "        return super().step(state, world, round)\n",
+    )
+    given = ["--use", "drawing.py", "--set", "mobility.kind=drawing", "--seeds", "3"]
+    given += ["--workers", "1"] if command == "sweep" else []
+    running = program(fr.folder, command, "tiny.toml", *given)
+    _, err = running.communicate(timeout=HANGS)
+    assert running.returncode == 0, err
+    assert err.count("global generator of numpy.random, which the seed does not reach") == 1
+    assert next(line for line in err.splitlines() if "numpy.random" in line).startswith("warning: ")
+    assert "warnings.warn" not in err
+    assert "runner.py" not in err

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -375,3 +377,30 @@ class Fine(Part, ServerLoop):
 def test_methods_that_take_more_and_helpers_are_let_be(tmp_path: Path) -> None:
     register("federation", "own")(Fine)
     assert run(tiny(federation="own"), tmp_path / "run").done
+
+
+@pytest.mark.parametrize(
+    ("draw", "named"),
+    [
+        (lambda: np.random.normal(), "numpy.random"),  # noqa: NPY002
+        (lambda: np.random.seed(3), "numpy.random"),  # noqa: NPY002
+        (random.random, "random"),
+        (lambda: torch.rand(1), "torch"),
+    ],
+)
+def test_a_draw_that_the_seed_does_not_reach_is_told_once(
+    draw: Callable[[], Any], named: str, tmp_path: Path
+) -> None:
+    def careless(round: ServerRound) -> None:
+        draw()
+
+    with pytest.warns(UserWarning, match=rf"the global generator of {named}, which the seed") as told:
+        run(tiny(**method(**aggregating(careless))), tmp_path / "run")
+    assert len([each for each in told if "global generator" in str(each.message)]) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_fedroams_own_parts_leave_the_global_generators_alone(engine: str, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert run(tiny(engine=engine, model="mlp", mobility="random"), tmp_path / "run").done

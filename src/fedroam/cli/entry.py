@@ -37,7 +37,7 @@ from fedroam.cli.commands import (
 )
 from fedroam.cli.console import DONE, FAILED, WRONG_INPUT, say, tell
 from fedroam.cli.document import commands_of
-from fedroam.errors import FedroamError, InputError, one_line, told, unknown
+from fedroam.errors import FedroamError, InputError, one_line, told, unknown, warnings_in_lines
 from fedroam.interrupts import STOPPED, WholeProgram
 
 OLD = 100  # rounds of Python's collector before the first that looks through everything; usual are 10
@@ -111,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         _take_as_old()
+        warnings_in_lines(tell)
     try:
         with WholeProgram(for_good=arguments is None) as program:
             code = _main(given)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fedroam import runner
 from fedroam.components import use
-from fedroam.errors import FedroamError, told
+from fedroam.errors import FedroamError, told, visible, warnings_in_lines
 from fedroam.experiment import Experiment
 from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
@@ -63,6 +63,7 @@ def serve(connection: Connection, setup: Setup) -> None:
         except OSError:  # nobody is left to hear it
             os._exit(1)
 
+    warnings_in_lines(_say)
     try:
         set_up(setup)
     except Exception as error:
@@ -77,6 +78,11 @@ def serve(connection: Connection, setup: Setup) -> None:
             send(result)
             if isinstance(result, messages.Failed) and result.out_of_memory:
                 return  # a new worker goes on
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{visible(line)}\n")
+    sys.stderr.flush()
 
 
 def _listen(
