@@ -17,7 +17,8 @@ TESTED := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1
 test: $(VENV)/.dev  ## set up with test extras, run the whole test suite
 	$(TESTED) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST)
 
-# What depends on how numbers are computed, as narrower processors compute: with AVX2, and with neither AVX2 nor AVX.
+# What depends on how numbers are computed, as narrower processors compute: torch with AVX2, and with neither AVX2 nor
+# AVX; our kernels with vectors of 8 and of 4 values.
 NARROW := $(BIN)/python -m pytest -n 2 --dist worksteal tests/learning tests/house/test_contract.py::test_engine \
   --ignore tests/learning/test_capacity.py --ignore tests/learning/cpu/test_workers.py
 

@@ -130,7 +130,8 @@ class Bench:
         self.rounds, self.small, self.only = rounds, small, only
         self.kinds: dict[str, Any] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
         nothing = {"machine": {}, "last": "", "works": {}, "versions": {}, "checks": {}, "runs": {}}
-        self.record: dict[str, Any] = self.kinds.setdefault(f"{only}-only" if only else kind(), nothing)
+        self.part = f"{only}-only" if only else kind()
+        self.record: dict[str, Any] = self.kinds.setdefault(self.part, nothing)
 
     def interpreter(self, name: str) -> Path | None:
         """Who runs a peer; None where its environment is missing."""
@@ -153,7 +154,7 @@ class Bench:
         if known and known["sha256"] != facts["sha256"]:
             raise SystemExit(
                 f"{self.path}: its measurements of {name} are of other work (data, rounds or settings were others); "
-                f"choose another --record, or delete its part {kind()}"
+                f"choose another --record, or delete its part {self.part}"
             )
         self.record["works"][name] = facts
         return folder
@@ -224,9 +225,9 @@ class Bench:
 
         Raises SystemExit where the record is of another machine.
         """
-        if self.record["runs"] and self.record["machine"] != machine():
+        if self.record["runs"] and self.record["machine"] != machine(self.only):
             raise SystemExit(
-                f"{self.path}: {kind()} was measured on another machine; choose another --record, or delete that part"
+                f"{self.path}: {self.part} was measured on another machine; choose another --record, or delete it"
             )
         begun, left, failed = time.monotonic(), 0, 0
         for r, w, p in order(repeats):

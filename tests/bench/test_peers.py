@@ -302,6 +302,22 @@ def test_vectors_are_narrowed_for_all_or_left_as_they_are(
         assert measure.NARROWED["AVX2"].items() <= measure.surroundings(peer, tmp_path, "AVX2").items()
 
 
+@pytest.mark.parametrize("only", ["", "AVX2"])
+def test_a_second_call_goes_on_with_the_first_ones_record(only: str, peers: Scripts, tmp_path: Path) -> None:
+    def bench() -> Any:
+        return peers.measure.Bench(tmp_path / "record.json", tmp_path, tmp_path, 2, True, only)
+
+    first = bench()
+    first.record["runs"]["A fedroam 2 0"] = run_of("fedroam", 0)
+    first.keep()
+    assert bench().measure(["A"], [], 1, 60.0) == 0
+    other = json.loads((tmp_path / "record.json").read_text())
+    other[first.part]["machine"]["cores"] += 1
+    (tmp_path / "record.json").write_text(json.dumps(other))
+    with pytest.raises(SystemExit, match=f"{first.part} was measured on another machine"):
+        bench().measure(["A"], [], 1, 60.0)
+
+
 def test_a_figure_has_colours_for_light_and_dark(peers: Scripts) -> None:
     svg = '<svg width="9"><path style="fill: #ffffff; stroke: #1F2328"/><text style="fill: #d55e00">x</text></svg>'
     found = peers.page.both(svg)

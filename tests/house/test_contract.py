@@ -266,6 +266,23 @@ def test_a_whole_run_repeats_and_resumes_in_both_orders(order: str, mixing: str)
     repeats_and_resumes(tiny(mixing=example("mixing", mixing), federation=federation, **own))
 
 
+@pytest.mark.parametrize("engine", ["reference", "cpu", "batched"])
+@pytest.mark.parametrize("model", ["mlp", "mnist_cnn"])
+def test_a_whole_run_repeats_and_resumes_with_every_engine(model: str, engine: str) -> None:
+    """Momentum that is kept from round to round, and batches that do not divide the samples."""
+    shape = contract.shape_for(example("model", model))
+    training = {
+        "kind": "sgd",
+        "lr": 0.05,
+        "momentum": 0.5,
+        "momentum_state": "kept",
+        "batch_size": 3,
+        "steps": 2,
+    }
+    own = {"clients": 3, "rounds": 3, "data": own_data(shape), "training": training}
+    repeats_and_resumes(tiny(model=model, engine=engine, **own))
+
+
 def repeats_and_resumes(experiment: Experiment) -> None:
     """Twice the same bits, other bits for another seed, and the same bits again from every checkpoint."""
     whole = play(experiment)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -41,7 +41,7 @@ class Target:
 
 
 def target() -> Target | None:
-    """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`).
+    """This machine; None where kernels cannot be compiled (no llvmlite, or `FEDROAM_NATIVE=0`), or would be slow.
 
     `FEDROAM_VECTOR` (4, 8 or 16 float32 values) asks for the kernels of a machine with other vectors, which can be
     computed here too, as narrower machines would. Raises InputError for any other value.
@@ -51,20 +51,32 @@ def target() -> Target | None:
     asked = os.environ.get("FEDROAM_VECTOR", "")
     if asked not in ("", "4", "8", "16"):
         raise InputError(f"FEDROAM_VECTOR = {asked}: allowed is 4, 8 or 16, the float32 values of a vector")
-    return _here() if not asked else narrowed(_here(), int(asked))
+    here = _here()
+    return here if here is None or not asked else narrowed(here, int(asked))
 
 
 @cache
-def _here() -> Target:
+def _here() -> Target | None:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    name, found = binding.get_host_cpu_name(), binding.get_host_cpu_features()
+    found = binding.get_host_cpu_features()
+    return cut_for(binding.get_host_cpu_name(), dict(found), found.flatten())
+
+
+def cut_for(name: str, found: Mapping[str, bool], features: str) -> Target | None:
+    """What kernels for a processor of this name and these features are cut for.
+
+    None where it cannot multiply and add at once (x86 before 2013): each number would be a call of a library then, and
+    torch is many times as fast.
+    """
     # 32 registers of 16 values, of 4 values (ARM), or 16 of 8 values; a few are left for what is multiplied.
     if found.get("avx512f"):
-        return Target(name, found.flatten() + ",-prefer-256-bit", 16, 6, 4, 32)
+        return Target(name, features + ",-prefer-256-bit", 16, 6, 4, 32)
     if found.get("neon"):
-        return Target(name, found.flatten(), 4, 6, 4, 32)
-    return Target(name, found.flatten(), 8, 6, 2, 16)
+        return Target(name, features, 4, 6, 4, 32)
+    if found.get("avx2") and found.get("fma"):
+        return Target(name, features, 8, 6, 2, 16)
+    return None
 
 
 def narrowed(here: Target, lanes: int) -> Target:
