@@ -324,6 +324,18 @@ def test_the_page_on_attacks_tells_what_the_record_says() -> None:
     assert module.written(page, kept["accuracy"]) == page
 
 
+def test_the_page_on_claims_tells_what_the_record_says() -> None:
+    spec = importlib.util.spec_from_file_location("judged", ROOT / "docs" / "judged.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kept = json.loads(module.RECORD.read_text(encoding="utf-8"))
+    page = module.PAGE.read_text(encoding="utf-8")
+    assert kept["study"] == module.digest(page), "another study was judged: run `python docs/judged.py`"
+    assert module.written(page, kept["claims"]) == page
+    assert f"from {kept['claims'][0]['n']} seeds" in page
+
+
 def test_the_picture_is_small_and_shown() -> None:
     picture = ROOT / "docs" / "images" / "quickstart.png"
     assert picture.stat().st_size < 300_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.study import Curves, Scale, degree_over_run, evaluate_study, neighbours_by_group
 from fedroam.study.values import Find, Reader
+from support.scripts import ROOT, benchmark
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -295,3 +297,31 @@ def test_tiny_runs_are_judged(tmp_path: Path) -> None:
     assert cells["table-4", "p = 20 %"].n == 0
     assert {verdict.word for verdict in result.verdicts.values()} == {"undecided"}  # one seed decides nothing
     assert len(result.missing) == len(STUDY.variants) - len(runs)
+
+
+def test_readings_tell_what_was_counted() -> None:
+    found = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))["heredia"]
+    lost = [100 * (1 - of["quick"] / of["full"]) for of in found["contacts"].values()]
+    quick = STUDY.scales["quick"].cut[0]
+    assert f"meets {min(lost):.0f} to {max(lost):.0f} % fewer a round" in quick
+    missed = [100 * share for share in found["missed_by_sampling"].values()]
+    readings = {reading.about: reading for reading in STUDY.readings}
+    assert (
+        f"misses {min(missed):.1f} to {max(missed):.1f} % of contacts"
+        in readings["contacts on the way"].paper
+    )
+    held = {scale: [f"{number:.1f}" for number in of.values()] for scale, of in found["classes"].items()}
+    ours, theirs = held["full"]
+    told = readings["chunks of the non-IID split"].effect
+    assert f"holds {ours} classes on average instead of {theirs}" in told
+    assert "({} instead of {} at scale quick".format(*held["quick"]) in told
+
+
+def test_what_was_counted_is_found_again() -> None:
+    """Of two worlds and the same splits; standard errors of two worlds are some 4 %."""
+    script = benchmark("readings")
+    found = json.loads(script.RECORD.read_text(encoding="utf-8"))["heredia"]
+    assert script.contacts("p=1", "full", worlds=2) == pytest.approx(
+        found["contacts"]["p=1"]["full"], rel=0.12
+    )
+    assert script.classes_held("quick") == found["classes"]["quick"]

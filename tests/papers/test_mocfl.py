@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -31,6 +32,7 @@ from fedroam.runner import run
 from fedroam.study import Curves, Measure, Scale, evaluate_study, table
 from fedroam.study.presentation.wording import not_above
 from fedroam.study.values import Find, Reader
+from support.scripts import ROOT
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -514,3 +516,15 @@ def test_tiny_runs_are_judged(tmp_path: Path) -> None:
     drawn = {figure.name: figure.draw(read) is not None for figure in STUDY.figures}
     assert drawn["affinity-10-100"]
     assert not drawn["figure-7"] or drawn["figure-4"]
+
+
+def test_about_a_third_of_the_test_records_repeat_one_trained_on() -> None:
+    found = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))["mocfl"][
+        "repeated"
+    ]
+    assert len(found) >= 5
+    assert all(0.3 <= share <= 0.35 for share in found)
+    for scale in STUDY.scales.values():
+        assert any(
+            "about a third of the test records of the smaller partition repeat" in cut for cut in scale.cut
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,10 @@ def test_the_smallest_b_of_ten_worlds_is_as_recorded() -> None:
     assert all(len(b) == 10 for of in found.values() for b in of.values())
     dcm = " and ".join(f"{min(found['dcm'][m])} to {max(found['dcm'][m])}" for m in ("3", "5"))
     assert f"DCM {dcm}; static none" in caption
+    page = (ROOT / "docs" / "connectivity-and-convergence.md").read_text(encoding="utf-8")
+    for name, pattern in {"random": "random", "DAM": "dam", "DCM": "dcm"}.items():
+        told = [f"{statistics.median(b):g} ({min(b)}–{max(b)})" for b in found[pattern].values()]
+        assert f"| {name} | {told[0]} | {told[1]} |" in page
 
 
 @pytest.mark.data

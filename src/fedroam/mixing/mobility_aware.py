@@ -43,13 +43,9 @@ class MobilityAware(Part):
     definition where all speeds are equal (then it does not matter), and does not depend on the unit of speed. Of
     two clients it leans to the faster one only if that one met more. No feedback from training enters.
 
-    This rule is fedroam's own. A quick study of de Heredia's paper (20 clients, 80 rounds, 3 seeds) does not show
-    that it beats fixed values: against plain averaging it lost 0.4 points of accuracy and narrowed no gap, against
-    alpha from 0.3 on it gained 0.2 points and more; no verdict was certain. Counts of one round are noisy and the
-    cut at 0 turns some of the noise into lean: in the paper's world the mean alpha of clients with contacts rises
-    from 0.16 without fast clients to 0.19 at p = 0.2 and 0.38 at p = 1, where 0.05, 0.15 and 0.27 come out if all
-    clients' counts are pooled. It does not fall with p: among fast clients contacts follow speed more closely. But
-    the more alike the speeds, the less any alpha moves the weights.
+    This rule is fedroam's own. The study of de Heredia's paper (docs/results/heredia.md) does not show that it beats
+    plain averaging or fixed values. Counts of one round are noisy, and the cut at 0 turns some of the noise into lean.
+    And the more alike the speeds, the less any alpha moves the weights.
     """
 
     alpha: float | Literal["auto"] = field(
