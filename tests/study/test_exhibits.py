@@ -178,7 +178,7 @@ def test_findings_of_other_scales_follow_with_their_names() -> None:
         ("other", "small", ["others", "curves"]),
         ("all", "small", ["last", "ends"]),  # none has all three: one with two, then one with the third
         ("all", "less", []),  # not at this scale
-        ("high", "small", ["ends"]),  # its source says where
+        ("high", "small", ["ends", "last"]),  # its source says where; and a figure of what it compares
     ],
 )
 def test_a_claim_leads_to_what_shows_its_variants(claim: str, scale: str, items: list[str]) -> None:

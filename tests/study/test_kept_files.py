@@ -330,6 +330,28 @@ def test_undecided_by_a_number_of_seeds_that_is_known() -> None:
     assert there.hours == pytest.approx(3 * 1116 / 3600)
 
 
+def test_what_all_planned_looks_take_where_no_number_of_seeds_is_known() -> None:
+    """c - a = 1, -2, 1: nothing says how many seeds decide that; five of each variant are the last look."""
+    made = study(primary=())
+    ends = {"a": (50.0, 60.0, 55.0), "b": (60.0, 70.0, 65.0), "c": (51.0, 58.0, 56.0)}
+    runs = {
+        (v, s): RunRecord(v, s, f"{v}{s}", None, SECONDS[v], {"final accuracy": (end, end)}, {})
+        for v, row in ends.items()
+        for s, end in enumerate(row)
+    }
+    result = evaluate_study(made, "quick", range(5), lambda v, s: runs.get((v, s)), (3, 5))
+    found = outlook(result, runs.values())
+    assert "beside" not in found.of_claim
+    assert found.last["beside"].runs == 4
+    assert found.last["beside"].hours == pytest.approx(2 * (360 + 36) / 3600)
+    assert "helps" not in found.last  # it is decided
+    cards = claims_html(result, found)
+    told = "all looks that are planned, up to 5 seeds, take 4 more runs, about 13 core minutes."
+    assert f"No number of seeds is known that decides it; {told}" in cards
+    assert evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (3,)).looks == (3,)
+    assert not outlook(evaluate_study(made, "quick", range(3), lambda v, s: runs.get((v, s)), (3,)), []).last
+
+
 def test_cards_say_what_was_found_beside_the_paper_and_lead_to_it(tmp_path: Path) -> None:
     made = study()
     there = records(made)

@@ -14,9 +14,10 @@ from rich.console import Console
 from fedroam.analysis.statistics.looks import shared
 from fedroam.analysis.statistics.paired import Evidence, above, below, every
 from fedroam.analysis.statistics.verdicts import Verdict, judge
+from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
-from fedroam.study.claims import falls
+from fedroam.study.claims import declared_knowing, falls
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import claims_html
@@ -266,6 +267,20 @@ def test_a_card_tells_what_a_reader_must_know_beside_the_verdict(find: Find, tmp
     assert result.diverged[0].startswith(
         "b, seed 1: diverged at round 3 (a loss was no number, or far above guessing)"
     )
+
+
+def test_a_card_tells_what_had_been_run_when_a_claim_was_declared(find: Find) -> None:
+    claims = (
+        Claim("one", "b is above a.", order(score.of("b"), score.of("a"))),
+        Claim("other", "c is above a.", order(score.of("c"), score.of("a"))),
+    )
+    later = declared_knowing("two seeds at scale quick", ("other",), claims)
+    assert [claim.known for claim in later] == ["", "two seeds at scale quick"]
+    cards = claims_html(evaluate_study(study(later), "full", range(2), find)).split('<div class="claim ')[1:]
+    said = "Declared when two seeds at scale quick had been run."
+    assert [said in card for card in cards] == [False, True]
+    with pytest.raises(InputError, match="unknown claim 'othr'"):
+        declared_knowing("two seeds", ("othr",), claims)
 
 
 def test_findings_know_only_what_the_scale_runs(find: Find) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -19,7 +19,7 @@ from fedroam.analysis.statistics.paired import (
     slope_weights,
     within,
 )
-from fedroam.errors import InputError
+from fedroam.errors import InputError, unknown
 from fedroam.study.values import Kind, Quotient, Reader, Value, needed, summed, together, total
 
 _LOGARITHM = "logarithm"  # the unit of a ratio's values
@@ -67,6 +67,8 @@ class Claim:
 
     family: claims of a family are corrected together (Holm) and apart from all others: those that were added once
     runs had been read leave the verdicts on the declared ones ('') as they were. Its name is shown.
+
+    known: what of its study had been run when it was declared; '' where nothing had.
     """
 
     kind: ClassVar[Kind] = "claim"
@@ -78,6 +80,7 @@ class Claim:
     family: str = ""
     paper: str = ""
     caveat: str = ""
+    known: str = ""
 
     @property
     def title(self) -> str:
@@ -88,6 +91,19 @@ class Claim:
     def variants(self) -> tuple[str, ...]:
         """The variants whose runs it needs."""
         return self.test.variants
+
+
+def declared_knowing(known: str, names: Collection[str], claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims, of which those of these names were declared when so much of the study had been run.
+
+    Raises InputError where there is no claim of a name.
+    """
+    found = tuple(replace(claim, known=known) if claim.name in names else claim for claim in claims)
+    there = {claim.name for claim in found}
+    for name in names:
+        if name not in there:
+            raise unknown("claim", name, there)
+    return found
 
 
 def order(greater: Value, smaller: Value) -> Test:

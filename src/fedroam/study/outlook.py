@@ -37,7 +37,8 @@ class Outlook:
     other one those of its next look; without looks all of them need all. missing:
     what the claims lack; of_claim: what would decide each undecided claim, by name, where a number of seeds is known;
     together: what would decide all of these that a planned look would; first: what the first look at each claim takes
-    that waits for runs, by name; first_together: what those at all of them take.
+    that waits for runs, by name; first_together: what those at all of them take; last: what all looks up to the last
+    take at each undecided claim that has been looked at and that no known number of seeds decides, by name.
     """
 
     kept: int
@@ -49,6 +50,7 @@ class Outlook:
     together: More = field(default=More(0, 0, 0.0))
     first: Mapping[str, More] = field(default_factory=dict)
     first_together: More = field(default=More(0, 0, 0.0))
+    last: Mapping[str, More] = field(default_factory=dict)
 
     def within(self, last: int | None) -> list[str]:
         """The claims of `of_claim` that so many seeds decide; without a last look all of them."""
@@ -124,6 +126,9 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
             together |= {alike: max(enough, together.get(alike, 0)) for alike, enough in those.items()}
     first = result.looks[0] if result.looks else seeds
     waiting = [claim for claim in claims if not result.verdicts[claim.name].evidence.n]
+    open_ones = [
+        claim for claim in claims if claim.name not in wanted and _may_be_looked_at(result, claim.name)
+    ]
     return Outlook(
         costs.kept(every, seeds),
         len(every) * seeds,
@@ -134,7 +139,18 @@ def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
         costs.more(together),
         {claim.name: costs.more(dict.fromkeys(costs.alike([claim]), first)) for claim in waiting},
         costs.more(dict.fromkeys(costs.alike(waiting), first)),
+        {
+            claim.name: costs.more(dict.fromkeys(costs.alike([claim]), result.looks[-1]))
+            for claim in open_ones
+        },
     )
+
+
+def _may_be_looked_at(result: StudyResult, name: str) -> bool:
+    """Whether a claim that has been looked at is undecided, and looks are left that were planned."""
+    verdict = result.verdicts[name]
+    left = bool(result.looks) and 0 < verdict.evidence.n < result.looks[-1]
+    return left and verdict.word == "undecided"
 
 
 def _needs(result: StudyResult, name: str) -> int:

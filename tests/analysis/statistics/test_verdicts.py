@@ -93,3 +93,12 @@ def test_where_evidence_points_is_told_by_its_estimate_not_by_looks_before() -> 
     # What points to no is decided by the level of "does not hold", which Holm's method divides.
     last = np.array([20])
     assert chance(late, last, 0.0, 0.01) > chance(late, last, 0.01, 0.0) == 0
+
+
+def test_a_claim_of_several_parts_that_does_not_hold_says_which_way_its_clearest_part_lies() -> None:
+    """The second part is refuted more clearly than the first, and it is the other way round."""
+    (verdict,) = judge(
+        [every([above([-3.0, -3.1, -2.2, -3.0]), below([9.0, 9.1, 9.05, 9.0], 1.0), above([1.0, 1.1])])]
+    )
+    assert verdict.word == "does not hold"
+    assert "of at least one of its 3 parts (where it is clearest, the mean is above 1), p" in verdict.reason

@@ -180,7 +180,10 @@ def _reverse(evidence: Evidence) -> str:
     if len(evidence.parts) == 1:
         return _reverse(evidence.parts[0])
     if evidence.parts:
-        return f"of at least one of its {len(evidence.parts)} parts"
+        clearest = min(evidence.parts, key=lambda part: part.p_fails)
+        return (
+            f"of at least one of its {len(evidence.parts)} parts (where it is clearest, {_reverse(clearest)})"
+        )
     bound = f"{evidence.bound:g}"
     if evidence.kind == "sign":  # which says nothing of a mean
         side = {"above": "below", "below": "above", "ratio above": "below"}[evidence.asks]

@@ -72,6 +72,11 @@ def to_decide(
         more = outlook.of_claim[claim.name]
         beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
         yield f"To decide it: {_runs(more)}{beyond}."
+    elif outlook is not None and claim.name in outlook.last:
+        yield (
+            f"No number of seeds is known that decides it; all looks that are planned, up to {result.looks[-1]} seeds, "
+            f"take {_runs(outlook.last[claim.name])}."
+        )
     elif outlook is not None and claim.name in outlook.first and outlook.first[claim.name].runs:
         what = "To its first look" if result.looks else "To test it"
         yield f"{what}: {_runs(outlook.first[claim.name], more=False)}."

@@ -129,10 +129,12 @@ def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iter
 
 
 def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
-    """What a reader must know beside the verdict: the claim's own caveat, seeds that do not differ at all, and how many
-    of its runs broke down."""
+    """What a reader must know beside the verdict: the claim's own caveat, what had been run when it was declared, seeds
+    that do not differ at all, and how many of its runs broke down."""
     if claim.caveat:
         yield claim.caveat
+    if claim.known:
+        yield f"Declared when {claim.known} had been run."
     if verdict is not None and verdict.evidence.n:
         seeds = verdict.evidence.seeds or result.seeds[: verdict.evidence.n]
         if verdict.evidence.n > 1 and len(set(verdict.evidence.values)) == 1:
@@ -184,7 +186,8 @@ def _cells_of(result: StudyResult, claim: Claim) -> list[CellResult]:
 def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
     """Tables and figures of this scale that show what a claim speaks of.
 
-    Those whose cells are its values, and those that its source names; then those of its variants that these lack.
+    Those whose cells are its values, and those that its source names; then those of its variants that these lack. A
+    figure is among them, where there is one of its variants.
     """
     study = result.study
     cells = {id(each.cell) for each in _cells_of(result, claim)}
@@ -207,7 +210,18 @@ def shown_in(result: StudyResult, claim: Claim) -> list[Item]:
     if lacking and study.can(claim, result.scale):
         shown = (*study.tables, *study.figures)
         found += _of_variants([item for item in shown if is_here(item) and item not in found], lacking, claim)
+    if not any(item in study.figures for item in found[:_NAMED]) and study.can(claim, result.scale):
+        pictures: list[Item] = [item for item in study.figures if is_here(item)]
+        return found[: _NAMED - 1] + _most_of(pictures, set(claim.variants))
     return found[:_NAMED]
+
+
+def _most_of(items: Iterable[Item], wanted: set[str]) -> list[Item]:
+    """That of them which has most of some variants, and of such the one with fewest others; none where none has any."""
+    some = [item for item in items if wanted & set(item.variants)]
+    return (
+        [min(some, key=lambda item: (-len(wanted & set(item.variants)), len(item.variants)))] if some else []
+    )
 
 
 def _of_variants(items: Iterable[Item], wanted: set[str], claim: Claim) -> list[Item]:
