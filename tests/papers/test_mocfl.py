@@ -231,7 +231,17 @@ def test_majority_and_local_stand_in_every_table_of_methods() -> None:
         if item.name not in ("affinity", "effects", "cost"):  # no accuracies
             assert {"majority", "local"} <= rows, item.name
         shares = item.name.startswith(
-            ("table-1", "measures", "rates", "ablation", "distinct", "sets", "prototypes", "heads")
+            (
+                "table-1",
+                "measures",
+                "rates",
+                "ablation",
+                "distinct",
+                "sets",
+                "prototypes",
+                "heads",
+                "public-code",
+            )
         )
         assert item.baselines == (("majority", "local") if shares else ()), item.name
 

@@ -94,7 +94,14 @@ MATCHED_FEDGH: dict[str, Change] = {
 }
 # As FedProto's authors judge: among the prototypes of the classes that a client holds.
 HELD: dict[str, Change] = {"held": ("judged among the classes held", {"candidates": "held"}, {})}
-OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH, **HELD}
+# The other rule of each rival whose public code departs from its paper.
+PUBLIC: dict[str, Change] = {
+    "whole-batch": ("one norm of the whole batch", {"distance": "batch"}, {}),
+    "met-in-training": ("prototypes of features met during training", {"collected": "during"}, {}),
+    "tracked": ("the running mean of the start pass", {"start_pass": "tracked"}, {}),
+}
+PUBLIC_OF = {"gpfl": "whole-batch", "fedproto": "met-in-training", "fedavgdbe": "tracked"}
+OPTIONS = {**ABLATIONS, **MATCHED, **MATCHED_FEDGH, **HELD, **PUBLIC}
 
 SETS = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "unsw": "UNSW-NB15"}
 SETS_METHODS = ("fedavg", "fedprox", "fedgh", *BASELINES)
@@ -146,4 +153,5 @@ RUNS = (
     *(variant("mocfl", n, without=key) for n in RATES for key in MATCHED),
     *(variant("fedgh", n, without=key) for n in RATES for key in MATCHED_FEDGH),
     *(variant("fedproto", n, without=key) for n in RATES for key in HELD),
+    *(variant(kind, n, without=key) for n in RATES for kind, key in PUBLIC_OF.items()),
 )

@@ -72,6 +72,7 @@ READINGS = (
         "the start pass",
         source="public code of these methods",
         deviation=True,
+        effect="See the table of rules of public code.",
     ),
 )
 RECORDS = (

@@ -244,6 +244,26 @@ TABLES = (
         caption="Each client counts once; mean of the last ten rounds. A client that looks for the nearest only among "
         "the classes of its own training samples is told by them what to expect, as a head of its own is.",
     ),
+    _accuracies(
+        "public-code",
+        "Rivals by their papers' rules and by those of their public code, all active: mean of the last ten rounds",
+        {
+            **{
+                f"{runs.METHODS[kind]}: {runs.PUBLIC[key][0]}": (kind, key)
+                for kind, key in runs.PUBLIC_OF.items()
+            },
+            **{label: (kind, "") for kind, label in runs.BASELINES.items()},
+        },
+        {
+            f"{head}, {label} (%)": (n, public)
+            for head, n in _NC.items()
+            for label, public in (("paper's rule", False), ("public code's", True))
+        },
+        lambda row, of: measures.late.of(variant(row[0], of[0], without=row[1] if of[1] else "")),
+        source="not in the paper, which does not say which it ran",
+        caption="The settings distance = batch of GPFL, collected = during of FedProto, start_pass = tracked of "
+        "FedAvgDBE. Baselines are the same in both columns.",
+    ),
     table(
         "affinity",
         "Do affinities order the others by how alike their class mixes are?",
