@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
+from fedroam.federation.server import scaffold
 from fedroam.learning.training import SGD
 from support.servers import Row, Server, close, cross_entropy, descend
 
@@ -65,3 +67,18 @@ def test_samples_may_weigh() -> None:
     fedavg = Server("fedavg").play([None])
     assert torch.equal(by_samples.server, fedavg.server)  # controls are 0 in round 1
     assert not torch.equal(Server("scaffold").play([None]).server, fedavg.server)
+
+
+def test_how_many_columns_are_done_at_a_time_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do they for clients that are away."""
+    together = Server({"kind": "scaffold", "correction": 0.7}, (12, 20, 7)).play([None, [0, 2], None])
+    monkeypatch.setattr(scaffold, "COLUMNS", 5)
+    apart = Server({"kind": "scaffold", "correction": 0.7}, (12, 20, 7)).play([None, [0, 2], None])
+    for name in ("control", "controls", "global"):
+        np.testing.assert_array_equal(together.state[name], apart.state[name])
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_float32_are_not_warned_of_here() -> None:
+    """What is recorded of a model that diverges tells it; a step of 0 has no mean gradient."""
+    assert np.isnan(Server("scaffold", training=SGD(lr=1e-50)).play([None]).state["controls"]).any()

@@ -263,6 +263,11 @@ def _anchors(jobs: Sequence[Job], rows: torch.Tensor) -> tuple[float, torch.Tens
     pull = _pull(jobs[0])
     if all(a is None or ((a.target is None or not pull) and a.shift is None) for a in anchors):
         return pull, None
+    (first, *others) = anchors
+    if not others and first is not None and first.shift is not None and (first.target is None or not pull):
+        shift = first.shift[None]
+        if shift.dtype == rows.dtype and shift.is_contiguous():
+            return pull, shift
     steady = torch.zeros(rows.shape)
     for own, anchor in zip(steady, anchors, strict=True):
         if anchor is not None and anchor.target is not None:
