@@ -97,7 +97,8 @@ class Job:
 
     def handed(self, positions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the objective is handed for a batch (int64 positions in `samples`)."""
-        return {**self.given, **{name: values[positions] for name, values in self.each.items()}}
+        picked = {name: values.index_select(0, positions) for name, values in self.each.items()}
+        return {**self.given, **picked}
 
 
 class Jobs(Sequence[Job]):

@@ -144,8 +144,9 @@ def test_a_faint_term_leaves_batches_and_dropout_as_they_are(kind: str, engine: 
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["fedgh", "fedfomo", "mocfl", *LOSSES])
-def test_the_number_of_workers_changes_no_bit(kind: str) -> None:
-    one, two = (play(churning(kind, engine={"kind": "cpu", "workers": n})) for n in (1, 3))
+@pytest.mark.parametrize("model", ["cnn1d", "mlp"])
+@pytest.mark.parametrize("kind", ["scaffold", "fedgh", "fedfomo", "mocfl", *LOSSES])
+def test_the_number_of_workers_changes_no_bit(kind: str, model: str) -> None:
+    one, two = (play(churning(kind, model=model, engine={"kind": "cpu", "workers": n})) for n in (1, 3))
     assert one.states == two.states
     assert one.rounds.equals(two.rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,7 +19,7 @@ from fedroam.federation.server.fedproto import Aligned, FedProto
 from fedroam.federation.server.gpfl import GPFL, Guidance, Guided
 from fedroam.federation.server.moon import Contrastive, Moon
 from fedroam.learning.cpu.fused_conv1d import FusedConv1dLayer
-from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.kernels import ConvStack, DenseStack, target
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.cpu.sequential_layers import Dropped
 from fedroam.learning.cpu.worker_model import Nature, worker_model
@@ -47,6 +48,14 @@ def small(head: int = 1, dropout: Callable[[], nn.Module] = lambda: Dropout(0.4)
     return Network(extractor, last if head == 1 else nn.Sequential(nn.Linear(12, 12), nn.ReLU(), last))
 
 
+def linear(*widths: int) -> list[nn.Module]:
+    """Linear layers with ReLU between."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return layers[:-1]
+
+
 NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "series": ((SERIES,), series),
     "series that nothing falls out of": ((SERIES,), lambda: series(0.0)),
@@ -56,6 +65,17 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "no weights before the head": (
         (6,),
         lambda: Network(nn.Sequential(nn.Identity(), nn.Flatten()), nn.Linear(6, CLASSES)),
+    ),
+    "a perceptron": (
+        (4, 5, 3),
+        lambda: Network(
+            nn.Sequential(nn.Flatten(), *linear(60, 21, 9), nn.ReLU()),
+            nn.Sequential(*linear(9, 18, CLASSES)),
+        ),
+    ),
+    "a perceptron whose features may be negative": (
+        (37,),
+        lambda: Network(nn.Sequential(*linear(37, 5)), nn.Linear(5, CLASSES, bias=False)),
     ),
     "kernels of ours": ((16, 16, 1), lambda: MnistCNN().build((1, 16, 16), CLASSES)),
 }
@@ -184,6 +204,41 @@ def test_what_is_in_a_sequence_is_what_is_to_be_measured() -> None:
     assert not set_up("series that nothing falls out of", "cross-entropy", 0)[2].draws
     assert set_up("kernels of ours", "cross-entropy", 0)[2].compiled == (target() is not None)
     assert not set_up("kernels of ours", "moon", 0)[2].compiled
+
+
+@pytest.mark.parametrize("objective", ["moon", "fedproto", "gpfl", "fedavgdbe"])
+def test_only_what_is_between_extractor_and_head_is_torchs(objective: str) -> None:
+    """Where there are kernels: of a perceptron, and of the layers behind convolutions."""
+    kinds = {"a perceptron": [DenseStack], "kernels of ours": [ConvStack, DenseStack]}
+    for name, expected in kinds.items():
+        _, _, model, _, _ = set_up(name, objective, 0)
+        compiled = [type(layer) for layer in model.layers] == expected and model.head is not None
+        assert compiled == (target() is not None)
+
+
+@pytest.mark.skipif(target() is None, reason="no kernels on this machine")
+@pytest.mark.parametrize("objective", ["moon", "fedavgdbe"])
+@pytest.mark.parametrize(
+    "name", ["a perceptron", "a perceptron whose features may be negative", "kernels of ours"]
+)
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_kernels_of_any_width_give_what_torch_gives(
+    name: str, objective: str, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of batches whose sizes change, with memory that was used before."""
+    monkeypatch.setenv("FEDROAM_VECTOR", str(lanes))
+    task, module, ours, gradient, row = set_up(name, objective, 3)
+    plain = torch.zeros(task.layout.size)
+    torchs = sequential_model(module, task, plain, native=False)
+    assert torchs is not None
+    torchs.attach(row)
+    samples, draw = Samples(task.x, task.y), torch.Generator().manual_seed(4)
+    for n in (5, 12, 1, 5):
+        index = torch.randperm(12, generator=draw)[:n]
+        handed = handed_to(task.objective, module, n, draw)
+        one, other = (model.add_gradient(samples, index, 0.7, dict(handed)) for model in (ours, torchs))
+        assert one == pytest.approx(other, rel=1e-5)
+    assert torch.allclose(gradient, plain, rtol=1e-4, atol=1e-5 * max(1.0, float(plain.abs().max())))
 
 
 def test_evaluation_drops_nothing() -> None:

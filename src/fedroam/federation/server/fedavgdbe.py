@@ -104,7 +104,8 @@ class DebiasedFeatures:
         features: torch.Tensor,
         target: torch.Tensor | None,
     ) -> None:
-        running = (1 - how.momentum) * between[RUNNING] + how.momentum * features.mean(0)
+        running = between[RUNNING] * (1 - how.momentum)
+        running.add_(features.sum(0), alpha=how.momentum / len(features))
         if target is not None or how.tracked:
             between[RUNNING].copy_(running)
         self.moved = how.memory and target is not None
@@ -112,7 +113,7 @@ class DebiasedFeatures:
         self.pull: torch.Tensor | None = None
         if target is not None and how.kappa:
             away = running - target
-            self.term = 0.5 * how.kappa * float(away.square().mean())
+            self.term = 0.5 * how.kappa * float(torch.dot(away, away)) / len(away)
             self.pull = away.mul_(how.kappa * how.momentum / features.numel())
 
     def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -115,9 +115,11 @@ class Aligned:
 
         handed: as in `loss`.
         """
-        away = (features - handed[PROTOTYPES][y]).mul_(handed[KNOWN][y, None])
-        value = away.square().mean().mul_(self.strength)
-        return value, away.mul_(2 * self.strength / away.numel())
+        away = (features - handed[PROTOTYPES].index_select(0, y)).mul_(
+            handed[KNOWN].index_select(0, y)[:, None]
+        )
+        flat, share = away.reshape(-1), self.strength / away.numel()
+        return torch.dot(flat, flat).mul_(share), away.mul_(2 * share)
 
 
 @register(

@@ -159,7 +159,8 @@ class GuidedFeatures:
         if guidance.guided:
             self._guide(y, frozen)
         if guidance.decay:
-            self.term += 0.5 * guidance.decay * sum(float(p.square().sum()) for p in self._shared().values())
+            flat = torch.cat([p.reshape(-1) for p in self._shared().values()])
+            self.term += 0.5 * guidance.decay * float(torch.dot(flat, flat))
 
     def _shared(self) -> dict[str, torch.Tensor]:
         """The parameters with a weight decay of their own: embedding and valve."""
@@ -170,23 +171,24 @@ class GuidedFeatures:
         guidance, general, n = self.guidance, self.seen[1], len(y)
         own = _Direction(general)
         to_class = _Direction(self.between[EMBEDDING])
-        log = torch.log_softmax(own.unit @ to_class.unit.t(), 1)
-        right = y[:, None]
-        self.term -= guidance.angle * float(log.gather(1, right).mean())
-        slope = log.exp_().scatter_add_(1, right, log.new_full((n, 1), -1.0)).mul_(guidance.angle / n)
+        cosines, right = own.unit @ to_class.unit.t(), y[:, None]
+        powers = cosines.exp()  # of cosines none is large
+        total = powers.sum(1, keepdim=True)
+        self.term += guidance.angle / n * float((total.log() - cosines.gather(1, right)).sum())
+        slope = powers.div_(total).scatter_add_(1, right, total.fill_(-1.0)).mul_(guidance.angle / n)
         self.of_embedding = to_class.backward(slope.t() @ own.unit)
         self.of_general = own.backward(slope @ to_class.unit)
-        away = general - frozen[y]
+        away = general - frozen.index_select(0, y)
         if guidance.whole_batches:
             length = torch.linalg.vector_norm(away)
             self.term += guidance.magnitude * float(length)
             each = guidance.magnitude
         else:
             length = torch.linalg.vector_norm(away, dim=1, keepdim=True)
-            self.term += guidance.magnitude * float(length.mean())
+            self.term += guidance.magnitude / n * float(length.sum())
             each = guidance.magnitude / n
-        # Where the norm is 0 it has no gradient; torch's is 0.
-        self.of_general += away.mul_(torch.where(length > 0, each / length, 0.0))
+        # Where the norm is 0, so is what is divided by it: no gradient, as torch has it.
+        self.of_general.add_(away.div_(length.clamp_min_(torch.finfo(length.dtype).tiny)), alpha=each)
 
     def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """As `Transformed.backward`."""
@@ -200,9 +202,9 @@ class GuidedFeatures:
             slopes = torch.stack((slope, self.of_general.mul_(share)))
         if self.gates is None:
             return slopes.sum(0)
-        slopes = slopes * (self.seen > 0)
+        slopes = _before_relu(slopes, self.seen)
         gamma, beta = self.gates
-        gamma.backward(torch.einsum("cnf,nf->cf", slopes, self.features), into)
+        gamma.backward((slopes * self.features).sum(1), into)
         beta.backward(slopes.sum(1), into)
         return slopes.mul_(self.slopes).sum(0)
 
@@ -224,10 +226,17 @@ class _Gate:
         inward, scale, shift = torch.ops.aten.native_layer_norm_backward.default(
             slope, self.raw, self.raw.shape[1:], self.mean, self.rstd, self.scale, self.shift, [True] * 3
         )
-        inward = inward.mul_(self.raw > 0)
-        found = (inward.t() @ self.condition, inward.sum(0), scale, shift)
-        for part, gradient in zip(PARTS, found, strict=True):
-            into[f"{self.name}.{part}"].add_(gradient)
+        inward = _before_relu(inward, self.raw)
+        weight, *others = (into[f"{self.name}.{part}"] for part in PARTS)
+        weight.addmm_(inward.t(), self.condition)
+        for own, gradient in zip(others, (inward.sum(0), scale, shift), strict=True):
+            own.add_(gradient)
+
+
+def _before_relu(slope: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
+    """The gradient of what a ReLU was given, of that of its outputs."""
+    below: torch.Tensor = torch.ops.aten.threshold_backward.default(slope, outputs, 0)
+    return below
 
 
 class _Direction:

@@ -55,15 +55,16 @@ class Contrastive:
         samples, u = z w / (tau |z|), and the gradient of u in z is (w - (z w) z / |z|^2) / (tau |z|). Norms are those
         of `cosine_similarity`: at least 1e-8.
         """
-        near, far = (functional.normalize(handed[name], eps=SMALLEST) for name in ("z_global", "z_previous"))
-        length = torch.linalg.vector_norm(features, dim=1, keepdim=True)
-        at_least, w = length.clamp_min(SMALLEST), far - near
-        along = (features * w).sum(1, keepdim=True) / at_least
+        w = _direction(handed["z_previous"]).sub_(_direction(handed["z_global"]))
+        length = _length(features)
+        at_least, share = length.clamp_min(SMALLEST), self.mu / len(length)
+        along = (features * w).sum(1, keepdim=True).div_(at_least)
         u = along / self.temperature
-        value = self.mu * functional.softplus(u).mean()
-        slope = torch.sigmoid(u).mul_(self.mu / (self.temperature * len(u))).div_(at_least)
+        value = functional.softplus(u).sum().mul_(share)
+        slope = u.sigmoid_().mul_(share / self.temperature).div_(at_least)
         # A length of 0 has no slope of its own.
-        return value, slope * (w - along * features / length.masked_fill(length == 0, 1.0))
+        own = along.div_(length.clamp_min_(torch.finfo(length.dtype).tiny))
+        return value, w.addcmul_(features, own, value=-1).mul_(slope)
 
 
 @register("federation", "moon", source="Li et al., CVPR 2021, Eqs. 3 to 5, Alg. 1")
@@ -114,6 +115,17 @@ class Moon(Part, ServerLoop):
     def job(self, round: ServerRound, client: int) -> Job:
         each: Mapping[str, torch.Tensor] = {name: values[client] for name, values in round.memo.items()}
         return replace(super().job(round, client), each=each)
+
+
+def _length(z: torch.Tensor) -> torch.Tensor:
+    """Of each row, [n, 1]."""
+    length: torch.Tensor = torch.linalg.vector_norm(z, dim=1, keepdim=True)
+    return length
+
+
+def _direction(z: torch.Tensor) -> torch.Tensor:
+    """Each row over its length."""
+    return z / _length(z).clamp_min_(SMALLEST)
 
 
 def _features(round: ServerRound) -> dict[int, torch.Tensor]:

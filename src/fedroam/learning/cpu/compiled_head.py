@@ -17,7 +17,8 @@ from fedroam.learning.samples import Samples
 
 
 class CompiledHead:
-    """Linear layers with ReLU between, under the softmax cross-entropy. `attach` it to a client's row, then ask.
+    """Linear layers with ReLU between, under the softmax cross-entropy. `attach` it to a client's row, then ask: either
+    of samples that a stack of convolutions reads, or of rows.
 
     entries: of each layer its weight [outputs, inputs] and bias, None for none. gradient: float32 [parameters], which
     is added to.
@@ -51,15 +52,27 @@ class CompiledHead:
         np.take(samples.y.numpy(), step.index, out=step.y)
         self.settings[:] = share / n, self.smoothing
         step.run()
-        losses = step.losses
-        return float((losses[0] + np.log(losses[1])).sum(dtype=np.float64)) * share / n
+        return _total(step.losses) * share / n
+
+    def add_gradient_of(
+        self, rows: torch.Tensor, y: torch.Tensor, share: float
+    ) -> tuple[float, torch.Tensor]:
+        """Mean loss of rows (float32 [n, inputs]) of classes y (int64 [n]), times `share`, whose gradient is added to
+        that of the head; and that of the rows, which is given."""
+        n, rows = len(y), rows.contiguous()
+        slopes = torch.empty_like(rows)
+        made, scratch, losses = self._memory(n, n, 0)
+        self.settings[:] = share / n, self.smoothing
+        places = _at(rows), _at(y), _at(self.row), _at(self.gradient), _at(slopes), _at(scratch)
+        made(*places, self.settings.ctypes.data, losses.ctypes.data, n, n)
+        return _total(losses) * share / n, slopes
 
     def _step(self, stack: ConvStack, base: int, n: int) -> _Step:
         """The step of n samples of all those at an address, with the row and the stack's parameters as they are."""
         index, y = np.empty(n, np.int64), np.empty(n, np.int64)
         forward, back = stack.steps(base, index.ctypes.data, n)
         samples, features, slopes = stack.padded, stack.features, stack.slopes
-        made, scratch, losses = self._memory(n, samples)
+        made, scratch, losses = self._memory(n, samples, math.gcd(samples, self.target.lanes))
         places = [_at(features), y.ctypes.data, _at(self.row), _at(self.gradient), _at(slopes), _at(scratch)]
         places += [self.settings.ctypes.data, losses.ctypes.data]
         calls = Calls([*forward, (made, (*places, n, samples)), *back], self.target)
@@ -68,9 +81,10 @@ class CompiledHead:
         self._steps[n, base] = step = _Step(calls, index, y, losses, (stack.at_work, scratch))
         return step
 
-    def _memory(self, n: int, samples: int) -> tuple[Kernel, torch.Tensor, np.ndarray]:
+    def _memory(self, n: int, samples: int, lanes: int) -> tuple[Kernel, torch.Tensor, np.ndarray]:
+        """lanes: as `DenseGradient` has them, the same whenever as many samples are asked for."""
         if (n, samples) not in self._made:
-            spec = DenseGradient(self.layers, math.gcd(samples, self.target.lanes))
+            spec = DenseGradient(self.layers, lanes)
             scratch = torch.zeros(spec.scratch(samples))
             self._made[n, samples] = kernel(spec, self.target), scratch, np.empty((2, n), np.float32)
             if len(self._made) > SIZES:
@@ -88,6 +102,11 @@ class _Step:
     y: np.ndarray
     losses: np.ndarray
     memory: object
+
+
+def _total(losses: np.ndarray) -> float:
+    """The sum of the samples' losses, from what kernels say of them."""
+    return float((losses[0] + np.log(losses[1])).sum(dtype=np.float64))
 
 
 def _at(tensor: torch.Tensor) -> int:

@@ -6,7 +6,8 @@ of torch for each layer and direction, and gradients go straight into the flat g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import nn
@@ -14,12 +15,21 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
-from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
+from fedroam.learning.cpu.kernels import (
+    ConvStack,
+    DenseLayer,
+    DenseStack,
+    Target,
+    leading,
+    stages_of,
+    target,
+)
 from fedroam.learning.cpu.sequential_layers import (
     WEIGHTED,
     Dropped,
     Flatten,
     Layer,
+    Linear,
     MaxPool,
     ReLU,
     Unflatten,
@@ -38,12 +48,13 @@ from fedroam.learning.objective import (
 from fedroam.learning.samples import Samples
 from fedroam.models import Dropout, Network, split
 
-_WITH_PARAMETERS = (Weighted, ConvStack, FusedConv1dLayer)
+_WITH_PARAMETERS = (Weighted, ConvStack, DenseStack, FusedConv1dLayer)
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations
 
 
 class _Features:
-    """What an objective makes of the extractor's features, which the head's first layer, number `layer`, gets.
+    """What an objective makes of the extractor's features, which the head's first layer gets: number `layer` of a
+    sequence, or what computes the head.
 
     own: parameters between extractor and head, with their gradients; buffers: what else is there, which is read in the
     network itself.
@@ -57,11 +68,17 @@ class _Features:
         gradient: View | None = None,
         buffers: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        self.objective, self.layer, self.own = objective, layer, own
+        self.layer, self.own = layer, own
         self.into = {} if gradient is None else {entry.name: gradient(entry) for entry in own}
         self.between = dict(buffers or {})
-        idle = objective.idle if isinstance(objective, TransformsFeatures) else ()
-        self.idle = [entry for entry in own if entry.name in idle]
+        self.idle: list[Entry] = []
+        # Asked once: to compare an object with a protocol takes as long as some layers.
+        self._look: Callable[..., Transformed]
+        if isinstance(objective, TransformsFeatures):
+            self._look = partial(objective.transformed, self.between)
+            self.idle = [entry for entry in own if entry.name in objective.idle]
+        else:
+            self._look = partial(_Unchanged, objective)
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with a row's parameters from now on."""
@@ -70,27 +87,29 @@ class _Features:
 
     def seen(self, x: torch.Tensor, y: torch.Tensor, handed: Mapping[str, torch.Tensor]) -> Transformed:
         """What the head gets of features x, and the term."""
-        if isinstance(self.objective, TransformsFeatures):
-            return self.objective.transformed(self.between, x, y, **handed)
-        return _Unchanged(x, *self.objective.term(x, y, **handed))
+        return self._look(x, y, **handed)
 
 
 class _Unchanged:
     """Features that the head gets as they are, and a term of them."""
 
-    def __init__(self, features: torch.Tensor, term: torch.Tensor, slope: torch.Tensor) -> None:
-        self.outputs, self.term, self.slope = features, float(term), slope
+    def __init__(
+        self, objective: AddsTerm, features: torch.Tensor, y: torch.Tensor, **handed: torch.Tensor
+    ) -> None:
+        term, self.slope = objective.term(features, y, **handed)
+        self.outputs, self.term = features, float(term)
 
     def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """As `Transformed.backward`."""
-        return slope + self.slope.mul_(share)
+        return slope.add(self.slope, alpha=share)
 
 
 class SequentialModel:
     """A network as layers. `attach` it to a client's row, then ask for `outputs`, or `add_gradient` of batches.
 
-    many: samples for `add_gradient` at a time, at most, or it becomes slow. head: what computes all layers but the
-    first, and the loss, for `add_gradient`; None: each layer by itself. features: what the objective makes of them.
+    many: samples for `add_gradient` at a time, at most, or it becomes slow. head: what computes the loss and all layers
+    but the first, or, where there are `features`, all layers of the head, which are not among `layers` then; None: each
+    layer by itself. features: what the objective makes of them.
     native: whether kernels of ours are among the layers; draws: whether layers draw from the thread's generator. idle:
     parameters that get no gradient.
     """
@@ -109,16 +128,19 @@ class SequentialModel:
         self.idle = [] if features is None else features.idle
         self.draws = any(isinstance(layer, Dropped) for layer in layers)
         # Whether kernels of ours compute all of a step: they read parameters wherever these lie.
-        self.compiled = head is not None and isinstance(layers[0], ConvStack)
+        self.compiled = head is not None and features is None and isinstance(layers[0], ConvStack)
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
         # Below the first layer with parameters nobody wants a gradient.
-        self.lowest = next(k for k, layer in enumerate(layers) if isinstance(layer, _WITH_PARAMETERS))
+        known = [k for k, layer in enumerate(layers) if isinstance(layer, _WITH_PARAMETERS)]
+        self.lowest = known[0] if known else len(layers)
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with the parameters in `row` (1-D) from now on."""
         for layer in self.layers:
             if isinstance(layer, ConvStack):
                 layer.attach(lambda entry: entry.address(row))
+            elif isinstance(layer, DenseStack):
+                layer.attach(row)
             elif isinstance(layer, (Weighted, FusedConv1dLayer)):
                 layer.attach(lambda entry: entry.view(row))
         if self.head is not None:
@@ -149,16 +171,15 @@ class SequentialModel:
         """Mean loss of the samples with these indices (int64 [n]), times `share`; as much of its gradient is added to
         the gradient vector. handed: what the federation hands the objective of these samples."""
         first = self.layers[0]
-        if self.head is not None and isinstance(first, ConvStack):
+        if self.head is not None and self.features is None and isinstance(first, ConvStack):
             return self.head.add_gradient(first, samples, index, share)
         return self._by_layers(samples, index, share, handed or {})
 
-    @torch.no_grad()
     def _by_layers(
         self, samples: Samples, index: torch.Tensor, share: float, handed: Mapping[str, torch.Tensor]
     ) -> float:
         first = self.layers[0]
-        if isinstance(first, ConvStack):
+        if isinstance(first, ConvStack | DenseStack):
             x, y = first.forward_of(samples, index), samples.y.index_select(0, index)
         else:
             x, y = samples.pick(index)
@@ -166,22 +187,36 @@ class SequentialModel:
         boundary = 1 if self.features is None else self.features.layer
         x = self._through(self.layers[1:boundary], x)
         shape, seen, into = x.shape, None, {}
+        flat = len(shape) == 2
         if self.features is not None:
-            seen, into = self.features.seen(x.flatten(1), y, handed), self.features.into
-            x = seen.outputs.view(shape)
-        x = self._through(self.layers[boundary:], x)
-        log = torch.log_softmax(x, 1)
+            seen, into = self.features.seen(x if flat else x.flatten(1), y, handed), self.features.into
+            x = seen.outputs if flat else seen.outputs.view(shape)
+        if self.head is not None:
+            loss, gradient = self.head.add_gradient_of(x, y, share)
+        else:
+            loss, gradient = self._loss(self._through(self.layers[boundary:], x), y, share)
+        # What is between extractor and head wants it, whether or not there are parameters below.
+        last = boundary if seen is not None else max(boundary, self.lowest)
+        for k in range(len(self.layers) - 1, last - 1, -1):
+            gradient = self._back(k, gradient, k > self.lowest or seen is not None)
+        if seen is not None:
+            below = seen.backward(gradient if flat else gradient.flatten(1), share, into)
+            gradient = below if flat else below.view(shape)
+        for k in range(boundary - 1, self.lowest - 1, -1):
+            gradient = self._back(k, gradient, k > self.lowest)
+        return loss if seen is None else loss + seen.term * share
+
+    def _loss(self, logits: torch.Tensor, y: torch.Tensor, share: float) -> tuple[float, torch.Tensor]:
+        """The mean loss times `share`, and its gradient."""
+        log = torch.log_softmax(logits, 1)
         targets = self.targets.index_select(0, y)
         loss = -float(torch.dot(log.view(-1), targets.view(-1))) * share / len(y)
-        gradient = log.exp_().sub_(targets).mul_(share / len(y))
-        for k in range(len(self.layers) - 1, self.lowest - 1, -1):
-            # What is between extractor and head wants it, whether or not there are parameters below.
-            wanted = k > self.lowest or (seen is not None and k == boundary)
-            below = self.layers[k].backward(gradient, wanted)
-            gradient = gradient if below is None else below
-            if seen is not None and k == boundary:
-                gradient = seen.backward(gradient.flatten(1), share, into).view(shape)
-        return loss if seen is None else loss + seen.term * share
+        return loss, log.exp_().sub_(targets).mul_(share / len(y))
+
+    def _back(self, number: int, gradient: torch.Tensor, wanted: bool) -> torch.Tensor:
+        """What a layer makes of a gradient, or the same where it makes nothing."""
+        below = self.layers[number].backward(gradient, wanted)
+        return gradient if below is None else below
 
 
 def sequential_model(
@@ -257,6 +292,12 @@ def sequential_model(
     if extra is not None:
         if not 0 < boundary < len(layers):
             return None
+        here = target() if native and task.x.dtype == torch.float32 else None
+        if here is not None:
+            head = _head(named[features:], entries, objective.label_smoothing, gradient, here)
+            behind = [] if head is not None else layers[boundary:]
+            extractor = _stacked(layers[:boundary], gradient, here)
+            layers, boundary = extractor + behind, len(extractor)
         seen = _Features(extra, boundary, own, view, dict(module.named_buffers()))
     return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, seen)
 
@@ -317,6 +358,25 @@ def _head(
     linear = [(entries.get(f"{name}.weight"), entries.get(f"{name}.bias")) for name, _ in named[::2]]
     known = [(weight, bias) for weight, bias in linear if weight is not None]
     return CompiledHead(known, smoothing, gradient, here) if len(known) == len(linear) else None
+
+
+def _stacked(layers: list[Layer], gradient: torch.Tensor, here: Target) -> list[Layer]:
+    """The same layers with those at the end, if they are linear with ReLU between and maybe behind, as one of kernels;
+    it reads samples where they lie if nothing but their order of values is before it."""
+    first = len(layers)
+    while first and isinstance(layers[first - 1], Linear | ReLU):
+        first -= 1
+    if first < len(layers) and isinstance(layers[first], ReLU):
+        first += 1
+    before, found = layers[:first], layers[first:]
+    linear = [layer for layer in found[::2] if isinstance(layer, Linear)]
+    alternate = len(linear) == len(found[::2]) and all(isinstance(layer, ReLU) for layer in found[1::2])
+    if not linear or not alternate:
+        return layers
+    dense = [DenseLayer.of(*layer.entries) for layer in linear]
+    if len(before) == 1 and isinstance(before[0], Flatten):
+        before = []
+    return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here)]
 
 
 def _conv_stack(

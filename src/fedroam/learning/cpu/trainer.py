@@ -66,6 +66,8 @@ class Trainer:
         if momentum is None and self.passing_momentum is not None:
             momentum = self.passing_momentum.zero_()
         with contextlib.ExitStack() as lent:
+            if self.sequential is not None:
+                lent.enter_context(torch.no_grad())
             if self.sequential is None or self.sequential.draws:
                 lent.enter_context(noise(torch_stream(task.seed, "dropout", job.round, job.client)))
             if self.nature.foreign:

@@ -18,6 +18,7 @@ from fedroam.learning.cpu.kernels.convolution import Weights as Weights
 from fedroam.learning.cpu.kernels.dense import DenseGradient as DenseGradient
 from fedroam.learning.cpu.kernels.dense import DenseLayer as DenseLayer
 from fedroam.learning.cpu.kernels.dense import DenseScores as DenseScores
+from fedroam.learning.cpu.kernels.dense import DenseStack as DenseStack
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache

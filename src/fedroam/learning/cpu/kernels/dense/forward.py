@@ -36,7 +36,7 @@ class DenseForward:
     """Writes the loops from n samples to their logits, and what softmax makes of these.
 
     row: address of the parameters. inputs: gives the address of a sample's inputs. outputs: addresses of memory for
-    what each layer gives, [n, outputs].
+    what each layer gives, [n, outputs]. activated: whether there is a ReLU behind the last layer, too.
     """
 
     def __init__(
@@ -48,9 +48,10 @@ class DenseForward:
         row: Value,
         inputs: Callable[[Value], Value],
         outputs: list[Value],
+        activated: bool = False,
     ) -> None:
         self.layers, self.k, self.target, self.n = layers, k, target, n
-        self.row, self.inputs, self.outputs = row, inputs, outputs
+        self.row, self.inputs, self.outputs, self.activated = row, inputs, outputs, activated
 
     def write(self) -> None:
         """All layers, one after the other."""
@@ -102,7 +103,7 @@ class DenseForward:
 
     def _layer(self, number: int) -> None:
         """Outputs of a layer: products of two rows, of some samples and some outputs at a time."""
-        k, layer, relu = self.k, self.layers[number], number < len(self.layers) - 1
+        k, layer, relu = self.k, self.layers[number], self.activated or number < len(self.layers) - 1
         full = layer.inputs // k.lanes * k.lanes
 
         def channels(first: int, size: int, begin: Value, end: Value) -> Any:

@@ -1,4 +1,5 @@
-"""Kernels of linear layers with ReLU between: whole local training, or one gradient, as the end of a network.
+"""Kernels of linear layers with ReLU between: whole local training, or one gradient, as the end of a network or as a
+part of one.
 
 A step of such layers is so little arithmetic that a call of a library for each product costs as much again. Here the
 lanes are inputs of a layer, which lie side by side in samples and weights; in training a weight is brought up to date
@@ -10,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from typing_extensions import override
 
@@ -51,7 +52,8 @@ class DenseGradient(KernelSpec):
     """The gradient of a share of the mean softmax cross-entropy of n samples, for parameters and inputs.
 
     Inputs lie as convolutions leave them, [inputs, samples] with samples that are a multiple of `lanes`; those behind
-    the n count for nothing, and their gradient is 0. Kernel: (addresses of the inputs, of the n samples' classes int64,
+    the n count for nothing, and their gradient is 0. Where `lanes` is 0 they stand as rows, [n, inputs], and so does
+    their gradient; `samples` is n. Kernel: (addresses of the inputs, of the n samples' classes int64,
     of the row, of the gradient vector that is added to, of the inputs' gradient [inputs, samples], of memory for
     `scratch(samples)` values that were 0 at first, of share / n and label smoothing, of the losses float32 [n] and the
     sums of exponentials [n]; n, samples). Losses as in `DenseTraining`.
@@ -71,12 +73,43 @@ class DenseGradient(KernelSpec):
         return k.end()
 
 
+@dataclass(frozen=True)
+class DenseRows(KernelSpec):
+    """Linear layers with ReLU between as a part of a network, ahead or back; with another ReLU behind the last where
+    they are `activated`. back: with the gradient of their inputs where it is "to inputs".
+
+    Kernel: (addresses of the samples float32 [all, inputs], of the indices of n of them int64, of the row, of the
+    gradient vector that is added to, of the gradient of what they gave, [n, outputs], which is overwritten, of the
+    inputs' gradient [n, inputs], of memory for `scratch(n)` values; n). What they give stands in the memory from
+    `given(n)` on, [n, outputs]. The way back finds there what the way ahead left, which does not look at gradients.
+    """
+
+    layers: tuple[DenseLayer, ...]
+    activated: bool
+    way: Literal["ahead", "back", "to inputs"]
+
+    def scratch(self, n: int) -> int:
+        """Values of memory for n samples: outputs of each layer, and their gradients."""
+        return 2 * n * sum(layer.outputs for layer in self.layers)
+
+    def given(self, n: int) -> int:
+        """Where in the memory the outputs of the last layer begin."""
+        return self.scratch(n) - 2 * n * self.layers[-1].outputs
+
+    @override
+    def write(self, module: Any, target: Target) -> int:
+        k = KernelBuilder(module, target.lanes, 7, 1)
+        _Rows(self, k, target).write()
+        return k.end()
+
+
 class _Writer(ABC):
     """Writes the loops of linear layers with ReLU between, forward and back, and of the loss.
 
     at_x, at_y: addresses of inputs and classes. losses, later: of the samples' losses, and how far behind them the sums
     of exponentials lie. ahead: the way to the logits. slopes: addresses of the gradients of what each layer gives.
-    share: by what a sample's loss counts. A variant says which samples they are, and what becomes of gradients.
+    share: by what a sample's loss counts. gradient: the vector that gradients are added to, unless a variant says
+    what else becomes of them. A variant says which samples they are.
     """
 
     at_x: Value
@@ -86,9 +119,16 @@ class _Writer(ABC):
     later: Value
     share: Value
     smoothing: Value
+    gradient: Value
 
     def __init__(
-        self, layers: tuple[DenseLayer, ...], k: KernelBuilder, target: Target, n: Value, scratch: Value
+        self,
+        layers: tuple[DenseLayer, ...],
+        k: KernelBuilder,
+        target: Target,
+        n: Value,
+        scratch: Value,
+        activated: bool = False,
     ) -> None:
         self.k, self.layers, self.target, self.n = k, layers, target, n
         outputs: list[Value] = []
@@ -97,19 +137,20 @@ class _Writer(ABC):
             for found in (outputs, self.slopes):
                 found.append(scratch)
                 scratch = k.at(scratch, k.times(self.n, layer.outputs))
-        self.ahead = DenseForward(layers, k, target, n, self.row, self._inputs, outputs)
+        self.ahead = DenseForward(layers, k, target, n, self.row, self._inputs, outputs, activated)
 
     @abstractmethod
     def _index(self, sample: Value) -> Value:
         """The place of a sample among inputs and classes."""
 
-    @abstractmethod
     def _into(self, sample: Value) -> Value:
         """The place of a sample among losses."""
+        return sample
 
-    @abstractmethod
     def _gave(self, place: Value, gradient: Value, some: int) -> None:
         """Do what is to be done with the gradient of so many parameters at a place of the row."""
+        k, at = self.k, self.k.at(self.gradient, place)
+        k.store_some(k.b.fadd(k.load_some(at, some), gradient), at, some)
 
     def _ahead(self) -> None:
         """Outputs, and losses with their gradients."""
@@ -306,8 +347,11 @@ class _Gradient(_Writer):
         )
         n, self.samples = rest
         self.width, self.abreast = spec.layers[0].inputs, spec.lanes
-        self.at_x, self.slope_x = scratch, k.at(scratch, k.times(self.samples, self.width))
-        super().__init__(spec.layers, k, target, n, k.at(self.slope_x, k.times(self.samples, self.width)))
+        self.at_x, self.slope_x = self.lying, self.given
+        if self.abreast:
+            self.at_x, self.slope_x = scratch, k.at(scratch, k.times(self.samples, self.width))
+            scratch = k.at(self.slope_x, k.times(self.samples, self.width))
+        super().__init__(spec.layers, k, target, n, scratch)
         self.share, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(2))
         self.later = n
 
@@ -320,22 +364,55 @@ class _Gradient(_Writer):
             for place, row in zip(inputs, k.transposed(rows), strict=False):
                 k.store_some(row, k.at(self.given, place), self.abreast)
 
-        stand(k, self.width, self.samples, self.abreast, self.lying, self.at_x)
+        if self.abreast:
+            stand(k, self.width, self.samples, self.abreast, self.lying, self.at_x)
         self._ahead()
         for number in range(len(self.layers) - 1, -1, -1):
             self._back(number, self.slopes[number - 1] if number else self.slope_x)
             self._parameters(number)
-        turned(k, self.width, self.samples, self.abreast, lie)
+        if self.abreast:
+            turned(k, self.width, self.samples, self.abreast, lie)
 
     @override
     def _index(self, sample: Value) -> Value:
         return sample
 
-    @override
-    def _into(self, sample: Value) -> Value:
-        return sample
+
+class _Rows(_Writer):
+    """One way through the layers, of samples by their indices."""
+
+    def __init__(self, spec: DenseRows, k: KernelBuilder, target: Target) -> None:
+        self.at_x, self.at_index, self.row, self.gradient, given, self.slope_x, scratch, n = k.arguments
+        super().__init__(spec.layers, k, target, n, scratch, spec.activated)
+        self.spec = spec
+        self.slopes[-1] = given
+
+    def write(self) -> None:
+        if self.spec.way == "ahead":
+            self.ahead.write()
+            return
+        if self.spec.activated:
+            self.k.loop(0, self.n, 1, [], self._pass)
+        for number in range(len(self.layers) - 1, -1, -1):
+            if number or self.spec.way == "to inputs":
+                self._back(number, self.slopes[number - 1] if number else self.slope_x)
+            self._parameters(number)
+
+    def _pass(self, sample: Value, _: list[Value]) -> None:
+        """The gradient of what the last ReLU was given, of a sample."""
+        k, width = self.k, self.layers[-1].outputs
+
+        def of_vectors(at: Value, sizes: list[int]) -> None:
+            place = k.sum(k.times(sample, width), at)
+            for v, some in enumerate(sizes):
+                here = k.sum(place, v * k.lanes)
+                slope = k.load_some(k.at(self.slopes[-1], here), some)
+                seen = k.load_some(k.at(self.ahead.outputs[-1], here), some)
+                passed = k.b.fcmp_unordered(">", seen, k.constant(0.0))
+                k.store_some(k.b.select(passed, slope, k.constant(0.0)), k.at(self.slopes[-1], here), some)
+
+        self._vectors(width, of_vectors)
 
     @override
-    def _gave(self, place: Value, gradient: Value, some: int) -> None:
-        k, at = self.k, self.k.at(self.gradient, place)
-        k.store_some(k.b.fadd(k.load_some(at, some), gradient), at, some)
+    def _index(self, sample: Value) -> Value:
+        return self.k.whole_at(self.at_index, sample)
