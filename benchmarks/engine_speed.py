@@ -1,10 +1,12 @@
 """How fast the engine is on this processor: the workloads of `fedroam bench`, kept beside those of other processors.
 
     python benchmarks/engine_speed.py [--repeats 7] [--record FILE]    # three minutes, nothing else running
+    python benchmarks/engine_speed.py --methods                        # and rounds of methods with a server
 
 The record holds one measurement for each kind of vectors (`AVX2`, `AVX512`): a new one takes the place of that of its
-kind. A processor is measured as it is: one with wide vectors that are switched off is not one with narrow ones. A
-measurement that other programs disturbed is told and not kept.
+kind. Rounds of methods are a part of it that is measured by itself, on the same processor. A processor is measured as
+it is: one with wide vectors that are switched off is not one with narrow ones. A measurement that other programs
+disturbed is told and not kept.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import platform
 import statistics
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +31,16 @@ from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "engine-speed.json"
 NAMES = (*WORKLOADS, "F", "evaluation", "overhead")
+METHODS = "methods"  # the part of a measurement that holds them, and their name in `fedroam bench`
 NARROWING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "FEDROAM_VECTOR")
 
 
-def measured(repeats: int) -> tuple[str, dict[str, Any]]:
+def measured(repeats: int, names: Sequence[str] = NAMES) -> tuple[str, dict[str, Any]]:
     """The kind of this processor's vectors, and what was measured on it."""
     here = target()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "bench.json"
-        bench.run(NAMES, repeats, out=out)
+        bench.run(names, repeats, out=out)
         found = json.loads(out.read_text(encoding="utf-8"))
     facts = {
         "machine": platform.machine(),
@@ -93,24 +97,55 @@ def others(record: dict[str, Any]) -> str:
     return " ".join(told)
 
 
+def methods(record: dict[str, Any]) -> str:
+    """Rounds of the methods with a server, as the page has them: how many times that of FedAvg each takes, a column for
+    each network and kind of vectors; nothing where none is measured."""
+    columns, rows = [], dict[str, list[str]]()
+    for kind in sorted(record):
+        lines = record[kind].get(METHODS, {"results": []})["results"]
+        for about in dict.fromkeys(line["about"] for line in lines):
+            columns.append(f"{kind}: {about}")
+            times = {line["name"]: line["times"]["round"] for line in lines if line["about"] == about}
+            base = times[f"{METHODS}: fedavg"]
+            for name, found in times.items():
+                over = statistics.median(a / b for a, b in zip(found, base, strict=True))
+                rows.setdefault(name.removeprefix(f"{METHODS}: "), []).append(f"{over:.1f}")
+    if not columns:
+        return ""
+    head = [f"| method | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    return "\n".join([*head, *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in rows.items())]) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--record", type=Path, default=RECORD)
+    parser.add_argument(
+        "--methods", action="store_true", help="Measure rounds of methods with a server alone."
+    )
     chosen = parser.parse_args()
     narrowed = [name for name in NARROWING if name in os.environ]
     if narrowed:
         print(f"{', '.join(narrowed)}: set, so this processor is not measured as it is", file=sys.stderr)
         return 2
-    kind, found = measured(chosen.repeats)
+    kind, found = measured(chosen.repeats, (METHODS,) if chosen.methods else NAMES)
     disturbed = [line["name"] for line in found["results"] if line["disturbed"]]
     if disturbed:
         print(f"disturbed: {', '.join(disturbed)}; nothing is kept", file=sys.stderr)
         return 1
     held = json.loads(chosen.record.read_text(encoding="utf-8")) if chosen.record.exists() else {}
-    record = {**held, kind: found}
+    before = held.get(kind, {})
+    alike = all(before.get(fact) == found[fact] for fact in ("processor", "cores", "torch"))
+    if chosen.methods and not alike:
+        print(
+            f"{kind}: all else was measured elsewhere, or with another torch; measure it here",
+            file=sys.stderr,
+        )
+        return 1
+    kept = {METHODS: before[METHODS]} if alike and METHODS in before else {}
+    record = {**held, kind: {**before, METHODS: found} if chosen.methods else {**found, **kept}}
     write_text(chosen.record, json.dumps(record, indent=1) + "\n")
-    print(table(record), others(record), sep="\n")
+    print(table(record), others(record), methods(record), sep="\n")
     return 0
 
 

@@ -136,6 +136,7 @@ def test_a_round_of_every_method_side_by_side(monkeypatch: pytest.MonkeyPatch, t
     results = bench.run(["methods"], 2, workers=1, console=Console(file=(tmp_path / "screen").open("w")))
     told = [result.name.removeprefix("methods: ") for result in results]
     assert told[0] == "fedavg"
+    assert told == 2 * told[: len(told) // 2]  # of either network
     assert {"fedprox", "moon", "fedavgdbe", "fedproto", "gpfl", "fedgh", "fedfomo", "mocfl"} <= set(told)
     assert {"scaffold", "ditto", "local", "majority"} <= set(told)
     assert all(len(result.times["round"]) == 2 and result.unit == "s" for result in results)

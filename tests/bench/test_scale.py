@@ -73,6 +73,7 @@ def test_the_page_on_performance_tells_how_fast_the_engine_is() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert speed.table(record) in page
     assert speed.others(record) in page
+    assert speed.methods(record) in page
     for measurement in record.values():
         assert not any(line["disturbed"] for line in measurement["results"])
         for name in speed.WORKLOADS:
@@ -101,16 +102,60 @@ def test_a_measurement_takes_the_place_of_that_of_its_kind(
     found = next(iter(json.loads(speed.RECORD.read_text(encoding="utf-8")).values()))
     monkeypatch.setattr(sys, "argv", ["engine_speed.py", "--record", str(kept)])
     for kind in ("AVX2", "AVX512", "AVX2"):
-        monkeypatch.setattr(speed, "measured", lambda _, kind=kind: (kind, found))
+        monkeypatch.setattr(speed, "measured", lambda *_, kind=kind: (kind, found))
         assert speed.main() == 0
     assert sorted(json.loads(kept.read_text())) == ["AVX2", "AVX512"]
     assert "AVX512: over the plain loop | share of peak" in capsys.readouterr().out
     before = kept.read_bytes()
     worse = [{**line, "disturbed": line["name"] == "C"} for line in found["results"]]
-    monkeypatch.setattr(speed, "measured", lambda _: ("AVX2", {**found, "results": worse}))
+    monkeypatch.setattr(speed, "measured", lambda *_: ("AVX2", {**found, "results": worse}))
     assert speed.main() == 1
     assert "disturbed: C" in capsys.readouterr().err
     assert kept.read_bytes() == before
+
+
+def test_rounds_of_methods_are_a_part_of_the_measurement_of_their_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Medians of ratios of neighbours in time; they stay where all else is measured again on the same processor."""
+    speed, kept = benchmark("engine_speed"), tmp_path / "record.json"
+    for name in speed.NARROWING:
+        monkeypatch.delenv(name, raising=False)
+    whole = {k: v for k, v in _some_speed(speed).items() if k != speed.METHODS}
+    rounds = {"fedavg": [1.0, 2.0, 4.0], "moon": [3.0, 5.0, 8.0]}
+    lines = [
+        {"name": f"methods: {name}", "about": about, "times": {"round": times}, "disturbed": False}
+        for about in ("1-D CNN", "MLP")
+        for name, times in rounds.items()
+    ]
+    asked = []
+
+    def measure(found: dict[str, Any], *options: str) -> int:
+        monkeypatch.setattr(speed, "measured", lambda _, names: asked.append(names) or ("AVX2", found))
+        monkeypatch.setattr(sys, "argv", ["engine_speed.py", "--record", str(kept), *options])
+        code: int = speed.main()
+        return code
+
+    some = {**whole, "results": lines}
+    assert measure(some, "--methods") == 1  # nothing to be a part of
+    assert measure(whole) == 0
+    assert speed.methods(json.loads(kept.read_text())) == ""
+    assert measure({**some, "torch": "another"}, "--methods") == 1
+    for found, options in ((some, ["--methods"]), (whole, [])):
+        assert measure(found, *options) == 0
+        told = speed.methods(json.loads(kept.read_text()))
+        assert told.splitlines()[0] == "| method | AVX2: 1-D CNN | AVX2: MLP |"
+        assert told.splitlines()[2:] == ["| `fedavg` | 1.0 | 1.0 |", "| `moon` | 2.5 | 2.5 |"]
+        assert told in capsys.readouterr().out
+    assert set(asked) == {speed.NAMES, ("methods",)}
+    assert measure({**whole, "torch": "another"}) == 0
+    assert speed.methods(json.loads(kept.read_text())) == ""
+
+
+def _some_speed(speed: Any) -> dict[str, Any]:
+    """A measurement that is kept."""
+    found: dict[str, Any] = next(iter(json.loads(speed.RECORD.read_text(encoding="utf-8")).values()))
+    return found
 
 
 def test_the_page_on_performance_tells_what_a_start_costs() -> None:

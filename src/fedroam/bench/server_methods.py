@@ -17,6 +17,7 @@ from fedroam.scene import Scene, prepare
 from fedroam.simulation import begin, play_round
 
 CLIENTS, TRAINED, FEATURES, CLASSES = 50, 128, 196, 10
+MODELS = {"cnn1d": "1-D CNN", "mlp": "MLP 196-64-10"}
 SHARE = 0.2  # of a client's samples, for validation
 
 
@@ -38,10 +39,15 @@ class _MethodRun:
 
 
 def methods(repeats: int, workers: int, clients: int = CLIENTS, trained: int = TRAINED) -> list[Result]:
-    """Seconds a round of each method, in turn: 1-D CNN, each client two batches of 64 and a fifth for validation.
+    """Seconds a round of each method, in turn, with each of `MODELS`: each client has two batches of 64 and a fifth for
+    validation.
 
     The rounds measured come after the first, in which some methods do less. Evaluation is left out.
     """
+    return [line for model in MODELS for line in _of_model(model, repeats, workers, clients, trained)]
+
+
+def _of_model(model: str, repeats: int, workers: int, clients: int, trained: int) -> list[Result]:
     draws, held = stream(0, "benchmark"), round(trained / (1 - SHARE))
     x = draws.standard_normal((clients * held, FEATURES), dtype=np.float32)
     experiment = Experiment(
@@ -50,7 +56,7 @@ def methods(repeats: int, workers: int, clients: int = CLIENTS, trained: int = T
         validation_share=SHARE,
         data=memory(x, draws.integers(0, CLASSES, len(x))),
         partition="iid",
-        model="cnn1d",
+        model=model,
         training={"kind": "sgd", "lr": 0.01, "batch_size": 64, "epochs": 1},
         engine={"kind": "auto", "workers": workers},
         mobility="static",
@@ -63,7 +69,7 @@ def methods(repeats: int, workers: int, clients: int = CLIENTS, trained: int = T
     busy = (time.process_time() - cpu) / ((time.perf_counter() - wall) * workers)
     for each in runs.values():
         each.scene.learner.close()
-    about = f"{clients} clients x {trained} samples, 1-D CNN"
+    about = f"{clients} clients x {trained} samples, {MODELS[model]}"
     base = times["fedavg"]
     results = []
     for kind, found in times.items():
