@@ -14,6 +14,7 @@ from torch import nn
 
 from fedroam.components import build
 from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
+from fedroam.learning.engine import Scores
 from fedroam.learning.objective import CrossEntropy, Objective
 from fedroam.learning.samples import standard
 from fedroam.learning.training import SGD, Training
@@ -21,6 +22,7 @@ from fedroam.randomness import stream
 from support.rounding import DECIDING, UNIT, by_layer, off, tolerance, undecided, values
 
 CLASSES = 10
+ONE_STEP = SGD(lr=0.05, batch_size=0, epochs=1)
 Change = Callable[[Job], Job]
 # Networks without ReLU and max-pool, one for each of the fast engine's ways to compute: batched matrices, our kernels,
 # written-out layers, autograd. Shapes as `problem` takes them.
@@ -134,6 +136,27 @@ def check_steps(
         f"{left_out} samples left out: too little is compared"
     )
     return models
+
+
+def check_engine(case: Problem, rounds: int = 2) -> None:
+    """Hold the fast engine's training, a step a round, and its evaluation to float64; they do not depend on the number
+    of workers."""
+    models = check_steps(case, "cpu", rounds=rounds)
+    alone, together = (case.trained("cpu", workers=workers)[0].parameters for workers in (1, 2))
+    assert torch.equal(alone, together)
+    sure = clear(case, models)
+    assert 2 * len(sure) >= len(case.task.y)
+
+    def scores(task: Task, engine: str, judged: Models) -> Scores:
+        learner = learner_of(task, engine)
+        found: Scores = learner.evaluate(judged, range(len(judged)), task.x[sure], task.y[sure])
+        learner.close()
+        return found
+
+    ours = scores(case.task, "cpu", models)
+    truth = scores(case.exact.task, "reference", copied(models, torch.float64))
+    np.testing.assert_array_equal(ours.hits, truth.hits)
+    np.testing.assert_allclose(ours.loss, truth.loss, rtol=1e-5)
 
 
 def check_trajectory(

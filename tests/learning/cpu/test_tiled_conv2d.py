@@ -22,8 +22,10 @@ from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.kernels.target import _loaded
 from fedroam.learning.cpu.kernels.tiled import by_channels
-from fedroam.learning.cpu.tiled_conv2d import TiledConv2d
-from support.learners import problem
+from fedroam.learning.cpu.sequential import sequential_model
+from fedroam.learning.cpu.tiled_conv2d import ConvolutionByTiles, Room, TiledConv2d, Tiles
+from fedroam.learning.cpu.worker_model import Nature, worker_model
+from support.learners import CLASSES, ONE_STEP, check_engine, problem
 
 pytest.importorskip("llvmlite")
 UNIT = 2.0**-24
@@ -101,6 +103,67 @@ def cases(draw: st.DrawFn) -> tuple[nn.Conv2d, torch.Tensor, int]:
 @given(cases())
 def test_any_sizes(case: tuple[nn.Conv2d, torch.Tensor, int]) -> None:
     check(*case)
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases(), st.booleans())
+def test_written_out_it_is_the_step_of_autograd(
+    case: tuple[nn.Conv2d, torch.Tensor, int], wanted: bool
+) -> None:
+    """The same bits, which are held to float64; gradients are added to what is there."""
+    layer, x, seed = case
+    layout, here = Layout.of(layer), target()
+    assert here is not None
+    row, gradient = torch.empty(layout.size), torch.zeros(layout.size)
+    layout.write(layer, row, torch.empty(0))
+    weight, *bias = layout.parameters
+    tiles = Tiles.of(layer, here, Room())
+    assert tiles is not None
+    written = ConvolutionByTiles(
+        layer, weight, bias[0] if bias else None, lambda entry: entry.view(gradient), tiles
+    )
+    written.attach(lambda entry: entry.view(row))
+    step, asked = tiled(layer), (2 * x).requires_grad_()
+    expected = step.layer(asked)
+    slope = drawn(*expected.shape, seed=seed)
+    expected.backward(slope)
+    assert torch.equal(written.forward(2 * x), expected)
+    assert written.at_work is not None
+    below = written.backward(slope, wanted)
+    assert (below is not None) == wanted
+    if below is not None:
+        assert asked.grad is not None
+        assert torch.equal(below, asked.grad)
+    parameters = dict(step.layer.named_parameters())
+    for entry in layout.parameters:
+        assert torch.equal(entry.view(gradient), parameters[entry.name].grad)
+    written.forward(2 * x)
+    written.backward(slope, wanted)
+    for entry in layout.parameters:
+        torch.testing.assert_close(
+            entry.view(gradient), 2 * parameters[entry.name].grad, rtol=1e-3, atol=1e-3
+        )
+
+
+@pytest.mark.parametrize(
+    "side", [8, 7, 5], ids=["whole tiles", "parts of tiles", "images too small for tiles"]
+)
+def test_a_chain_with_tiles_in_it(side: int) -> None:
+    """Behind a convolution that no kernel of ours takes."""
+
+    def network() -> nn.Module:
+        first = [nn.Conv2d(3, 16, 3, padding=2, dilation=2), nn.ReLU()]
+        second = [nn.Conv2d(16, 32, 3, padding=1), nn.GroupNorm(2, 32), nn.ReLU()]
+        third = [nn.Conv2d(32, 16, 3, padding=1, bias=False), nn.MaxPool2d(2), nn.Flatten()]
+        return nn.Sequential(*first, *second, *third, nn.Linear(16 * (side // 2) ** 2, CLASSES))
+
+    case = problem(network, (side, side, 3), (7, 12), training=ONE_STEP)
+    task = case.task
+    model = sequential_model(worker_model(task, Nature()), task, torch.zeros(task.layout.size))
+    assert model is not None
+    assert [type(layer) for layer in model.layers].count(ConvolutionByTiles) == 2
+    assert model.native
+    check_engine(case)
 
 
 @pytest.mark.parametrize("lanes", ["4", "8", "16"])

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
-from fedroam.learning.cpu.sequential import hooked
+from fedroam.learning.cpu.sequential_layers import hooked
 from fedroam.learning.cpu.tiled_conv2d import tile
 from fedroam.learning.layout import Layout
 

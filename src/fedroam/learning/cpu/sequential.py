@@ -11,7 +11,6 @@ from functools import partial
 
 import torch
 from torch import nn
-from torch.nn.utils.parametrize import is_parametrized
 
 from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
@@ -35,7 +34,9 @@ from fedroam.learning.cpu.sequential_layers import (
     Unflatten,
     View,
     Weighted,
+    hooked,
 )
+from fedroam.learning.cpu.tiled_conv2d import ConvolutionByTiles, Room, Tiles
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
 from fedroam.learning.objective import (
@@ -124,7 +125,7 @@ class SequentialModel:
         features: _Features | None = None,
     ) -> None:
         self.layers, self.many, self.head, self.features = layers, many, head, features
-        self.native = any(isinstance(layer, ConvStack) for layer in layers)
+        self.native = any(isinstance(layer, (ConvStack, ConvolutionByTiles)) for layer in layers)
         self.idle = [] if features is None else features.idle
         self.draws = any(isinstance(layer, Dropped) for layer in layers)
         # Whether kernels of ours compute all of a step: they read parameters wherever these lie.
@@ -250,8 +251,10 @@ def sequential_model(
 
     layers: list[Layer] = []
     used, many, begin, head, boundary = 0, PIECE, 0, None, 0
-    found = _conv_stack(named, task, entries, gradient) if native and task.x.dim() == 4 else None
-    if found is not None and (extra is None or found[2] <= features):
+    here, room = target() if native else None, Room()
+    most = len(named) if extra is None else features
+    found = _conv_stack(named[:most], task, entries, gradient, here) if task.x.dim() == 4 else None
+    if found is not None:
         stack, used, begin = found
         layers, many = [stack], stack.many
         if extra is None:
@@ -265,7 +268,11 @@ def sequential_model(
             if weight is None or not _usual(layer):
                 return None
             used += 1 + (bias is not None)
-            layers.append(kind(layer, weight, bias, view))
+            tiles = Tiles.of(layer, here, room) if isinstance(layer, nn.Conv2d) else None
+            if isinstance(layer, nn.Conv2d) and tiles is not None:
+                layers.append(ConvolutionByTiles(layer, weight, bias, view, tiles))
+            else:
+                layers.append(kind(layer, weight, bias, view))
         elif type(layer) is FusedConv1d:
             joined = _fused_conv1d(layer, layers, module, entries, view)
             if joined is None:
@@ -380,10 +387,14 @@ def _stacked(layers: list[Layer], gradient: torch.Tensor, here: Target) -> list[
 
 
 def _conv_stack(
-    named: list[tuple[str, nn.Module]], task: Task, entries: dict[str, Entry], gradient: torch.Tensor
+    named: list[tuple[str, nn.Module]],
+    task: Task,
+    entries: dict[str, Entry],
+    gradient: torch.Tensor,
+    here: Target | None,
 ) -> tuple[ConvStack, int, int] | None:
     """Our kernels as the first layer, its number of parameters, and the number of the layer after it, if they fit."""
-    here, blocks = target(), leading(named)
+    blocks = leading(named)
     if here is None or not blocks or blocks[-1].end == len(named):
         return None
     end = blocks[-1].end
@@ -417,9 +428,3 @@ def sequence(module: nn.Module, name: str = "") -> list[tuple[str, nn.Module]] |
             return None
         layers += inner
     return layers
-
-
-def hooked(layer: nn.Module) -> bool:
-    """Whether someone watches a layer, or its parameters are computed from others (weight norm and the like)."""
-    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
-    return any(hooks) or is_parametrized(layer)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import nn
+from torch.nn.utils.parametrize import is_parametrized
 from typing_extensions import override
 
 from fedroam.learning.layout import Entry
@@ -238,6 +239,12 @@ class Dropped(Layer):
         mask = self.mask
         del self.mask
         return gradient * mask if wanted else None
+
+
+def hooked(layer: nn.Module) -> bool:
+    """Whether someone watches a layer, or its parameters are computed from others (weight norm and the like)."""
+    hooks = (layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks)
+    return any(hooks) or is_parametrized(layer)
 
 
 WEIGHTED: dict[type[nn.Module], Any] = {
