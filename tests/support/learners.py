@@ -41,7 +41,8 @@ SMOOTH: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
     "written out": (
         (9, 9, 2),
         lambda: nn.Sequential(
-            nn.Conv2d(2, 6, 3, stride=2), nn.GroupNorm(3, 6), nn.Flatten(), nn.Linear(96, CLASSES)
+            *(nn.Conv2d(2, 6, 3, stride=2, dilation=2), nn.GroupNorm(3, 6)),
+            *(nn.Flatten(), nn.Linear(54, CLASSES)),
         ),
     ),
     "autograd": (

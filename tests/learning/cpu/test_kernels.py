@@ -20,7 +20,7 @@ from fedroam.learning.cpu.kernels import ConvStack, conv_stack, kernel, leading,
 from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence, sequential_model
 from fedroam.learning.layout import Layout
-from support.learners import learner_of, problem
+from support.learners import ONE_STEP, check_engine, learner_of, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 
 pytest.importorskip("llvmlite")
@@ -166,8 +166,14 @@ def cases(draw: st.DrawFn) -> tuple[list[nn.Module], tuple[int, int, int], int]:
         out = draw(st.integers(1, 14))
         kernel = (draw(st.integers(1, min(5, height))), draw(st.integers(1, min(9, width))))
         padding = (draw(st.integers(0, kernel[0] - 1)), draw(st.integers(0, kernel[1] - 1)))
-        layers.append(nn.Conv2d(channels, out, kernel, padding=padding, bias=draw(st.booleans())))
-        height, width = height + 2 * padding[0] - kernel[0] + 1, width + 2 * padding[1] - kernel[1] + 1
+        step = draw(st.integers(1, min(3, *kernel)))
+        layers.append(
+            nn.Conv2d(channels, out, kernel, stride=step, padding=padding, bias=draw(st.booleans()))
+        )
+        height, width = (
+            (size + 2 * around - of_kernel) // step + 1
+            for size, around, of_kernel in zip((height, width), padding, kernel, strict=True)
+        )
         groups = draw(st.sampled_from([n for n in range(out + 1) if n == 0 or out % n == 0]))
         # Of fewer values, rounding decides the norm; of fewer weights, whose scale a norm undoes, no gradient is left.
         weights = layers[-1].weight[0].numel()
@@ -175,8 +181,11 @@ def cases(draw: st.DrawFn) -> tuple[list[nn.Module], tuple[int, int, int], int]:
             layers.append(nn.GroupNorm(groups, out))
         after: list[nn.Module] = [nn.ReLU()] if draw(st.booleans()) else []
         if min(height, width) > 1 and draw(st.booleans()):
-            after.insert(draw(st.integers(0, len(after))), nn.MaxPool2d(2))
-            height, width = height // 2, width // 2
+            window = draw(st.integers(2, min(3, height, width)))
+            every = draw(st.integers(1, 4))
+            outside = draw(st.integers(0, window // 2))
+            after.insert(draw(st.integers(0, len(after))), nn.MaxPool2d(window, every, outside))
+            height, width = ((size + 2 * outside - window) // every + 1 for size in (height, width))
         layers += after
         channels = out
     return layers, image, draw(st.integers(1, 19))
@@ -185,18 +194,83 @@ def cases(draw: st.DrawFn) -> tuple[list[nn.Module], tuple[int, int, int], int]:
 @settings(max_examples=25, deadline=None)
 @given(cases(), st.sampled_from([4, 8, 16]), st.integers(0, 1000))
 def test_any_sizes(case: tuple[list[nn.Module], tuple[int, int, int], int], lanes: int, seed: int) -> None:
-    """Any channels, sizes, paddings, norms, samples."""
+    """Any channels, sizes, steps, paddings, norms, pools, samples."""
     layers, image, samples = case
     bench = Bench(layers, image, NARROW.get(lanes, HERE), seed)
     bench.check(bench.samples(samples, seed), seed + 1)
 
 
-def test_among_equal_pixels_the_first_gets_the_gradient() -> None:
-    layers: list[nn.Module] = [nn.Conv2d(2, 3, 1), nn.MaxPool2d(2)]
+STEPPED: dict[str, tuple[list[nn.Module], tuple[int, int, int]]] = {
+    "a step of two": (
+        [nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 10, 3, 2, padding=1)],
+        (3, 9, 11),
+    ),
+    "all pixels once": ([nn.Conv2d(3, 5, 3), nn.ReLU(), nn.Conv2d(5, 6, 3, 3)], (3, 12, 10)),
+    "large weights": ([nn.Conv2d(1, 4, 3), nn.Conv2d(4, 6, 7, 2, padding=3), nn.ReLU()], (1, 16, 15)),
+    "1x1": ([nn.Conv2d(3, 9, 1), nn.ReLU(), nn.Conv2d(9, 7, 1), nn.ReLU()], (3, 7, 5)),
+    "windows that overlap": (
+        [nn.Conv2d(1, 6, 5), nn.ReLU(), nn.MaxPool2d(3, 2), nn.Conv2d(6, 9, 3)],
+        (1, 15, 14),
+    ),
+    "windows that reach outside": (
+        [
+            nn.Conv2d(2, 5, 3, padding=1),
+            nn.MaxPool2d(3, 2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(5, 3, 3, padding=1),
+        ],
+        (2, 9, 8),
+    ),
+    "a pool between a norm and a border": (
+        [
+            nn.Conv2d(2, 6, 3),
+            nn.GroupNorm(3, 6),
+            nn.MaxPool2d(3, 2),
+            nn.ReLU(),
+            nn.Conv2d(6, 4, 3, 2, padding=2),
+        ],
+        (2, 13, 12),
+    ),
+}
+
+
+@pytest.mark.parametrize("samples", [1, 5, 8, 19, 40])
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("name", STEPPED)
+def test_steps_and_windows(name: str, lanes: int, samples: int) -> None:
+    """Samples fill vectors, or parts of them: of 4, 8 or 16."""
+    layers, image = STEPPED[name]
+    bench = Bench(layers, image, NARROW.get(lanes, HERE), samples)
+    bench.check(bench.samples(samples, lanes), samples + 1)
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_network_with_steps_and_windows(name: str) -> None:
+    """Compiled whole; trained and judged as the reference does, by any number of workers."""
+    layers, image = STEPPED[name]
+
+    def network() -> nn.Module:
+        body = nn.Sequential(*copy.deepcopy(layers), nn.Flatten())
+        return nn.Sequential(body, nn.Linear(body(torch.zeros(1, *image)).shape[1], 10))
+
+    case = problem(network, (*image[1:], image[0]), (11, 7), training=ONE_STEP)
+    model = sequential_model(case.task.network(), case.task, torch.zeros(case.task.layout.size))
+    assert model is not None
+    assert model.compiled
+    check_engine(case)
+
+
+@pytest.mark.parametrize(
+    "pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2), nn.MaxPool2d(3), nn.MaxPool2d(3, 2, 1)], ids=str
+)
+def test_among_equal_pixels_the_first_gets_the_gradient(pool: nn.MaxPool2d) -> None:
+    layers: list[nn.Module] = [nn.Conv2d(2, 3, 1), pool]
     bench = Bench(layers, (2, 6, 8))
     bench.set(bench.row.round())
     x = drawn(7, 2, 6, 8, seed=3).round()
-    pooled = bench.exact[0](x.double()).unfold(2, 2, 2).unfold(3, 2, 2).flatten(4)
+    size, step = pool.kernel_size, pool.stride
+    padded = nn.functional.pad(bench.exact[0](x.double()), [pool.padding] * 4, value=-math.inf)
+    pooled = padded.unfold(2, size, step).unfold(3, size, step).flatten(4)
     assert bool((pooled == pooled.amax(-1, keepdim=True)).sum(-1).gt(1).any())  # there are equal ones
     bench.check(x)
 
@@ -251,14 +325,17 @@ def test_values_that_are_no_numbers_are_not_hidden(name: str) -> None:
 @pytest.mark.parametrize(
     "layers",
     [
-        [nn.Conv2d(2, 3, 3, stride=2)],
+        [nn.Conv2d(2, 3, 3, stride=(2, 1))],
+        [nn.Conv2d(2, 3, 1, stride=2)],
         [nn.Conv2d(2, 4, 3, groups=2)],
         [nn.Conv2d(2, 3, 3, dilation=2)],
         [nn.Conv2d(2, 3, 3, padding=3)],
         [nn.Conv2d(2, 3, (1, 10), padding=(0, 3))],
         [nn.Conv2d(2, 3, 2), nn.MaxPool2d(2, ceil_mode=True)],  # 9 pixels high
         [nn.Conv2d(2, 3, 3), nn.MaxPool2d(2), nn.MaxPool2d(2)],
-        [nn.Conv2d(2, 3, 3), nn.MaxPool2d(3)],
+        [nn.Conv2d(2, 3, 3), nn.MaxPool2d(3, 2, padding=(1, 0))],
+        [nn.Conv2d(2, 3, 3), nn.MaxPool2d((3, 2))],
+        [nn.Conv2d(2, 3, 3), nn.MaxPool2d(2, dilation=2)],
         [nn.MaxPool2d(2), nn.Conv2d(2, 3, 3)],
     ],
     ids=lambda layers: "-".join(str(layer).partition("(")[0] for layer in layers),

@@ -27,8 +27,9 @@ from fedroam.learning.cpu.kernels import (
     stages_of,
 )
 from fedroam.learning.cpu.kernels.calls import Chain
-from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, WeightGradient
+from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Lattice, WeightGradient
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
+from fedroam.learning.cpu.kernels.max_pool import MaxPool, MaxPoolBack, Window
 from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.row_sums import RowDistances, RowProducts, RowSums, RowTotal
 from fedroam.learning.cpu.kernels.standing import Standing
@@ -79,7 +80,7 @@ def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpe
     for stage in stages:
         yield "sums", ConvolutionKernel(stage.x, stage.raw, stage.weights, stage.above, stage.bias)
         yield "sums", WeightGradient(stage.x, stage.draw, stage.weights, stage.above)
-        for spec in (stage.convolution(samples), stage.slope(samples), stage.turned(samples)):
+        for spec in (stage.convolution(samples), stage.slope(samples), *stage.turned(samples)):
             tiled = isinstance(spec, WinogradConvolution | WinogradWeightGradient)
             yield "products" if tiled else "sums", spec
         yield "after", stage.epilogue(Forward, samples)
@@ -93,6 +94,19 @@ SIZES = Conv1dSizes(1, 196, 32, 3, 64, 3)
 WIDE = ChannelsConvolution(
     Images(128, 8, 8), Images(128, 8, 8), Weights(3, 3, (3 * 3 * 128, 1, 3 * 128, 128)), 1
 )
+SEEN, HALF = Images(32, 16, 16, 1), Images(64, 8, 8)
+STEPPED = Weights(3, 3, (3 * 3 * 32, 1, 3 * 32, 32))
+STEPS = (  # the second of a step of two backwards, for pixels that meet four weights
+    ConvolutionKernel(SEEN, HALF, STEPPED, 1, True, 2, lanes=8),
+    ConvolutionKernel(
+        *(Images(64, 8, 8, 1), Images(32, 16, 16), STEPPED.every(2, 0, 0).turned(), 0, False),
+        beside=0,
+        into=Lattice(2, 1, 1),
+        lanes=8,
+    ),
+    WeightGradient(SEEN, Images(64, 8, 8, 1), STEPPED, 1, 2, 8),
+)
+POOL = (Images(6, 9, 9), Images(6, 4, 4, 1), Window(3, 2), 4)
 PERCEPTRON = (DenseLayer(37, 64, 0, 2368), DenseLayer(64, 10, 2432, 3072))
 OTHERS = (
     Conv1dMaxPool(SIZES),
@@ -107,6 +121,7 @@ OTHERS = (
     TiledConvolution(WIDE, True),
     TiledConvolution(WIDE.turned, False),
     TiledWeightGradient(WIDE),
+    *STEPS,
 )
 
 
@@ -124,6 +139,18 @@ def test_convolutions_for_arm(model: str) -> None:
         assert not re.search(r"\bz\d+\.s\b", text)  # no vectors that only some ARM processors have
         if kind != "after":
             assert re.search(r"\bfmla\s+v\d+\.4s", text)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_pools_call_no_library(processor: str) -> None:
+    for spec in (MaxPool(*POOL), MaxPoolBack(*POOL)):
+        check_calls(assembly(spec, processor), processor)
+
+
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("spec", STEPS, ids=["forward", "back", "weights"])
+def test_sums_of_steps_stay_in_registers(spec: KernelSpec, processor: str) -> None:
+    check_inmost(spec, processor)
 
 
 @pytest.mark.parametrize("spec", OTHERS, ids=lambda spec: type(spec).__name__)

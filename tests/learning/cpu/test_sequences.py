@@ -41,8 +41,8 @@ def series(dropout: float = 0.5) -> nn.Module:
 def small(head: int = 1, dropout: Callable[[], nn.Module] = lambda: Dropout(0.4)) -> nn.Module:
     """A convolution that no kernel of ours takes, dropout twice, and a head of some layers."""
     extractor = nn.Sequential(
-        *(nn.Conv2d(2, 5, 3, stride=2), nn.ReLU(), Dropout(0.3, channels=True)),
-        *(nn.Flatten(), nn.Linear(5 * 4 * 4, 12), nn.ReLU(), dropout()),
+        *(nn.Conv2d(2, 5, 3, stride=2, dilation=2), nn.ReLU(), Dropout(0.3, channels=True)),
+        *(nn.Flatten(), nn.Linear(5 * 3 * 3, 12), nn.ReLU(), dropout()),
     )
     last = nn.Linear(12, CLASSES)
     return Network(extractor, last if head == 1 else nn.Sequential(nn.Linear(12, 12), nn.ReLU(), last))

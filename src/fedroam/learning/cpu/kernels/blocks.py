@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +11,20 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
+from fedroam.learning.cpu.kernels.convolution import (
+    ConvolutionKernel,
+    Images,
+    Lattice,
+    WeightGradient,
+    Weights,
+)
+from fedroam.learning.cpu.kernels.max_pool import MaxPool, Window
 from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, suits
 from fedroam.learning.layout import Entry
 
 WIDEST_VECTOR = 16  # float32 values, on any machine
 WIDEST = 9  # columns of a kernel: its sums must fit the registers
+HALVES = Window(2, 2)  # the pool that is part of what follows a convolution at once
 
 Convolution = ConvolutionKernel | WinogradConvolution
 Slope = WeightGradient | WinogradWeightGradient
@@ -23,7 +32,7 @@ Slope = WeightGradient | WinogradWeightGradient
 
 @dataclass(frozen=True)
 class ConvolutionBlock:
-    """A convolution, and norm, 2x2 max-pool and ReLU where there are some; the names of the layers with parameters.
+    """A convolution, and norm, max-pool and ReLU where there are some; the names of the layers with parameters.
 
     end: number of the layer after it.
     """
@@ -32,7 +41,7 @@ class ConvolutionBlock:
     name: str
     norm: nn.GroupNorm | None
     norm_name: str
-    pooled: bool
+    pool: Window | None
     relu: bool
     end: int
 
@@ -59,85 +68,152 @@ def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[ConvolutionBlock]:
             k += 1
         else:
             norm_name, norm = "", None
-        kinds = []
+        pool, relu = None, False
         # Both orders give the same: the largest value is the largest after ReLU too.
-        while k < len(layers) and type(layers[k][1]) in (nn.MaxPool2d, nn.ReLU):
-            if type(layers[k][1]) in kinds or not _halves(layers[k][1]):
+        while k < len(layers):
+            layer = layers[k][1]
+            window = _window(layer) if type(layer) is nn.MaxPool2d else None
+            if window is not None and pool is None:
+                pool = window
+            elif type(layer) is nn.ReLU and not relu:
+                relu = True
+            else:
                 break
-            kinds.append(type(layers[k][1]))
             k += 1
-        pooled, relu = nn.MaxPool2d in kinds, nn.ReLU in kinds
-        found.append(ConvolutionBlock(convolution, name, norm, norm_name, pooled, relu, k))
+        found.append(ConvolutionBlock(convolution, name, norm, norm_name, pool, relu, k))
     return found
 
 
-def _halves(layer: nn.Module) -> bool:
-    """Whether a layer is no pool, or one of 2x2 pixels side by side that leaves an odd one out."""
-    if not isinstance(layer, nn.MaxPool2d):
-        return True
-    settings = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-    plain = [_pair(value) for value in settings] == [(2, 2), (2, 2), (0, 0), (1, 1)]
-    return plain and not layer.return_indices and not layer.ceil_mode
+def _window(layer: nn.MaxPool2d) -> Window | None:
+    """A max-pool's windows; None where they are not square, have gaps, or reach beyond the padding."""
+    both = [_pair(value) for value in (layer.kernel_size, layer.stride, layer.padding)]
+    if layer.ceil_mode or layer.return_indices or _pair(layer.dilation) != (1, 1):
+        return None
+    return None if any(down != across for down, across in both) else Window(*(down for down, _ in both))
+
+
+@dataclass(frozen=True)
+class _WayBack:
+    """A convolution from the gradient of raw to some pixels of that of x, and the zeros before what it reads."""
+
+    weights: Weights
+    above: int
+    beside: int
+    into: Lattice
 
 
 class Stage:
-    """A block with its sizes. border: columns of zeros that the next block wants beside y."""
+    """A block with its sizes. border: columns of zeros that the next block wants beside y.
+
+    after: what follows the convolution at once; it is y, but for a pool of other windows than 2x2 pixels side by side.
+    """
 
     def __init__(self, block: ConvolutionBlock, x: Images, border: int, entries: dict[str, Entry]) -> None:
         layer, norm = block.convolution, block.norm
         (above, beside), (height, width) = _pair(layer.padding), _pair(layer.kernel_size)
-        high, wide = x.height + 2 * above - height + 1, x.width + 2 * beside - width + 1
-        out, side = layer.out_channels, 2 if block.pooled else 1
+        self.step = _pair(layer.stride)[0]
+        high = (x.height + 2 * above - height) // self.step + 1
+        wide = (x.width + 2 * beside - width) // self.step + 1
+        halved = block.pool == HALVES
+        out, side, self.pool = layer.out_channels, 2 if halved else 1, None if halved else block.pool
         self.x, self.raw = x, Images(out, high, wide)
-        self.y = Images(out, high // side, wide // side, border)
+        self.after = Images(out, high // side, wide // side, border if self.pool is None else 0)
+        self.y = self.after if self.pool is None else self.pool.after(self.after, border)
         self.dx = Images(x.channels, x.height, x.width)
-        self.draw = Images(out, high, wide, width - 1 - beside)
-        self.dy = Images(out, high // side, wide // side)
+        self.dafter = Images(out, self.after.height, self.after.width)
+        self.dy = Images(out, self.y.height, self.y.width)
         self.groups, self.eps = (0, 0.0) if norm is None else (norm.num_groups, norm.eps)
         self.side, self.relu, self.above, self.bias = side, block.relu, above, layer.bias is not None
         self.entries = [entries[name] if name else None for name in block.parameters]
         weight = entries[block.parameters[0]]
         out, channels, down, right = weight.view(torch.empty(weight.offset + weight.size)).stride()
         self.weights = Weights(height, width, (out, channels, down, right))
+        self.beside = beside
+        self.draw = Images(self.raw.channels, high, wide, self._border_back())
 
     def epilogue(self, kind: type[Any], samples: int, **more: Any) -> Any:
         """What comes after the convolution, as a kernel's description for so many samples."""
         lanes = math.gcd(samples, WIDEST_VECTOR)
-        return kind(self.raw, self.y, self.side, self.relu, self.groups, self.eps, lanes, **more)
+        return kind(self.raw, self.after, self.side, self.relu, self.groups, self.eps, lanes, **more)
+
+    def pooling(self, kind: type[MaxPool], samples: int) -> MaxPool | None:
+        """What comes after that, if it is a pool by itself."""
+        lanes = math.gcd(samples, WIDEST_VECTOR)
+        return None if self.pool is None else kind(self.after, self.y, self.pool, lanes)
 
     def convolution(self, samples: int) -> Convolution:
         """What gives raw of x."""
-        return self._convolution(self.x, self.raw, self.weights, self.above, self.bias, samples)
+        if self.tiled:
+            lanes = math.gcd(samples, WIDEST_VECTOR)
+            return WinogradConvolution(self.x, self.raw, self.weights, self.above, self.bias, lanes)
+        lanes = math.gcd(samples, WIDEST_VECTOR) if self.step > 1 else 1
+        return ConvolutionKernel(
+            self.x, self.raw, self.weights, self.above, self.bias, self.step, lanes=lanes
+        )
 
-    def turned(self, samples: int) -> Convolution:
-        """The convolution that gives the gradient of x."""
-        above = self.weights.height - 1 - self.above
-        return self._convolution(self.draw, self.dx, self.weights.turned(), above, False, samples)
+    def turned(self, samples: int) -> list[Convolution]:
+        """The convolutions that give the gradient of x, each of some of its pixels."""
+        lanes = math.gcd(samples, WIDEST_VECTOR)
+        if self._turned_by_tiles:
+            weights, above = self.weights.turned(), self.weights.height - 1 - self.above
+            return [WinogradConvolution(self.draw, self.dx, weights, above, False, lanes)]
+        return [
+            ConvolutionKernel(
+                *(self.draw, self.dx, some.weights, some.above, False),
+                beside=some.beside,
+                into=some.into,
+                lanes=lanes if self.step > 1 else 1,
+            )
+            for some in self._ways_back()
+        ]
 
-    def _convolution(
-        self, x: Images, y: Images, weights: Weights, above: int, bias: bool, samples: int
-    ) -> Convolution:
-        if suits(x, y, weights):
-            return WinogradConvolution(x, y, weights, above, bias, math.gcd(samples, WIDEST_VECTOR))
-        return ConvolutionKernel(x, y, weights, above, bias)
+    def _ways_back(self) -> list[_WayBack]:
+        """One for each kind of pixels of x: `step` to the side, they meet the same weights again."""
+        found, height, width = [], self.weights.height, self.weights.width
+        for row, column in itertools.product(range(self.step), repeat=2):
+            first, above = self._met(row, self.above, height)
+            left, beside = self._met(column, self.beside, width)
+            weights, into = self.weights.every(self.step, first, left), Lattice(self.step, row, column)
+            if min(into.height(self.dx), into.width(self.dx)) > 0:
+                found.append(_WayBack(weights.turned(), above, beside, into))
+        return found
+
+    def _met(self, pixel: int, padding: int, weights: int) -> tuple[int, int]:
+        """The first weight of a row or column that this pixel of x meets (each step pixels, another one), and how many
+        zeros lie before the gradient then."""
+        first = (pixel + padding) % self.step
+        return first, -(-(weights - first) // self.step) - 1 - (pixel + padding) // self.step
+
+    def _border_back(self) -> int:
+        """Columns of zeros beside the gradient of raw that its convolutions read."""
+        return max(
+            max(some.beside, some.into.width(self.dx) + some.weights.width - 1 - some.beside - self.raw.width)
+            for some in self._ways_back()
+        )
 
     def slope(self, samples: int) -> Slope:
         """What gives the gradient of the weights."""
+        lanes = math.gcd(samples, WIDEST_VECTOR)
         if self.tiled:
-            lanes = math.gcd(samples, WIDEST_VECTOR)
             return WinogradWeightGradient(self.x, self.draw, self.weights, self.above, lanes)
-        return WeightGradient(self.x, self.draw, self.weights, self.above)
+        lanes = lanes if self.step > 1 else 1
+        return WeightGradient(self.x, self.draw, self.weights, self.above, self.step, lanes)
 
     @property
     def tiled(self) -> bool:
         """Whether the convolution is computed by tiles."""
-        return suits(self.x, self.raw, self.weights)
+        return self.step == 1 and suits(self.x, self.raw, self.weights)
+
+    @property
+    def _turned_by_tiles(self) -> bool:
+        return self.step == 1 and suits(self.draw, self.dx, self.weights)
 
     @property
     def widths(self) -> list[int]:
         """How many pixels lie side by side where kernels need full vectors: those that are not computed by tiles do."""
-        images = ((self.x, self.raw), (self.draw, self.dx))
-        return [y.width for x, y in images if not suits(x, y, self.weights)]
+        forward = [] if self.tiled else [self.raw.width]
+        back = [] if self._turned_by_tiles else [some.into.width(self.dx) for some in self._ways_back()]
+        return forward + back
 
 
 def _pair(value: Any) -> tuple[int, int]:
@@ -149,7 +225,8 @@ def stages_of(
 ) -> list[Stage] | None:
     """The blocks with their sizes for images [channels, height, width]; None where kernels cannot do it.
 
-    They can where convolutions move by one pixel, in one group, with at most as much padding as loses no pixel.
+    They can where convolutions move as many pixels down as across and skip none, in one group, with at most as much
+    padding as loses no pixel.
     """
     stages: list[Stage] = []
     x = Images(*image)
@@ -163,9 +240,12 @@ def stages_of(
             return None
         height, width = _pair(layer.kernel_size)
         (above, beside), plain = _pair(layer.padding), (1, 1)
-        if _pair(layer.stride) != plain or _pair(layer.dilation) != plain or layer.groups != 1:
+        down, across = _pair(layer.stride)
+        if down != across or _pair(layer.dilation) != plain or layer.groups != 1 or down > min(height, width):
             return None
         if width > WIDEST or above >= height or beside >= width or x.channels != layer.in_channels:
+            return None
+        if x.height + 2 * above < height or x.width + 2 * beside < width:
             return None
         border = beside if k == 0 else x.border
         x = Images(x.channels, x.height, x.width, border)

@@ -15,6 +15,7 @@ from fedroam.learning.cpu.kernels.blocks import WIDEST_VECTOR, Stage
 from fedroam.learning.cpu.kernels.calls import Call
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
+from fedroam.learning.cpu.kernels.max_pool import MaxPool, MaxPoolBack
 from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
@@ -50,11 +51,14 @@ class _WayBack:
     def __init__(self, stage: Stage, samples: int, before: _WayBack | None, target: Target) -> None:
         self.dx: torch.Tensor | None = None if before is None else before.dy
         self.draw, self.dy = _zeros(stage.draw, samples), _zeros(stage.dy, samples)
+        pooling = stage.pooling(MaxPoolBack, samples)
+        self.pool = None if pooling is None else kernel(pooling, target)
+        self.dafter = self.dy if pooling is None else _zeros(stage.dafter, samples)
         spec: Any = stage.epilogue(Backward, samples, dx=stage.draw, bias=stage.bias)
-        slope, turned = stage.slope(samples), None if before is None else stage.turned(samples)
+        slope, turned = stage.slope(samples), [] if before is None else stage.turned(samples)
         self.back, self.slope = kernel(spec, target), kernel(slope, target)
-        self.turned = None if turned is None else kernel(turned, target)
-        needed = max(each.scratch(samples, target) for each in (slope, turned) if each is not None)
+        self.turned = [kernel(each, target) for each in turned]
+        needed = max(each.scratch(samples, target) for each in (slope, *turned))
         self.room = _room(None if before is None else before.room, needed)
 
 
@@ -71,9 +75,12 @@ class _StageMemory:
         self.stage, self.samples, self.before, self.target = stage, samples, before, target
         self.x: torch.Tensor = _zeros(stage.x, samples) if before is None else before.y
         self.raw, self.y = _zeros(stage.raw, samples), _zeros(stage.y, samples)
+        pooling = stage.pooling(MaxPool, samples)
+        self.pool = None if pooling is None else made(pooling)
+        self.after = self.y if pooling is None else _zeros(stage.after, samples)
         self.moments = torch.zeros(2, max(stage.groups, 1), samples)
         self.means, self.scales = _at(self.moments[0]), _at(self.moments[1])
-        self.at_x, self.at_raw, self.at_y = _at(self.x), _at(self.raw), _at(self.y)
+        self.at_x, self.at_raw, self.at_y, self.at_after = map(_at, (self.x, self.raw, self.y, self.after))
         convolution = stage.convolution(samples)
         self.convolve = made(convolution)
         self.room = _room(None if before is None else before.room, convolution.scratch(samples, target))
@@ -92,17 +99,22 @@ class _StageMemory:
         calls: list[Call] = [(self.convolve, (self.at_x, weight, bias, raw, _at(self.room), samples))]
         if self.measure is not None:
             calls.append((self.measure, (raw, means, scales, samples)))
-        return [*calls, (self.epilogue, (raw, gamma, beta, means, scales, self.at_y, samples))]
+        calls.append((self.epilogue, (raw, gamma, beta, means, scales, self.at_after, samples)))
+        return [*calls, (self.pool, (self.at_after, self.at_y, samples))] if self.pool is not None else calls
 
     def backward(self, values: Sequence[int], gradients: Sequence[int]) -> list[Call]:
         """What makes dx of dy, where there is a block before, and adds to the parameters' gradients."""
         (weight, bias, gamma, beta), way = gradients, self.way_back
-        images = [self.at_raw, self.at_y, _at(way.dy), _at(way.draw)]
+        images = [self.at_raw, self.at_after, _at(way.dafter), _at(way.draw)]
         own = [*images, *values[2:], self.means, self.scales, gamma, beta, bias, self.samples]
         draw, room = images[3], _at(way.room)
-        calls: list[Call] = [(way.back, own), (way.slope, (self.at_x, draw, weight, room, self.samples))]
-        if way.turned is not None and way.dx is not None:
-            calls.append((way.turned, (draw, values[0], 0, _at(way.dx), room, self.samples)))
+        calls: list[Call] = []
+        if way.pool is not None:
+            calls.append((way.pool, (self.at_after, self.at_y, _at(way.dy), _at(way.dafter), self.samples)))
+        calls += [(way.back, own), (way.slope, (self.at_x, draw, weight, room, self.samples))]
+        if way.dx is not None:
+            given = (draw, values[0], 0, _at(way.dx), room, self.samples)
+            calls += [(turned, given) for turned in way.turned]
         return calls
 
 
@@ -120,6 +132,8 @@ class ConvStack(Layer):
         widths = [width for stage in stages for width in stage.widths]
         # Rows of pixels and samples must fill the vectors, and the lanes of a norm or a pool be four at least.
         self.unit = max([4, *(target.lanes // math.gcd(width, target.lanes) for width in widths)])
+        if any(stage.step > 1 for stage in stages):  # of fewer samples, vectors have many parts
+            self.unit = max(self.unit, min(8, target.lanes))
         largest = max(image.pixels for stage in stages for image in (stage.x, stage.raw, stage.draw))
         cache = CACHE if target.lanes < WIDEST_VECTOR else round(CACHE * WIDER)
         near = max(cache // (4 * largest) // self.unit * self.unit, self.unit)

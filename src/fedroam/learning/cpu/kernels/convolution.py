@@ -5,6 +5,9 @@ step of one pixel to the side is a step of as many values as there are samples: 
 lane works, where a library that puts channels side by side pads 10 of them to 16, and 20 to 32.
 
 Columns of zeros are part of the memory of an image (`Images.border`); rows outside of it are left out by the loops.
+
+Where pixels of one image are those of every second, third, ... pixel of the other, a vector of several pixels is put
+together of parts: the samples of one pixel, or as many of them as go into a vector, lie side by side.
 """
 
 from __future__ import annotations
@@ -61,14 +64,60 @@ class Weights:
         last = self.first + (self.height - 1) * down + (self.width - 1) * right
         return Weights(self.height, self.width, (channels, out, -down, -right), last)
 
+    def every(self, step: int, row: int, column: int) -> Weights:
+        """Every `step`-th row and column of weights, from these on."""
+        out, channels, down, right = self.strides
+        first = self.first + row * down + column * right
+        height, width = (-(-(size - at) // step) for size, at in ((self.height, row), (self.width, column)))
+        return Weights(height, width, (out, channels, step * down, step * right), first)
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Which pixels of an image are meant: every `step`-th, down and across, from a row and a column on."""
+
+    step: int = 1
+    row: int = 0
+    column: int = 0
+
+    def height(self, of: Images) -> int:
+        """Rows of them."""
+        return -(-(of.height - self.row) // self.step)
+
+    def width(self, of: Images) -> int:
+        """Columns of them."""
+        return -(-(of.width - self.column) // self.step)
+
+
+ALL = Lattice()
+
+
+def _parts(
+    k: KernelBuilder, p: Value, vectors: int, samples: Value, step: int, lanes: int
+) -> list[list[int | Value]]:
+    """How far beyond `p` the parts of some vectors lie, of what is at p and after it in a row of pixels, where each of
+    these is `step` pixels of the row. lanes: samples in a part."""
+    if step == 1:
+        return [[v * k.lanes] for v in range(vectors)]
+
+    def beyond(at: int) -> Value:
+        pixel = k.b.sdiv(k.sum(p, at), samples)
+        return k.sum(k.times(k.times(pixel, samples), step - 1), at)
+
+    return [[beyond(v * k.lanes + part) for part in range(0, k.lanes, lanes)] for v in range(vectors)]
+
 
 @dataclass(frozen=True)
 class ConvolutionKernel(KernelSpec):
     """y[o] = bias[o] + sum over i of w[o, i] correlated with x[i]; `above` rows of zeros lie above and below x.
 
     x has the border of zeros that the widths of x, y and the weights ask for. Kernel: (address of x, of w, of the bias,
-    of y, of memory that it does not use; samples). The samples times the width of y must be a multiple of the machine's
-    lanes.
+    of y, of memory that it does not use; samples). The samples times the columns of y that are written must be a
+    multiple of the machine's lanes.
+
+    step: pixels of x from one pixel that is written to the next. beside: columns of zeros that are meant to lie left of
+    x, if not its border. into: which pixels of y are written. lanes: where it is not all pixels of x, and of y, the
+    number of samples must be a multiple of it, a power of 2.
     """
 
     x: Images
@@ -76,6 +125,10 @@ class ConvolutionKernel(KernelSpec):
     weights: Weights
     above: int
     bias: bool
+    step: int = 1
+    beside: int | None = None
+    into: Lattice = ALL
+    lanes: int = 1
 
     def scratch(self, samples: int, target: Target) -> int:
         """Values (float32) that it needs to work in: none."""
@@ -85,7 +138,8 @@ class ConvolutionKernel(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k, x, y = KernelBuilder(module, target.lanes, 5, 1), self.x, self.y
         at_x, at_w, at_bias, at_y, _, samples = k.arguments
-        length = k.times(y.width, samples)
+        step, into, lanes = self.step, self.into, min(self.lanes, k.lanes)
+        length = k.times(into.width(y), samples)
         per_out, per_in, per_row, per_column = self.weights.strides
 
         def channels(first: int, size: int) -> Any:
@@ -96,24 +150,32 @@ class ConvolutionKernel(KernelSpec):
                 start = [k.load_spread(k.at(at_bias, out, j)) if self.bias else nothing for j in range(size)]
 
                 def of_row(row: Value, _: list[Value]) -> None:
-                    top = k.larger(0, k.b.sub(k.number(self.above), row))
-                    bottom = k.smaller(self.weights.height, k.b.sub(k.number(x.height + self.above), row))
-                    into = k.sum(k.times(k.sum(k.times(out, y.height), row), y.row), y.border)
+                    first_line = k.times(row, step)
+                    top = k.larger(0, k.b.sub(k.number(self.above), first_line))
+                    bottom = k.smaller(
+                        self.weights.height, k.b.sub(k.number(x.height + self.above), first_line)
+                    )
+                    line_of_y = k.sum(k.times(out, y.height), k.times(row, into.step), into.row)
+                    written = k.sum(k.times(line_of_y, y.row), y.border + into.column)
 
                     def block(vectors: int) -> Any:
                         def of_block(p: Value, _: list[Value]) -> None:
                             sums = [start[j] for j in range(size) for _ in range(vectors)]
                             left, stop = self._columns(k, p, vectors * k.lanes, samples)
+                            read = _parts(k, p, vectors, samples, step, lanes)
 
                             def of_input(i: Value, sums: list[Value]) -> list[Value]:
                                 def of_weights(ky: Value, sums: list[Value]) -> list[Value]:
-                                    line = k.sum(k.times(i, x.height), row, ky, -self.above)
-                                    begin = k.at(at_x, k.times(k.times(line, x.row), samples), p)
+                                    line = k.sum(k.times(i, x.height), first_line, ky, -self.above)
+                                    pixel = k.sum(k.times(line, x.row), x.border - self._beside)
+                                    begin = k.at(at_x, k.times(pixel, samples), p)
                                     w = k.at(weights, k.times(i, per_in), k.times(ky, per_row))
 
                                     def of_column(kx: int | Value, sums: list[Value]) -> list[Value]:
                                         here = k.at(begin, k.times(kx, samples))
-                                        seen = [k.load(k.at(here, v * k.lanes)) for v in range(vectors)]
+                                        seen = [
+                                            k.load_parts([k.at(here, at) for at in parts]) for parts in read
+                                        ]
                                         first = k.at(w, k.times(kx, per_column))
                                         for j in range(size):
                                             weight = k.load_spread(k.at(first, j * per_out))
@@ -131,10 +193,13 @@ class ConvolutionKernel(KernelSpec):
                                 return k.loop(top, bottom, 1, sums, of_weights)
 
                             sums = k.loop(0, x.channels, 1, sums, of_input)
+                            places = _parts(k, p, vectors, samples, into.step, lanes)
                             for j in range(size):
-                                target = k.at(at_y, k.times(k.sum(into, j * y.plane), samples), p)
+                                target = k.at(at_y, k.times(k.sum(written, j * y.plane), samples), p)
                                 for v in range(vectors):
-                                    k.store(sums[j * vectors + v], k.at(target, v * k.lanes))
+                                    k.store_parts(
+                                        sums[j * vectors + v], [k.at(target, at) for at in places[v]]
+                                    )
 
                         return of_block
 
@@ -143,7 +208,7 @@ class ConvolutionKernel(KernelSpec):
                     k.loop(0, many, wide, [], block(target.vectors))
                     k.loop(many, length, k.lanes, [], block(1))
 
-                k.loop(0, y.height, 1, [], of_row)
+                k.loop(0, into.height(y), 1, [], of_row)
 
             return of_group
 
@@ -151,12 +216,16 @@ class ConvolutionKernel(KernelSpec):
             k.loop(0, groups, 1, [], channels(first, size))
         return k.end()
 
+    @property
+    def _beside(self) -> int:
+        return self.x.border if self.beside is None else self.beside
+
     def _columns(self, k: KernelBuilder, p: Value, count: int, samples: Value) -> tuple[Value, Value]:
         """The first column of weights, and one past the last, that meet more than border: for `count` values from p."""
-        first = k.b.sdiv(p, samples)
-        last = k.b.sdiv(k.sum(p, count - 1), samples)
-        left = k.larger(0, k.b.sub(k.number(self.x.border), last))
-        stop = k.smaller(self.weights.width, k.b.sub(k.number(self.x.border + self.x.width), first))
+        first = k.times(k.b.sdiv(p, samples), self.step)
+        last = k.times(k.b.sdiv(k.sum(p, count - 1), samples), self.step)
+        left = k.larger(0, k.b.sub(k.number(self._beside), last))
+        stop = k.smaller(self.weights.width, k.b.sub(k.number(self._beside + self.x.width), first))
         return left, stop
 
 
@@ -165,13 +234,15 @@ class WeightGradient(KernelSpec):
     """dw[o, i] += sum over samples and pixels of dy[o] times x[i]; `above` as in the convolution.
 
     Kernel: (address of x, of dy, of dw, of memory that it does not use; samples). The samples times the width of dy
-    must be a multiple of the lanes.
+    must be a multiple of the lanes. step, lanes: as in the convolution.
     """
 
     x: Images
     y: Images
     weights: Weights
     above: int
+    step: int = 1
+    lanes: int = 1
 
     def scratch(self, samples: int, target: Target) -> int:
         """Values (float32) that it needs to work in: none."""
@@ -186,7 +257,8 @@ class WeightGradient(KernelSpec):
         per_out, per_in, per_row, per_column = self.weights.strides
         # Of registers, each output takes one for each column and one for its slope; one is left for x.
         fitting = (target.registers - 1) // (self.weights.width + 1)
-        many = max(1, min(-(-ENOUGH // self.weights.width), fitting))
+        # What is put together of parts takes long, and should meet as many slopes as there can be.
+        many = max(1, min(-(-ENOUGH // self.weights.width) if self.step == 1 else fitting, fitting))
 
         def channels(first: int, size: int) -> Any:
             def of_group(group: Value, _: list[Value]) -> None:
@@ -194,27 +266,33 @@ class WeightGradient(KernelSpec):
 
                 def of_input(i: Value, _: list[Value]) -> None:
                     def of_weights(ky: Value, _: list[Value]) -> None:
-                        top = k.larger(0, k.b.sub(k.number(self.above), ky))
-                        bottom = k.smaller(y.height, k.b.sub(k.number(x.height + self.above), ky))
+                        before = k.b.sub(k.number(self.above), ky)
+                        after = k.b.sub(k.number(x.height + self.above), ky)
+                        top = k.larger(0, self._rows(k, before))
+                        bottom = k.smaller(y.height, self._rows(k, after))
 
                         def of_row(row: Value, sums: list[Value]) -> list[Value]:
-                            line = k.sum(k.times(i, x.height), row, ky, -self.above)
+                            line = k.sum(k.times(i, x.height), k.times(row, self.step), ky, -self.above)
                             begin = k.at(at_x, k.times(k.times(line, x.row), samples))
-                            pixel = k.sum(k.times(k.sum(k.times(out, y.height), row), y.row), y.border)
+                            pixel = k.sum(k.times(out, y.height), row)
+                            pixel = k.sum(k.times(pixel, y.row), y.border)
                             grads = [
                                 k.at(at_y, k.times(k.sum(pixel, j * y.plane), samples)) for j in range(size)
                             ]
 
-                            def of_vector(p: Value, sums: list[Value]) -> list[Value]:
+                            def of_vector(p: Value, carried: list[Value]) -> list[Value]:
+                                sums, walk = carried[: len(nothing)], carried[len(nothing) :]
                                 slopes = [k.load(k.at(grad, p)) for grad in grads]
-                                for kx, step in enumerate(right):
-                                    seen = k.load(k.at(begin, step, p))
+                                places = walk[: len(walk) // 2] or [p]
+                                for kx, column in enumerate(right):
+                                    seen = k.load_parts([k.at(begin, column, place) for place in places])
                                     for j in range(size):
                                         n = j * len(right) + kx
                                         sums[n] = k.fma(slopes[j], seen, sums[n])
-                                return sums
+                                return [*sums, *self._walked(k, walk, samples)]
 
-                            return k.loop(0, length, k.lanes, sums, of_vector)
+                            walk = self._walk(k, samples)
+                            return k.loop(0, length, k.lanes, [*sums, *walk], of_vector)[: len(nothing)]
 
                         nothing = [k.constant(0.0)] * (size * len(right))
                         sums = k.loop(top, bottom, 1, nothing, of_row)
@@ -233,3 +311,31 @@ class WeightGradient(KernelSpec):
         for first, size, groups in parts(y.channels, many):
             k.loop(0, groups, 1, [], channels(first, size))
         return k.end()
+
+    def _rows(self, k: KernelBuilder, lines: Value) -> Value:
+        """So many lines of x hold so many of dy's rows, begun ones too."""
+        return lines if self.step == 1 else k.b.sdiv(k.sum(lines, self.step - 1), k.number(self.step))
+
+    def _walk(self, k: KernelBuilder, samples: Value) -> list[Value]:
+        """Of the parts of a row's first vector of x: how far each lies from the row's begin, then how far from its
+        pixel's. Nothing where x is read pixel by pixel."""
+        if self.step == 1:
+            return []
+        places = [k.number(part) for part in range(0, k.lanes, min(self.lanes, k.lanes))]
+        (begins,) = _parts(k, k.number(0), 1, samples, self.step, min(self.lanes, k.lanes))
+        return [*begins, *(k.b.srem(place, samples) for place in places)]
+
+    def _walked(self, k: KernelBuilder, walk: list[Value], samples: Value) -> list[Value]:
+        """The same of the next vector. (A division for each part would take longer than all the rest.)"""
+        if not walk:
+            return []
+        lanes, skipped = k.number(k.lanes), k.times(samples, self.step - 1)
+        pixels, rest = k.b.sdiv(lanes, samples), k.b.srem(lanes, samples)
+        begins, within = [], []
+        for begin, place in zip(walk[: len(walk) // 2], walk[len(walk) // 2 :], strict=True):
+            there = k.sum(place, rest)
+            beyond = k.b.icmp_signed(">=", there, samples)
+            more = k.sum(pixels, k.b.zext(beyond, k.whole))
+            begins.append(k.sum(begin, lanes, k.times(more, skipped)))
+            within.append(k.b.select(beyond, k.b.sub(there, samples), there))
+        return [*begins, *within]

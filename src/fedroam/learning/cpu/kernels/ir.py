@@ -85,6 +85,25 @@ class KernelBuilder:
         """Put a vector there."""
         self.b.store(vector, address).align = 4
 
+    def load_parts(self, addresses: Sequence[Value]) -> Value:
+        """The vector of parts, as long as each other, that lie at these addresses; how many is a power of 2."""
+        if len(addresses) == 1:
+            return self.load(addresses[0])
+        half = len(addresses) // 2
+        narrow = self.of_lanes(self.lanes // 2)
+        low, high = (narrow.load_parts(some) for some in (addresses[:half], addresses[half:]))
+        return self._shuffled(low, high, range(self.lanes))
+
+    def store_parts(self, vector: Value, addresses: Sequence[Value]) -> None:
+        """Put the parts of a vector there."""
+        if len(addresses) == 1:
+            self.store(vector, addresses[0])
+            return
+        half, lanes = len(addresses) // 2, self.lanes // 2
+        narrow = self.of_lanes(lanes)
+        narrow.store_parts(self._shuffled(vector, vector, range(lanes)), addresses[:half])
+        narrow.store_parts(self._shuffled(vector, vector, range(lanes, 2 * lanes)), addresses[half:])
+
     def constant(self, value: float) -> Value:
         """The vector with this value in every lane."""
         return ir.Constant(self.vector, [value] * self.lanes)
