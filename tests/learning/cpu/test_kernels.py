@@ -184,8 +184,11 @@ def cases(draw: st.DrawFn) -> tuple[list[nn.Module], tuple[int, int, int], int]:
             window = draw(st.integers(2, min(3, height, width)))
             every = draw(st.integers(1, 4))
             outside = draw(st.integers(0, window // 2))
-            after.insert(draw(st.integers(0, len(after))), nn.MaxPool2d(window, every, outside))
-            height, width = ((size + 2 * outside - window) // every + 1 for size in (height, width))
+            after.insert(
+                draw(st.integers(0, len(after))),
+                nn.MaxPool2d(window, every, outside, ceil_mode=draw(st.booleans())),
+            )
+            height, width = nn.Sequential(*after)(torch.zeros(1, height, width)).shape[1:]
         layers += after
         channels = out
     return layers, image, draw(st.integers(1, 19))
@@ -221,6 +224,10 @@ STEPPED: dict[str, tuple[list[nn.Module], tuple[int, int, int]]] = {
         ],
         (2, 9, 8),
     ),
+    "windows that reach beyond the end": (
+        [nn.Conv2d(2, 5, 3), nn.MaxPool2d(2, ceil_mode=True), nn.ReLU(), nn.Conv2d(5, 3, 3, padding=1)],
+        (2, 9, 8),
+    ),
     "a pool between a norm and a border": (
         [
             nn.Conv2d(2, 6, 3),
@@ -242,6 +249,24 @@ def test_steps_and_windows(name: str, lanes: int, samples: int) -> None:
     layers, image = STEPPED[name]
     bench = Bench(layers, image, NARROW.get(lanes, HERE), samples)
     bench.check(bench.samples(samples, lanes), samples + 1)
+
+
+@pytest.mark.parametrize("name", STEPPED)
+def test_steps_and_windows_leave_no_trace(name: str) -> None:
+    layers, image = STEPPED[name]
+    bench, x = Bench(layers, image), drawn(5, *image, seed=1)
+    slope = drawn(*bench.outputs(x).shape, seed=2)
+
+    def gradient() -> torch.Tensor:
+        bench.gradient.zero_()
+        bench.outputs(x)
+        bench.stack.backward(slope, False)
+        return bench.gradient.clone()
+
+    first = gradient()
+    bench.outputs(torch.full((8, *image), math.inf))
+    bench.stack.backward(torch.full((8, slope.shape[1]), math.nan), False)
+    assert torch.equal(gradient(), first)
 
 
 @pytest.mark.parametrize("name", STEPPED)
@@ -331,7 +356,6 @@ def test_values_that_are_no_numbers_are_not_hidden(name: str) -> None:
         [nn.Conv2d(2, 3, 3, dilation=2)],
         [nn.Conv2d(2, 3, 3, padding=3)],
         [nn.Conv2d(2, 3, (1, 10), padding=(0, 3))],
-        [nn.Conv2d(2, 3, 2), nn.MaxPool2d(2, ceil_mode=True)],  # 9 pixels high
         [nn.Conv2d(2, 3, 3), nn.MaxPool2d(2), nn.MaxPool2d(2)],
         [nn.Conv2d(2, 3, 3), nn.MaxPool2d(3, 2, padding=(1, 0))],
         [nn.Conv2d(2, 3, 3), nn.MaxPool2d((3, 2))],

@@ -85,11 +85,14 @@ def leading(layers: Sequence[tuple[str, nn.Module]]) -> list[ConvolutionBlock]:
 
 
 def _window(layer: nn.MaxPool2d) -> Window | None:
-    """A max-pool's windows; None where they are not square, have gaps, or reach beyond the padding."""
+    """A max-pool's windows; None where they are not square, or have gaps."""
     both = [_pair(value) for value in (layer.kernel_size, layer.stride, layer.padding)]
-    if layer.ceil_mode or layer.return_indices or _pair(layer.dilation) != (1, 1):
+    if layer.return_indices or _pair(layer.dilation) != (1, 1):
         return None
-    return None if any(down != across for down, across in both) else Window(*(down for down, _ in both))
+    if any(down != across for down, across in both):
+        return None
+    size, step, padding = (down for down, _ in both)
+    return Window(size, step, padding, layer.ceil_mode)
 
 
 @dataclass(frozen=True)

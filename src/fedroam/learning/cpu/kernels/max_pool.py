@@ -17,17 +17,24 @@ from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
 @dataclass(frozen=True)
 class Window:
-    """Pixels of a window, down as across, from one to the next, and those of the first one that lie outside."""
+    """Pixels of a window, down as across, from one to the next, and those of the first one that lie outside.
+
+    beyond: whether a last one that begins within the image may reach beyond it, and beyond the padding.
+    """
 
     size: int
     step: int
     padding: int = 0
+    beyond: bool = False
 
     def after(self, x: Images, border: int) -> Images:
-        """The largest values of images x: what reaches beyond their edge, and the padding, is no window."""
-        sizes = (pixels + 2 * self.padding - self.size for pixels in (x.height, x.width))
-        height, width = (size // self.step + 1 for size in sizes)
-        return Images(x.channels, height, width, border)
+        """The largest values of images x."""
+        return Images(x.channels, self._along(x.height), self._along(x.width), border)
+
+    def _along(self, pixels: int) -> int:
+        steps, rest = divmod(pixels + 2 * self.padding - self.size, self.step)
+        one_more = self.beyond and rest and (steps + 1) * self.step < pixels + self.padding
+        return steps + 2 if one_more else steps + 1
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,11 @@ class MaxPool(KernelSpec):
         def inside(begin: Value, pixels: int) -> list[Value]:
             first = k.times(begin, window.step)
             found = [k.sum(first, more - window.padding) for more in range(window.size)]
-            return [k.larger(0, k.smaller(pixels - 1, at)) for at in found] if window.padding else found
+            return (
+                [k.larger(0, k.smaller(pixels - 1, at)) for at in found]
+                if window.padding or window.beyond
+                else found
+            )
 
         lines = [k.sum(k.times(channel, of.height), line) for line in inside(row, of.height)]
         columns = inside(column, of.width)
