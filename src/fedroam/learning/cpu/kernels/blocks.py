@@ -18,7 +18,7 @@ from fedroam.learning.cpu.kernels.convolution import (
     WeightGradient,
     Weights,
 )
-from fedroam.learning.cpu.kernels.max_pool import MaxPool, Window
+from fedroam.learning.cpu.kernels.max_pool import Window
 from fedroam.learning.cpu.kernels.tiled import WinogradConvolution, WinogradWeightGradient, suits
 from fedroam.learning.layout import Entry
 
@@ -139,8 +139,8 @@ class Stage:
         lanes = math.gcd(samples, WIDEST_VECTOR)
         return kind(self.raw, self.after, self.side, self.relu, self.groups, self.eps, lanes, **more)
 
-    def pooling(self, kind: type[MaxPool], samples: int) -> MaxPool | None:
-        """What comes after that, if it is a pool by itself."""
+    def pooling(self, kind: type[Any], samples: int) -> Any:
+        """What comes after that, as a kernel's description, if it is a pool by itself; else None."""
         lanes = math.gcd(samples, WIDEST_VECTOR)
         return None if self.pool is None else kind(self.after, self.y, self.pool, lanes)
 

@@ -38,11 +38,10 @@ class Window:
 
 
 @dataclass(frozen=True)
-class MaxPool(KernelSpec):
-    """Y = the largest value of each window of x, NaN where one is NaN.
+class Pool:
+    """From images x to the largest value y of each window, NaN where one is NaN.
 
-    lanes: samples in a vector, of which the number of samples must be a multiple. Kernel: (address of x, of y;
-    samples).
+    lanes: samples in a vector, of which the number of samples must be a multiple.
     """
 
     x: Images
@@ -85,6 +84,11 @@ class MaxPool(KernelSpec):
 
         k.loop(0, of.height, 1, [], of_row)
 
+
+@dataclass(frozen=True)
+class MaxPool(Pool, KernelSpec):
+    """Kernel: (address of x, of y; samples)."""
+
     @override
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, self.lanes, 2, 1)
@@ -105,7 +109,7 @@ class MaxPool(KernelSpec):
 
 
 @dataclass(frozen=True)
-class MaxPoolBack(MaxPool):
+class MaxPoolBack(Pool, KernelSpec):
     """The gradient's way back: of each window's equal largest pixels the first gets it, as torch does it.
 
     Kernel: (address of x, of y, of dy, of dx; samples); dy and dx are shaped as y and x without borders.
