@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def measured(repeats: int, names: Sequence[str] = NAMES) -> tuple[str, dict[str,
         "python": platform.python_version(),
         "torch": found["torch"],
         "repeats": repeats,
+        "measured": date.today().isoformat(),
     }
     keys = ("name", "about", "value", "unit", "share", "busy", "times", "disturbed")
     results = [{key: line[key] for key in keys} for line in found["results"]]
@@ -89,10 +91,10 @@ def others(record: dict[str, Any]) -> str:
         passed = {"in_place": "multiplying them in place", "copy": "copying them"}[least]
         once = 1e3 * statistics.median(mixing["times"][least])
         told.append(
-            f"With {kind} ({found['processor']}, {found['cores']} cores, torch {found['torch']}) mixing 1,000 models "
-            f"of 100,000 values takes {mixing['value']:.0f} ms, where {passed} takes {once:.0f}; testing 20 models "
-            f"is {over:.1f} times as fast as in the plain loop and {share:.1f} times training in operations a second; "
-            f"{overhead['value']:.1f} % of a round of A are neither."
+            f"With {kind} ({found['processor']}, {found['cores']} cores, torch {found['torch']}, measured "
+            f"{found['measured']}) mixing 1,000 models of 100,000 values takes {mixing['value']:.0f} ms, where "
+            f"{passed} takes {once:.0f}; testing 20 models is {over:.1f} times as fast as in the plain loop and "
+            f"{share:.1f} times training in operations a second; {overhead['value']:.1f} % of a round of A are neither."
         )
     return " ".join(told)
 
