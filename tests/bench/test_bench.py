@@ -143,3 +143,32 @@ def test_a_round_of_every_method_side_by_side(monkeypatch: pytest.MonkeyPatch, t
     assert results[0].detail.startswith("1.00 x fedavg")
     seconds = {name: result.value for name, result in zip(told, results, strict=True)}
     assert seconds["majority"] < seconds["mocfl"]  # one trains nothing
+
+
+def test_what_others_leave_of_the_cores_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others took 3 s of 4 cores in 10 s; then a system that does not tell."""
+    taken = iter([100.0, 103.0])
+    clock = iter([50.0, 60.0])
+    monkeypatch.setattr(measures.Others, "_taken", staticmethod(lambda: next(taken)))
+    monkeypatch.setattr(measures.time, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(measures.os, "cpu_count", lambda: 4)
+    assert measures.Others().left() == pytest.approx(1 - 3 / 40)
+    monkeypatch.undo()
+    monkeypatch.setattr(measures.Others, "_taken", staticmethod(lambda: None))
+    assert measures.Others().left() is None
+
+
+def test_what_others_took_is_neither_idle_nor_this_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ticks of user, nice, system, idle, iowait, irq, softirq, steal, guest; a hundred are a second."""
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  500 10 200 9000 70 1 2 87 44\ncpu0 1 1 1 1 1 1 1 1 1\n", encoding="ascii")
+    monkeypatch.setattr(measures, "STAT", stat)
+    monkeypatch.setattr(measures.os, "sysconf", lambda name: 100)
+    monkeypatch.setattr(measures.os, "times", lambda: (2.0, 0.5, 0.25, 0.25, 1e6))
+    assert measures.Others._taken() == pytest.approx(8.0 - 3.0)
+    stat.write_text("no numbers\n", encoding="ascii")
+    assert measures.Others._taken() is None
+    monkeypatch.setattr(measures, "STAT", tmp_path / "nowhere")
+    assert measures.Others._taken() is None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,33 @@ from fedroam.randomness import stream
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 
+STAT = Path("/proc/stat")  # of Linux: what the cores did so far
 QUIET = 0.85  # the engine gets at least this share of the cores on a quiet machine
+
+
+class Others:
+    """Watches, from its making on, what other programs take of the cores; only where the system tells it (Linux)."""
+
+    def __init__(self) -> None:
+        self.before, self.wall = self._taken(), time.perf_counter()
+
+    def left(self) -> float | None:
+        """The share of the machine's cores that others have left since; None where that is not known."""
+        now, wall = self._taken(), time.perf_counter() - self.wall
+        if now is None or self.before is None or not wall:
+            return None
+        return 1 - max(0.0, now - self.before) / (wall * (os.cpu_count() or 1))
+
+    @staticmethod
+    def _taken() -> float | None:
+        """Seconds of all cores so far that neither were idle nor this program's."""
+        try:
+            fields = STAT.read_text(encoding="ascii").splitlines()[0].split()
+            user, nice, system, _, _, *interrupts = (int(field) for field in fields[1:9])
+        except (OSError, ValueError, IndexError):
+            return None
+        ticks = os.sysconf("SC_CLK_TCK")
+        return (user + nice + system + sum(interrupts)) / ticks - sum(os.times()[:4])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,9 +61,10 @@ class Result:
     """One line of the table. value and target in `unit`; `more_is_better` says which side of the target is good.
 
     times: seconds of each repeat, by what was timed. busy: the share of the cores that the engine got while it was
-    timed, None where that was not watched. Where other programs take their part, torch's threads wait for each
-    other, the plain loop becomes many times slower, and ratios against it are far too good. share: the FLOP/s over
-    those of the machine's best convolution, None where there are none; least_share: what it should be at least.
+    timed (or, where it does not ask for all, that others left it), None where that was not watched. Where other
+    programs take their part, torch's threads wait for each other, the plain loop becomes many times slower, and ratios
+    against it are far too good. share: the FLOP/s over those of the machine's best convolution, None where there are
+    none; least_share: what it should be at least.
     """
 
     name: str

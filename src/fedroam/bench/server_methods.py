@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import statistics
-import time
 
 import numpy as np
 
-from fedroam.bench.measures import Result, in_turn
+from fedroam.bench.measures import Others, Result, in_turn
 from fedroam.components import kinds
 from fedroam.data import memory
 from fedroam.experiment import Experiment
@@ -64,9 +63,11 @@ def _of_model(model: str, repeats: int, workers: int, clients: int, trained: int
     runs = {kind: _MethodRun(kind, experiment) for kind in names()}
     for each in runs.values():
         each.round()
-    cpu, wall = time.process_time(), time.perf_counter()
+    others = (
+        Others()
+    )  # a server's work is of one core, so that rounds do not keep all of them busy by themselves
     times = in_turn(repeats, **{kind: each.round for kind, each in runs.items()})
-    busy = (time.process_time() - cpu) / ((time.perf_counter() - wall) * workers)
+    left = others.left()
     for each in runs.values():
         each.scene.learner.close()
     about = f"{clients} clients x {trained} samples, {MODELS[model]}"
@@ -77,6 +78,6 @@ def _of_model(model: str, repeats: int, workers: int, clients: int, trained: int
         over = statistics.median(a / b for a, b in zip(found, base, strict=True))
         detail = f"{over:.2f} x fedavg, fastest {min(found):.3f} s"
         results.append(
-            Result(f"methods: {kind}", about, value, None, "s", False, detail, {"round": found}, busy)
+            Result(f"methods: {kind}", about, value, None, "s", False, detail, {"round": found}, left)
         )
     return results
