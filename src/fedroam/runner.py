@@ -127,7 +127,11 @@ def run(
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, draws]
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking]
+            if (
+                where == SIMULATION
+            ):  # on a network threads of libraries draw, too, for messages and not for models
+                followers.append(draws)
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             try:

@@ -399,6 +399,16 @@ def test_a_draw_that_the_seed_does_not_reach_is_told_once(
     assert len([each for each in told if "global generator" in str(each.message)]) == 1
 
 
+def test_on_a_network_draws_of_other_threads_are_not_told(
+    tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    def careless(round: ServerRound) -> None:
+        random.random()
+
+    run(tiny(**method(**aggregating(careless))), tmp_path / "run", where="a network")
+    assert not [each for each in recwarn if "global generator" in str(each.message)]
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_fedroams_own_parts_leave_the_global_generators_alone(engine: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
