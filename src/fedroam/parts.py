@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import FunctionType
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar, get_type_hints
 
 from typing_extensions import get_protocol_members
 
@@ -171,18 +171,27 @@ def _of_fedroam(cls: type) -> bool:
 
 
 def _called(part: type[Part], protocol: type) -> dict[str, object]:
-    """What fedroam calls or reads of a part, as it declares it: what the Protocols of its family's room name, those
-    that only some parts have included, and what the classes of fedroam's that it builds on have."""
-    room = protocol.__module__.split(".")[:2]
+    """What fedroam calls or reads of a part, as it declares it: what its family's Protocol names, those of its room
+    that only some parts have, and the classes of fedroam's that it builds on."""
+    room, others = protocol.__module__.split(".")[:2], set(get_type_hints(Parts).values())
     known: dict[str, object] = {}
     for each in Protocol.__subclasses__():
-        if each.__module__.split(".")[:2] == room:
+        if each.__module__.split(".")[:2] == room and each not in others and _looked_for(each):
             known |= {name: inspect.getattr_static(each, name, None) for name in get_protocol_members(each)}
     for cls in reversed(part.__mro__):
         if cls.__module__.partition(".")[0] == "fedroam":
             known |= {name: value for name, value in vars(cls).items() if not name.startswith("_")}
     known |= {name: inspect.getattr_static(protocol, name, None) for name in get_protocol_members(protocol)}
     return known
+
+
+def _looked_for(protocol: type) -> bool:
+    """Whether fedroam may ask of a part if it is one of these: of what others are, no part is."""
+    try:
+        isinstance(None, protocol)
+    except TypeError:  # it is for type checkers alone
+        return False
+    return True
 
 
 def _unfit(name: str, own: object, declared: object) -> str:

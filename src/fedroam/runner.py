@@ -109,7 +109,8 @@ def run(
         "reason": "",
     }
     recorder = Recorder(folder, status)
-    draws = _Draws()
+    # On a network threads of libraries draw, too, for messages and not for models.
+    draws = [_Draws()] if where == SIMULATION else []
     there = run_in(folder, experiment, existing)
     with contextlib.ExitStack() as held:
         held.callback(recorder.close)
@@ -127,11 +128,7 @@ def run(
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder), tracking]
-            if (
-                where == SIMULATION
-            ):  # on a network threads of libraries draw, too, for messages and not for models
-                followers.append(draws)
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, *draws]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             try:

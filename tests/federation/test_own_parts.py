@@ -374,6 +374,28 @@ class Fine(Part, ServerLoop):
         return 8
 
 
+def test_helpers_named_as_what_other_families_have_are_let_be(tmp_path: Path) -> None:
+    """An objective is no engine, no training and no layer, whose room it shares."""
+
+    class Own(Part):
+        def loss(
+            self, module: nn.Module, x: torch.Tensor, y: torch.Tensor, **given: torch.Tensor
+        ) -> torch.Tensor:
+            return self.forward(module, x, y)
+
+        def forward(self, module: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return nn.functional.cross_entropy(module(x), y)
+
+        def build(self) -> None:
+            """Nothing that an engine builds."""
+
+        def batches(self) -> int:
+            return 3
+
+    register("objective", "own")(Own)
+    assert run(tiny(federation="fedavg", objective="own"), tmp_path / "run").done
+
+
 def test_methods_that_take_more_and_helpers_are_let_be(tmp_path: Path) -> None:
     register("federation", "own")(Fine)
     assert run(tiny(federation="own"), tmp_path / "run").done

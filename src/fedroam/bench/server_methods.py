@@ -63,9 +63,8 @@ def _of_model(model: str, repeats: int, workers: int, clients: int, trained: int
     runs = {kind: _MethodRun(kind, experiment) for kind in names()}
     for each in runs.values():
         each.round()
-    others = (
-        Others()
-    )  # a server's work is of one core, so that rounds do not keep all of them busy by themselves
+    # A server's work is of one core, so that rounds do not keep all of them busy by themselves.
+    others = Others()
     times = in_turn(repeats, **{kind: each.round for kind, each in runs.items()})
     left = others.left()
     for each in runs.values():

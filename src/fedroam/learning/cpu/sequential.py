@@ -299,8 +299,7 @@ def sequential_model(
     if extra is not None:
         if not 0 < boundary < len(layers):
             return None
-        here = target() if native and task.x.dtype == torch.float32 else None
-        if here is not None:
+        if here is not None and task.x.dtype == torch.float32:
             head = _head(named[features:], entries, objective.label_smoothing, gradient, here)
             behind = [] if head is not None else layers[boundary:]
             extractor = _stacked(layers[:boundary], gradient, here)
