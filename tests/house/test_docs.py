@@ -27,6 +27,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -258,12 +259,17 @@ def test_contributing_draws_the_flow_that_the_code_is_held_to() -> None:
     assert tuple(re.findall(r"\w+", drawn[1])) == tuple(name for name in ORDER if name != "__main__")
 
 
-def test_generated_pages_are_up_to_date() -> None:
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    assert spec
-    assert spec.loader
+def script(name: str) -> ModuleType:
+    """A program of `docs/`, as a module."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None and spec.loader is not None  # noqa: PT018
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    module = script("generate")
     for name, make in module.GENERATED.items():  # those of kept runs: see test_results.py
         page = PAGES.get(f"docs/{name}", "")
         assert make(page) == page, f"docs/{name} is out of date: run `make docs`"
@@ -313,10 +319,7 @@ def test_the_quickstart_gives_what_it_gave(tmp_path: Path) -> None:
 
 
 def test_the_page_on_attacks_tells_what_the_record_says() -> None:
-    spec = importlib.util.spec_from_file_location("byzantine", ROOT / "docs" / "byzantine.py")
-    assert spec is not None and spec.loader is not None  # noqa: PT018
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("byzantine")
     kept = json.loads(module.RECORD.read_text(encoding="utf-8"))
     assert len(kept["seeds"]) >= 4
     page = module.PAGE.read_text(encoding="utf-8")
@@ -325,10 +328,7 @@ def test_the_page_on_attacks_tells_what_the_record_says() -> None:
 
 
 def test_the_page_on_claims_tells_what_the_record_says() -> None:
-    spec = importlib.util.spec_from_file_location("judged", ROOT / "docs" / "judged.py")
-    assert spec is not None and spec.loader is not None  # noqa: PT018
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script("judged")
     kept = json.loads(module.RECORD.read_text(encoding="utf-8"))
     page = module.PAGE.read_text(encoding="utf-8")
     assert kept["study"] == module.digest(page), "another study was judged: run `python docs/judged.py`"

@@ -252,24 +252,6 @@ def test_steps_and_windows(name: str, lanes: int, samples: int) -> None:
 
 
 @pytest.mark.parametrize("name", STEPPED)
-def test_steps_and_windows_leave_no_trace(name: str) -> None:
-    layers, image = STEPPED[name]
-    bench, x = Bench(layers, image), drawn(5, *image, seed=1)
-    slope = drawn(*bench.outputs(x).shape, seed=2)
-
-    def gradient() -> torch.Tensor:
-        bench.gradient.zero_()
-        bench.outputs(x)
-        bench.stack.backward(slope, False)
-        return bench.gradient.clone()
-
-    first = gradient()
-    bench.outputs(torch.full((8, *image), math.inf))
-    bench.stack.backward(torch.full((8, slope.shape[1]), math.nan), False)
-    assert torch.equal(gradient(), first)
-
-
-@pytest.mark.parametrize("name", STEPPED)
 def test_a_network_with_steps_and_windows(name: str) -> None:
     """Compiled whole; trained and judged as the reference does, by any number of workers."""
     layers, image = STEPPED[name]
@@ -319,11 +301,16 @@ def test_a_samples_outputs_do_not_hang_on_its_neighbours() -> None:
     assert torch.equal(bench.outputs(x.flip(0)), whole.flip(0))
 
 
-@pytest.mark.parametrize(("name", "features"), [("mnist", 320), ("lenet", 1024), ("lenet of 28 x 28", 576)])
-def test_what_was_computed_before_leaves_no_trace(name: str, features: int) -> None:
-    layers, image = papers_layers(name)
+@pytest.mark.parametrize(
+    ("layers", "image"),
+    [*(papers_layers(name) for name in ("mnist", "lenet", "lenet of 28 x 28")), *STEPPED.values()],
+    ids=["mnist", "lenet", "lenet of 28 x 28", *STEPPED],
+)
+def test_what_was_computed_before_leaves_no_trace(
+    layers: list[nn.Module], image: tuple[int, int, int]
+) -> None:
     bench, x = Bench(layers, image), drawn(5, *image, seed=1)
-    slope = drawn(5, features, seed=2)
+    slope = drawn(*bench.outputs(x).shape, seed=2)
 
     def gradient() -> torch.Tensor:
         bench.gradient.zero_()
@@ -333,7 +320,7 @@ def test_what_was_computed_before_leaves_no_trace(name: str, features: int) -> N
 
     first = gradient()
     bench.outputs(torch.full((8, *image), math.inf))  # into the same memory, where 5 samples are padded to 8
-    bench.stack.backward(torch.full((8, features), math.nan), False)
+    bench.stack.backward(torch.full((8, slope.shape[1]), math.nan), False)
     assert torch.equal(gradient(), first)
 
 
