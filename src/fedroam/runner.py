@@ -217,6 +217,7 @@ class _Recording(RunEvents):
 
     @override
     def on_interrupt(self) -> None:
+        self.recorder.made_safe()
         self.recorder.note(state="interrupted")
 
     @override

@@ -70,17 +70,24 @@ def _put_into_place(path: Path) -> Iterator[tuple[int, Path]]:
         raise
 
 
-def write_aside(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a file beside `path`, flush it to the disk, then rename it to `path`.
+@contextlib.contextmanager
+def being_written(path: Path) -> Iterator[Path]:
+    """A new file beside `path`, to be filled within it; in the end it is flushed to the disk and renamed to `path`.
 
     The file aside has a name that nobody can foresee, ends in `.tmp`, and is deleted where writing fails. A link at
     `path` is refused: InputError.
     """
     with _put_into_place(path) as (handle, aside):
         os.close(handle)
-        write(aside)
-        with aside.open("rb+") as written:  # anew: `write` may have put another file there
+        yield aside
+        with aside.open("rb+") as written:  # anew: whoever filled it may have put another file there
             os.fsync(written.fileno())
+
+
+def write_aside(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a file as it is `being_written`."""
+    with being_written(path) as aside:
+        write(aside)
 
 
 def write_bytes(path: Path, data: bytes) -> None:

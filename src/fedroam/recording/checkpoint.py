@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 from fedroam.errors import InputError
 from fedroam.facts import json_object
 from fedroam.recording.files import settle
-from fedroam.writing import write_aside
+from fedroam.writing import being_written
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
 # Bytes from which on an array whose rows are all the same is written as one of them, as the models of all clients are
@@ -27,16 +27,31 @@ KEEP = 2  # the newest, and the one before it should the newest be lost to a fai
 LARGE = 2**20
 NOT_YET = 64 * "?"  # stands where the sum will, which is as long
 MOST_ROWS = 2**24  # of an array that is written as one of its rows
+BLOCK = 2**20  # bytes that are read back at a time
 
 
 def _sum(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     """SHA-256 (hex) over the facts of the header and over names, types, shapes and bytes of the arrays."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    bytes_of = {name: array.reshape(-1).view(np.uint8).data for name, array in whole.items() if array.size}
+    return _sum_of(
+        facts, {name: (_told(name, each), [bytes_of.get(name, b"")]) for name, each in whole.items()}
+    )
+
+
+def _sum_of(facts: Mapping[str, Any], arrays: Mapping[str, tuple[str, Iterable[bytes | memoryview]]]) -> str:
+    """The same, of each array by its name: what is told of it, and its bytes, in blocks."""
     total = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        total.update(f"{name}{array.dtype}{array.shape}".encode())
-        total.update(array.reshape(-1).view(np.uint8).data if array.size else b"")
+        told, blocks = arrays[name]
+        total.update(told.encode())
+        for block in blocks:
+            total.update(block)
     return total.hexdigest()
+
+
+def _told(name: str, array: np.ndarray) -> str:
+    return f"{name}{array.dtype}{array.shape}"
 
 
 def _crc32(arrays: Mapping[str, np.ndarray]) -> str:
@@ -64,22 +79,55 @@ def _repeated(arrays: dict[str, np.ndarray], rows: Mapping[str, Any]) -> None:
         arrays[name] = np.repeat(arrays[name], count, axis=0)
 
 
-def _write(path: Path, facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write the file. The sum is found while the arrays are being written, and put into the header then: either takes
-    half a second for each GB."""
-    # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
-    metadata = {"fedroam": json.dumps({**facts, "sha256": NOT_YET}, sort_keys=True)}
-    with ThreadPoolExecutor(1) as beside:
-        found = beside.submit(_sum, facts, arrays)
-        save_file(dict(arrays), path, metadata=metadata)
-    with path.open("r+b") as file:
-        header = file.read(int.from_bytes(file.read(8), "little"))
-        file.seek(8 + header.index(NOT_YET.encode()))
-        file.write(found.result().encode())
+@dataclass
+class Draft:
+    """A checkpoint that is written, but does not count yet: it has no sum, is not flushed to the disk, and lies beside
+    the place that it will have. It depends no more on the arrays that it was made of, so another thread can complete
+    it while they change. What is not completed is deleted.
+    """
+
+    path: Path
+    aside: Path
+    facts: Mapping[str, Any]
+    told: Mapping[str, str]  # of each array, as the sum says it
+    _held: contextlib.ExitStack = field(repr=False)  # puts it into place
+
+    def complete(self) -> Path:
+        """Find its sum, flush it to the disk, put it into place, and drop all checkpoints but the newest ones."""
+        with self._held, self.aside.open("r+b") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = file.read(length)
+            offsets = {
+                name: each["data_offsets"] for name, each in json.loads(header).items() if name in self.told
+            }
+            blocks = {name: _blocks(file, 8 + length + a, b - a) for name, (a, b) in offsets.items()}
+            total = _sum_of(self.facts, {name: (told, blocks[name]) for name, told in self.told.items()})
+            file.seek(8 + header.index(NOT_YET.encode()))
+            file.write(total.encode())
+        if self.facts["round"] > 0:  # a run of no rounds may as well begin anew
+            settle(self.path.parent)  # before older ones are dropped
+        prune(self.path.parent)
+        return self.path
+
+    def drop(self) -> None:
+        """Delete it, unless it was completed."""
+        with contextlib.suppress(_Dropped), self._held:
+            raise _Dropped
 
 
-def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Path:
-    """Write the checkpoint of a round (numeric and bool arrays by name) and drop all but the newest ones."""
+class _Dropped(Exception):
+    """Ends a draft without putting it into place."""
+
+
+def _blocks(file: IO[bytes], start: int, size: int) -> Iterator[bytes]:
+    """The bytes of a part of a file, some at a time."""
+    file.seek(start)
+    for left in range(size, 0, -BLOCK):
+        yield file.read(min(BLOCK, left))
+
+
+def draft(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Draft:
+    """Begin the checkpoint of a round: numeric and bool arrays by name, which are written here and may change after."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"round-{round:08d}.safetensors"
     written = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
@@ -89,11 +137,18 @@ def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]
     if rows:
         facts["rows"] = rows
         written.update({name: written[name][:1] for name in rows})
-    write_aside(path, lambda aside: _write(aside, facts, written))
-    if round > 0:  # a run of no rounds may as well begin anew
-        settle(folder)  # before older ones are dropped
-    prune(folder)
-    return path
+    # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
+    metadata = {"fedroam": json.dumps({**facts, "sha256": NOT_YET}, sort_keys=True)}
+    with contextlib.ExitStack() as held:
+        aside = held.enter_context(being_written(path))
+        save_file(written, aside, metadata=metadata)
+        told = {name: _told(name, array) for name, array in written.items()}
+        return Draft(path, aside, facts, told, held.pop_all())
+
+
+def save(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Path:
+    """Write the checkpoint of a round (numeric and bool arrays by name) and drop all but the newest ones."""
+    return draft(folder, round, digest, arrays).complete()
 
 
 def prune(folder: Path) -> None:

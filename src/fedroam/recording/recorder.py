@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from fedroam.errors import InputError
 from fedroam.recording import checkpoint
+from fedroam.recording.checkpoint import Draft
 from fedroam.recording.files import (
     Columns,
     FileFacts,
@@ -38,6 +40,9 @@ class Recorder:
 
     Rows are gathered in memory and written, at each checkpoint, as one piece per table under `unfinished/`;
     pieces newer than the newest checkpoint are dropped on resume. The end of the run joins the pieces.
+
+    A thread of its own makes a checkpoint safe, as most of that is waiting for the disk: meanwhile the run goes on, up
+    to its next checkpoint. A kill in between loses the rounds since the one before, as a kill just before it would.
     """
 
     def __init__(self, folder: Path, status: dict[str, Any]) -> None:
@@ -46,6 +51,9 @@ class Recorder:
         self._pending: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
         self._pieces = TablePieces(folder / "unfinished")
         self._lock: IO[str] | None = None
+        self._noting = threading.Lock()  # of `status`, and of the file that says it
+        self._desk = ThreadPoolExecutor(1, thread_name_prefix="fedroam-recorder")
+        self._under_way: Future[None] | None = None
 
     @property
     def finished(self) -> bool:
@@ -100,6 +108,7 @@ class Recorder:
 
     def restore(self) -> tuple[int, dict[str, np.ndarray]] | None:
         """The newest checkpoint, or None; what a kill left behind is dropped: pieces beyond it, half files."""
+        self.made_safe()
         newest = checkpoint.newest(self.folder / "checkpoints")
         found = None if newest is None else checkpoint.load(newest, self.status["digest"])
         self._pieces.drop_after(-1 if found is None else found.round)
@@ -131,21 +140,41 @@ class Recorder:
         self._pending[table].append(arrow(rows))
 
     def checkpoint(self, round: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them."""
-        for name, rows in self._pending.items():
-            if rows:
-                self._pieces.write(name, round, joined(rows))
-                rows.clear()
-        self._pieces.vouch(round)
-        recorded = np.array([self._pieces.rows[name] for name in TABLES], dtype=np.int64)
-        arrays = {**arrays, RECORDED: recorded}
-        checkpoint.save(self.folder / "checkpoints", round, self.status["digest"], arrays)
+        """Begin to make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them.
+
+        The arrays may change afterwards. Waits for the checkpoint before, and raises what went wrong with it.
+        """
+        self.made_safe()
+        pieces = {name: joined(rows) for name, rows in self._pending.items() if rows}
+        for rows in self._pending.values():
+            rows.clear()
+        counts = [self._pieces.rows[name] + (len(pieces[name]) if name in pieces else 0) for name in TABLES]
+        arrays = {**arrays, RECORDED: np.array(counts, dtype=np.int64)}
+        drafted = checkpoint.draft(self.folder / "checkpoints", round, self.status["digest"], arrays)
+        self._under_way = self._desk.submit(self._make_safe, round, pieces, drafted)
+
+    def _make_safe(self, round: int, pieces: Mapping[str, pa.Table], drafted: Draft) -> None:
+        """What is left to do of a checkpoint."""
+        try:
+            for name, rows in pieces.items():
+                self._pieces.write(name, round, rows)
+            self._pieces.vouch(round)
+            drafted.complete()
+        finally:
+            drafted.drop()
         self.note(round=round)
+
+    def made_safe(self) -> None:
+        """Wait until the last checkpoint is on the disk. Raises what went wrong with it, OSError for a full disk."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
 
     def note(self, **facts: Any) -> None:
         """Change facts of `run.json`."""
-        self.status.update(facts)
-        write_status(self.folder, self.status)
+        with self._noting:
+            self.status.update(facts)
+            write_status(self.folder, self.status)
 
     def seconds_so_far(self) -> float:
         """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
@@ -156,6 +185,7 @@ class Recorder:
 
         Raises FedroamError where the pieces are not what was written while the run was computing.
         """
+        self.made_safe()
         checkpoints = sorted((self.folder / "checkpoints").glob("round-*.safetensors"))
         with ThreadPoolExecutor(checkpoint.KEEP) as beside:  # they may be large
             summed = beside.map(FileFacts.on_disk, checkpoints)
@@ -174,13 +204,15 @@ class Recorder:
 
     def _list(self, name: str, facts: FileFacts) -> None:
         """Note a file in the manifest; `run.json` is not yet written with it."""
-        self.status["files"] = {
-            **self.status.get("files", {}),
-            name: facts.listed(),
-        }
+        with self._noting:
+            self.status["files"] = {
+                **self.status.get("files", {}),
+                name: facts.listed(),
+            }
 
     def close(self) -> None:
-        """Give the folder back."""
+        """Give the folder back, as soon as nothing is being written to it."""
+        self._desk.shutdown()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
