@@ -82,6 +82,7 @@ def run(
     trackers: Sequence[Tracker] = (),
     stage: Callable[[Experiment], Scene] = prepare,
     where: str = SIMULATION,
+    cores: Callable[[], int] | None = None,
 ) -> Run:
     """Run an experiment into the folder `out` (default `runs/NAME-DIGEST/seed-SEED`) and return its run.
 
@@ -91,7 +92,8 @@ def run(
     after the round (a second one stops at once). `checkpoint_pause` are the seconds that pass at least between two
     checkpoints, and before the first, however short the rounds. `trackers` are told what is measured, and how the run
     ended; one that fails on the way is left out with a warning, one that cannot begin stops the run. `stage` sets the
-    scene; on a network, with a learner that asks others, and `where` says so. Raises InputError for wrong input,
+    scene; on a network, with a learner that asks others, and `where` says so. `cores()` is asked before each round with
+    how many threads to compute from then on (None: as the engine's settings say). Raises InputError for wrong input,
     FedroamError where the run fails, Interrupted when Ctrl-C stopped it (a checkpoint is written first).
     """
     folder = Path(out) if out is not None else default_folder(experiment)
@@ -131,6 +133,8 @@ def run(
             followers: list[RunEvents] = [_Recording(scene, recorder), tracking, *draws]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
+            if cores is not None:
+                followers.append(_Cores(scene, cores))
             try:
                 reached = 0 if found is None else found[0]
                 played = gone_on(_environment(folder), reached, experiment.rounds, where)
@@ -240,6 +244,27 @@ class _Telling(RunEvents):
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
         self.observer(state.round, self.rounds, measurement)
+
+
+class _Cores(RunEvents):
+    """Computes with as many threads as it is told, from the next round on."""
+
+    def __init__(self, scene: Scene, cores: Callable[[], int]) -> None:
+        self.learner, self.cores, self.used = scene.learner, cores, 0
+
+    @override
+    def on_start(self, state: State) -> None:
+        self._use()
+
+    @override
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
+        self._use()
+
+    def _use(self) -> None:
+        wanted = self.cores()
+        if wanted != self.used:
+            self.used = wanted
+            self.learner.use_cores(wanted)
 
 
 class _Draws(RunEvents):

@@ -99,7 +99,12 @@ Track = Annotated[
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Begin anew, replacing what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-Workers = Annotated[int, typer.Option(metavar="N", help="Runs at a time, one core each; 0 is one a core.")]
+Workers = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Runs at a time, one core each; 0 is one a core. The last runs share the cores."
+    ),
+]
 Worlds = Annotated[int | None, typer.Option("--seeds", metavar="K", help="Look at K worlds of each.")]
 Rounds = Annotated[
     int | None,

@@ -30,7 +30,7 @@ from fedroam.sweep.local import TRIES
 from fedroam.sweep.messages import Done, Failed, Message, RoundDone, RunTask, Stopped, TaskBegun
 from fedroam.sweep.progress import Progress
 from fedroam.sweep.sharing import DatasetFacts, arrays_of, describe, load_all, rebuild
-from fedroam.sweep.worker import Setup, do_run, one_thread, reason_of
+from fedroam.sweep.worker import Setup, WorkerShare, do_run, one_thread, reason_of
 
 TOKEN = ".token"  # in the sweep's folder while it runs: a node that can read it sees the folder
 POLL = 0.3  # seconds between two looks at what has happened
@@ -234,7 +234,9 @@ def _task(task: RunTask, node: NodeSetup, data: SharedDataset | None, board: Any
     folder = Path(task.folder) if seen else own
     former = limit_memory(node.memory) if node.memory is not None else None
     try:
-        result = do_run(replace(task, folder=str(folder)), send, stopping, node.memory, node.track)
+        result = do_run(
+            replace(task, folder=str(folder)), send, stopping, WorkerShare(node.memory), node.track
+        )
     finally:
         restore(former)
         forget()

@@ -54,6 +54,19 @@ def limit_memory(budget: int, shared: int = 0) -> tuple[int, int] | None:
     return former
 
 
+def raise_limit(by: int) -> None:
+    """Let this process take so many bytes more, where `limit_memory` has limited it."""
+    if sys.platform.startswith("linux"):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        if soft != resource.RLIM_INFINITY:
+            wanted = soft + by
+            resource.setrlimit(
+                resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard)
+            )
+
+
 def restore(former: tuple[int, int] | None) -> None:
     """Undo `limit_memory`."""
     if former is not None:

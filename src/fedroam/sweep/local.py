@@ -36,6 +36,8 @@ class WorkerHandle(Generic[T]):
     connection: Connection
     ready: bool = False
     task: T | None = None
+    begun: int = 0  # of all tasks that were begun, which one this is
+    share: messages.Share | None = None  # what it was told to take of the machine; None: a core
 
     def send(self, order: messages.Message) -> None:
         """Tell it something."""
@@ -44,15 +46,20 @@ class WorkerHandle(Generic[T]):
 
 
 class WorkerPool(Generic[T]):
-    """Up to `count` worker processes with the same setup."""
+    """Up to `count` worker processes with the same setup, which share `cores` (0: one for each).
 
-    def __init__(self, count: int, setup: Setup) -> None:
+    Where there are more cores than runs, because few are left or memory is short, runs compute with several.
+    """
+
+    def __init__(self, count: int, setup: Setup, cores: int = 0) -> None:
         self.count = count
+        self.cores = max(cores, count)
         self.setup = setup
         self._context = start_context()
         self._workers: list[WorkerHandle[T]] = []
         self._deaths: Counter[str] = Counter()  # of the workers of a task
         self._failed_starts = 0  # without one that succeeded between
+        self._begun = 0
 
     def run(
         self,
@@ -87,13 +94,38 @@ class WorkerPool(Generic[T]):
                 for worker in self._workers:
                     if worker.ready and worker.task is None and waiting:
                         worker.task = waiting.popleft()
+                        self._begun += 1
+                        worker.begun = self._begun
                         on_message(worker.task, messages.TaskBegun())
                         worker.send(worker.task)
+                if not stopped:
+                    self._share_out(len(waiting))
         finally:
             self._close()
 
     def _busy(self) -> int:
         return sum(worker.task is not None for worker in self._workers)
+
+    def _share_out(self, waiting: int) -> None:
+        """Give what nobody needs to the runs in hand: an even share of cores and memory to each, and a core that is
+        left over to the last begun, which has the most before it. Workers for whom no task is left go, or they would
+        hold memory."""
+        busy = [worker for worker in self._workers if worker.task is not None]
+        if not waiting:
+            for worker in self._workers:
+                if worker.ready and worker.task is None:
+                    worker.ready = False
+                    worker.send(messages.Close())
+        together = min(self.count, len(busy) + waiting)
+        if not busy or (together == self.cores and not any(worker.share for worker in busy)):
+            return
+        each, over = divmod(self.cores, together)
+        memory = None if self.setup.memory is None else self.setup.memory * self.count // together
+        for k, worker in enumerate(sorted(busy, key=lambda worker: -worker.begun)):
+            share = messages.Share(each + (k < over), memory)
+            if isinstance(worker.task, messages.RunTask) and worker.share != share:
+                worker.share = share
+                worker.send(share)
 
     def _start_worker(self) -> WorkerHandle[T]:
         ours, theirs = self._context.Pipe()

@@ -47,6 +47,14 @@ class Stop:
 
 
 @dataclass
+class Share:
+    """What a worker may take of the machine from now on: cores, and bytes of memory (None: unlimited)."""
+
+    cores: int
+    memory: int | None
+
+
+@dataclass
 class Close:
     """End, once idle."""
 
@@ -106,7 +114,7 @@ class Again:
 
 Task = RunTask | MeasureTask
 Message = (
-    RunTask | MeasureTask | Stop | Close  # to a worker
+    RunTask | MeasureTask | Stop | Share | Close  # to a worker
     | Ready | Broken | RoundDone | Done | Failed | Stopped | UnitCosts  # from it
     | TaskBegun | Again  # of it
 )  # fmt: skip

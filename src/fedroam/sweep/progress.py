@@ -109,7 +109,7 @@ class Progress:
                 begun = self.running.get(digest)
                 rest = 1.0 if begun is None else 1 - begun.round / begun.rounds
                 left[digest] = rest * cost * next(pace[g] for g in self._groups(digest) if g in pace)
-        # No run can be shared out between workers: the longest one bounds the end.
+        # A run gets several cores only where fewer runs are left: the longest one bounds the end, with what it has had.
         return max(sum(left.values()) / self.workers, max(left.values(), default=0.0))
 
 

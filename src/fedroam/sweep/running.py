@@ -50,7 +50,8 @@ def run_sweep(
 
     out: its folder (default `plan.folder`). Finished runs there are not run again, unfinished ones go on from their
     checkpoint, failed ones stay as they are unless `retry_failed`; `fresh` begins all anew. workers: runs at a time,
-    one core each (0: one a core of this machine, fewer where memory is short). memory_gib: what all workers may take
+    one core each (0: one a core of this machine, fewer where memory is short); where there are fewer runs than that,
+    they share the cores. memory_gib: what all workers may take
     together (default nine tenths of what is free), an equal share for each; a run that needs more fails alone. ray: the
     address of a Ray cluster, or "local" for one on this machine (workers 0: all its cores). observer(progress, event)
     is called in this process, see `sweep.progress`. only: digests of the runs to compute now, the others wait; the
@@ -166,7 +167,8 @@ def _compute(
             else:
                 count, budget = pool_size(workers, memory_gib, len(tasks), costs.values())
                 progress.workers = count
-                pool = WorkerPool[RunTask](count, replace(setup, data=str(root / SHARED), memory=budget))
+                setup = replace(setup, data=str(root / SHARED), memory=budget)
+                pool = WorkerPool[RunTask](count, setup, workers or cores())
                 pool.run(tasks, news.on_message, interrupted)
             left = sum(records.get(d, {}).get("state") not in ("done", "failed") for d in todo)
             if interrupted() and left:

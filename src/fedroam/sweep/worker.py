@@ -27,7 +27,7 @@ from fedroam.interrupts import Interrupted
 from fedroam.measurement import Measurement
 from fedroam.recording import take_lock
 from fedroam.sweep import messages
-from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory
+from fedroam.sweep.limits import GIB, die_first, limit_memory, out_of_memory, raise_limit
 from fedroam.sweep.measuring import CHECKPOINT_PAUSE, UnitCosts, unit_costs
 from fedroam.sweep.sharing import offer_shared
 from fedroam.tracking import trackers_named
@@ -54,8 +54,8 @@ def serve(connection: Connection, setup: Setup) -> None:
         os.setpgrp()  # Ctrl-C goes to the parent alone, which says what is to be done
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inbox: queue.SimpleQueue[messages.Message] = queue.SimpleQueue()
-    stop = threading.Event()
-    threading.Thread(target=_listen, args=(connection, inbox, stop), daemon=True).start()
+    stop, share = threading.Event(), WorkerShare(setup.memory)
+    threading.Thread(target=_listen, args=(connection, inbox, stop, share), daemon=True).start()
 
     def send(message: messages.Message) -> None:
         try:
@@ -74,7 +74,7 @@ def serve(connection: Connection, setup: Setup) -> None:
         if isinstance(order, messages.MeasureTask):
             send(measure(order))
         elif isinstance(order, messages.RunTask):
-            result = do_run(order, send, stop.is_set, setup.memory, setup.track)
+            result = do_run(order, send, stop.is_set, share, setup.track)
             send(result)
             if isinstance(result, messages.Failed) and result.out_of_memory:
                 return  # a new worker goes on
@@ -85,15 +85,34 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
+class WorkerShare:
+    """What this worker may take of the machine."""
+
+    def __init__(self, memory: int | None) -> None:
+        self.cores, self.memory = 1, memory
+
+    def change(self, told: messages.Share) -> None:
+        """Take what the parent says; memory that was given is not taken back."""
+        if self.memory is not None and told.memory is not None and told.memory > self.memory:
+            raise_limit(told.memory - self.memory)
+            self.memory = told.memory
+        self.cores = told.cores  # last: threads need memory
+
+
 def _listen(
-    connection: Connection, inbox: queue.SimpleQueue[messages.Message], stop: threading.Event
+    connection: Connection,
+    inbox: queue.SimpleQueue[messages.Message],
+    stop: threading.Event,
+    share: WorkerShare,
 ) -> None:
-    """Pass on what the parent says, `Stop` at once."""
+    """Pass on what the parent says, `Stop` and `Share` at once."""
     try:
         while True:
             order = messages.decode(connection.recv_bytes())
             if isinstance(order, messages.Stop):
                 stop.set()
+            elif isinstance(order, messages.Share):
+                share.change(order)
             else:
                 inbox.put(order)
     except (EOFError, OSError):
@@ -128,7 +147,7 @@ def do_run(
     task: messages.RunTask,
     send: Callable[[messages.RoundDone], None],
     stopping: Callable[[], bool],
-    memory: int | None,
+    share: WorkerShare,
     track: Sequence[str] = (),
 ) -> messages.Done | messages.Failed | messages.Stopped:
     """Do a run and say how it ended. Never raises but for what cannot be caught."""
@@ -162,14 +181,15 @@ def do_run(
             observer=observe,
             checkpoint_pause=CHECKPOINT_PAUSE,
             trackers=trackers_named(track),
+            cores=lambda: share.cores,
         )
     except (Interrupted, KeyboardInterrupt):
         return messages.Stopped()
     except Exception as error:
         reason, full = reason_of(error), out_of_memory(error)
         if full:
-            most = "" if memory is None else f", a worker may take {memory / GIB:.3g} GiB"
-            way_out = "fewer --workers" + ("" if memory is None else " or more --memory")
+            most = "" if share.memory is None else f", a worker may take {share.memory / GIB:.3g} GiB"
+            way_out = "fewer --workers" + ("" if share.memory is None else " or more --memory")
             reason = f"out of memory{most}: {way_out} ({reason})"
         return messages.Failed(reason[:500], full)
     return messages.Done(time.perf_counter() - wall, time.process_time() - cpu)

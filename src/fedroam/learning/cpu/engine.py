@@ -15,7 +15,7 @@ from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks,
 from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
-from fedroam.learning.cpu.workers import MOST_WORKERS, Workers
+from fedroam.learning.cpu.workers import MOST_WORKERS, Workers, shared_workers
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, check_jobs
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
@@ -156,6 +156,11 @@ class CpuLearner(Learner):
             serial=self.nature.foreign,
         )
         return results
+
+    @override
+    def use_cores(self, count: int) -> None:
+        self.workers.resize(count)
+        shared_workers().resize(count)
 
     @override
     def close(self) -> None:

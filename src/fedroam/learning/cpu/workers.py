@@ -112,7 +112,7 @@ MOST_WORKERS = 1024  # threads of a process, or processes of a sweep on one mach
 
 
 class Workers:
-    """A fixed number of single-threaded workers; 0 means one for each core this process may use.
+    """A number of single-threaded workers; 0 means one for each core this process may use.
 
     `close` ends them. So does the garbage collector, and so does the end of the program.
     """
@@ -132,7 +132,8 @@ class Workers:
     def _start(self) -> None:
         self._process = os.getpid()
         before, ready = torch.get_num_threads(), threading.Semaphore(0)
-        for worker in range(self.count):
+        more = range(len(self._threads), self.count)
+        for worker in more:
             inbox: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
             thread = threading.Thread(
                 target=_serve, args=(worker, inbox, ready), name=f"fedroam-{worker}", daemon=True
@@ -140,10 +141,15 @@ class Workers:
             thread.start()
             self._inboxes.append(inbox)
             self._threads.append(thread)
-        for _ in range(self.count):
+        for _ in more:
             ready.acquire()
         # A worker's setting is its own, but torch also keeps the last one as the default of later threads.
         torch.set_num_threads(before)
+
+    def resize(self, count: int) -> None:
+        """Have so many workers from the next jobs on. Of what has been begun nothing changes."""
+        with self._turn:
+            self.count = count
 
     def run(
         self,
@@ -181,7 +187,7 @@ class Workers:
         if self._process != os.getpid():  # a forked process has the objects but not the threads
             self._inboxes.clear()
             self._threads.clear()
-        if not self._threads:
+        if len(self._threads) < self.count:
             self._start()
         order = sorted(range(len(sizes)), key=lambda k: (-sizes[k], k))
         count = min(most, len(order))
