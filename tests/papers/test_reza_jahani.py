@@ -21,15 +21,16 @@ from fedroam.papers.jahani.study import STUDY as JAHANI
 from fedroam.papers.jahani.tables import SMALLEST_B
 from fedroam.papers.jahani.tables import TABLES as MEASURED
 from fedroam.papers.reza.study import STUDY as REZA
-from fedroam.papers.steered_variants import PATTERNS, ClientGrid, SteeredVariants, about
+from fedroam.papers.steered_variants import PATTERNS, ClientGrid, SteeredVariants, about, later_half_whole
 from fedroam.planning import read_settings
 from fedroam.recording import Run
 from fedroam.runner import run
 from fedroam.study import Curves, Doses, Heat, Study, evaluate_study
-from fedroam.study.measures import later_half, smallest_b
+from fedroam.study.measures import final, later_half, smallest_b
 from fedroam.study.values import Find, Measure, Quotient, Reader, Value
 from support.made_runs import made_run
 from support.scripts import ROOT, benchmark
+from support.tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -121,6 +122,56 @@ def test_other_networks() -> None:
 def test_the_named_experiment_is_a_run_of_the_study(study: Study, name: str) -> None:
     named = Experiment(**read_settings(name)[0])
     assert named.digest == study.experiment("random,m=5,Rc=3,Rm=5,a=0.05", "full").digest
+
+
+def read_of(study: Study) -> set[tuple[str, Measure]]:
+    """Every variant with each measure that a claim, a table, a search or a figure but its curve reads of it."""
+    values: list[Value | Quotient] = [value for claim in study.claims for value in claim.test.compared]
+    values += [cell.value for table in study.tables for cell in table.cells]
+    values += [value for search in study.searches for value in search.values.values()]
+    values += [search.bound for search in study.searches if isinstance(search.bound, Value)]
+    for figure in study.figures:
+        if isinstance(figure, Doses):
+            values += [value for line in figure.lines.values() for value in line.values()]
+        elif isinstance(figure, Heat):
+            values += figure.cells.values()
+        else:
+            assert isinstance(figure, Curves)
+    terms = [part.terms for each in values for part in _parts(each)]
+    return {(term.variant, term.measure) for some in terms for term in some}
+
+
+def _parts(value: Value | Quotient) -> list[Value]:
+    return [value.first, value.second] if isinstance(value, Quotient) else [value]
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_all_that_is_read_is_of_evaluations_on_all_test_images(study: Study) -> None:
+    read = read_of(study)
+    for scale in study.scales:
+        on_share = set()
+        for variant in study.needs(scale):
+            one = study.experiment(variant, scale)
+            if one.evaluate_share == 1:
+                continue
+            on_share.add(variant)
+            assert {measure for of, measure in read if of == variant} <= {final, later_half}
+            evaluated = {*range(0, one.rounds, one.evaluate_every), one.rounds}
+            assert one.whole_from == min(t for t in evaluated if t > one.rounds / 2)
+        assert on_share == {v for v in study.needs(scale) if v.startswith("cifar10")}
+        assert bool(on_share) == (scale == "full")
+
+
+def test_the_later_half_is_that_of_a_run_which_is_judged_on_all_each_time(tmp_path: Path) -> None:
+    for rounds in (7, 8):
+        share = later_half_whole(rounds, 2)
+        whole = run(tiny(rounds=rounds, evaluate_every=2), tmp_path / f"whole {rounds}")
+        found = run(tiny(**share), tmp_path / f"share {rounds}")
+        for measure in (final, later_half):
+            assert measure.number(found) == measure.number(whole)
+        early = found.rounds["round"] <= rounds / 2
+        assert (found.rounds["loss"][early] != whole.rounds["loss"][early]).all()
+        assert found.rounds["loss"][~early].equals(whole.rounds["loss"][~early])
 
 
 def hours(study: Study, scale: str, variants: tuple[str, ...]) -> float:

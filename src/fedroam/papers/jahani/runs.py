@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fedroam.papers.steered_variants import ClientGrid, SteeredVariants
+from fedroam.papers.steered_variants import ClientGrid, SteeredVariants, later_half_whole
 from fedroam.study.measures import best, final
 from fedroam.study.values import Settings, Value
 
@@ -15,7 +15,7 @@ SHARE = 0.9  # of what the fully connected graph reaches
 RIVALS = ("random", "dcm")  # the patterns of the threshold figures
 
 _CIFAR: Settings = {
-    "rounds": 2000,
+    **later_half_whole(2000),
     "data": {"kind": "cifar10", "normalise": "standardise"},
     "model": {"kind": "resnet18"},
     "training": {"lr": 0.01, "batch_size": 512, "steps": 1},

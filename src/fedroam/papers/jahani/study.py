@@ -19,7 +19,7 @@ from fedroam.papers.jahani.figures import (
     SEARCHES,
 )
 from fedroam.papers.jahani.tables import TABLES as MEASURED
-from fedroam.papers.steered_variants import QUICK, QUICK_IMAGES
+from fedroam.papers.steered_variants import CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
 from fedroam.study.claims import declared_knowing
 from fedroam.study.study import Reading, Scale, Study, all_but, declared_by
 from fedroam.study.values import Item
@@ -194,6 +194,7 @@ STUDY = Study(
             seeds=6,
             cut=(
                 MOMENTUM,
+                CURVE_OF_CIFAR,
                 "On CIFAR-10 ResNet-18 starts from random weights, not from those of ImageNet, which do not come with "
                 "fedroam (model.weights takes a file of them).",
                 "Figures 3 to 6 are run at α = 0.05, and figures 3b and 3c with 5 mobile clients, the paper's default; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fedroam.papers.steered_variants import ClientGrid, SteeredVariants, shown
+from fedroam.papers.steered_variants import ClientGrid, SteeredVariants, later_half_whole, shown
 from fedroam.study.values import Settings
 
 RUNS = SteeredVariants(dcm={"ties": "coverage"})
@@ -15,7 +15,7 @@ CIFAR = ClientGrid(
     18,
     20,
     {
-        "rounds": 600,
+        **later_half_whole(600),
         "data": {"kind": "cifar10", "normalise": "standardise"},
         "model": {"kind": "resnet50"},
         "training": {"lr": 0.01, "batch_size": 512, "steps": 1, "momentum_state": "kept"},

@@ -10,7 +10,7 @@ from fedroam.papers.reza import runs
 from fedroam.papers.reza.claims import CLAIMS, limit_name
 from fedroam.papers.reza.figures import FIGURE_2, FIGURE_3, FIGURES
 from fedroam.papers.reza.tables import FINAL, GAINED, GAINED_SPARSE, TABLES
-from fedroam.papers.steered_variants import QUICK, QUICK_IMAGES
+from fedroam.papers.steered_variants import CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
 from fedroam.study.claims import declared_knowing
 from fedroam.study.study import Reading, Scale, Study, all_but, declared_by
 from fedroam.study.values import Item
@@ -156,6 +156,7 @@ STUDY = Study(
             seeds=10,
             cut=(
                 MOMENTUM,
+                CURVE_OF_CIFAR,
                 "On CIFAR-10 ResNet-50 starts from random weights, not from those of ImageNet, which do not come with "
                 "fedroam (model.weights takes a file of them); momentum is kept between rounds there.",
             ),

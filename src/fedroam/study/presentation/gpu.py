@@ -49,6 +49,7 @@ def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
     evenly = _TRAIN_SAMPLES // run.clients
     held = parts.partition.samples_per_client if isinstance(parts.partition, ClientDirichlet) else evenly
     models = 1 if isinstance(parts.federation, Hierarchical) else run.clients
-    evaluations = run.rounds // run.evaluate_every + 1
+    evaluated = {*range(0, run.rounds, run.evaluate_every), run.rounds}
+    evaluations = sum(1.0 if t >= run.whole_from else run.evaluate_share for t in evaluated)
     trained = run.rounds * run.clients * sample_passes(parts.training, held)
     return trained * flops, evaluations * models * _TEST_SAMPLES * flops / 3
