@@ -8,11 +8,12 @@ tests.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from html import escape
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from fedroam.study.presentation.exhibits import (
     tables_html,
     which_scale,
 )
-from fedroam.study.presentation.gpu import gpu_words
+from fedroam.study.presentation.gpu import Measured, gpu_words, needs_words
 from fedroam.study.presentation.sections import (
     claims_html,
     limits,
@@ -60,7 +61,22 @@ PAPERS = {
     "quickstart": "fedroam's own README",
 }
 FILES = ("claims.json", "cells.json", "study.json")
+_RESTS_ON = (
+    'On record: <a href="../records/cifar-cost.json">cores</a>, <a href="../records/gpu.json">GPU</a>. Claims, tables '
+    "and figures have runs in common, so what is told of each adds up to more."
+)
 _NAMED = 6  # tables and figures that are named
+
+
+@cache
+def measured() -> Measured:
+    """What was measured of networks that need a GPU, and of one."""
+    cost, gpu = (
+        json.loads((DOCS / "records" / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("cifar-cost", "gpu")
+    )
+    return Measured.of(cost, gpu)
+
 
 SHARE = 0.25  # of a scale's claims that have been looked at, from which on a page may be of it
 
@@ -124,6 +140,17 @@ class Kept:
         return told if whole else f"in part at scale {self.scale}, {told}"
 
     @property
+    def _on_gpu(self) -> dict[str, str]:
+        """What it would take to have what of tables and figures needs a GPU, by their names."""
+        lacking = [item for item in self.study.items.values() if not self.study.can(item, self.scale)]
+        takes = {item.name: needs_words(self.study, item, measured()) for item in lacking}
+        return {
+            name: f"on CIFAR-10 it needs scale full and a GPU: {words}"
+            for name, words in takes.items()
+            if words
+        }
+
+    @property
     def extent(self) -> str:
         """How much of the scale is kept: all variants or some, by how many seeds, and which figures and tables are
         whole where others are not. Runs of a look that is not whole count, though nothing is judged by them yet."""
@@ -170,7 +197,7 @@ class Kept:
         for name, file in self.figures.items():
             source, title = escape(f"{self.at}/{file}"), escape(self.study.item(name).title)
             pictures[name] = f'<img src="{source}" alt="{title}" loading="lazy">'
-        return AtScale(self.result, self.states, pictures, own)
+        return AtScale(self.result, self.states, pictures, own, self._on_gpu if own else {})
 
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
@@ -192,9 +219,11 @@ def page(found: Sequence[Kept]) -> str:
     """The page of a study, from what is kept of it."""
     first, *others = found
     scales = [each.shown(own=each is first) for each in found]
-    gpu = gpu_words(first.study)
+    gpu = gpu_words(first.study, measured())
     sections = {
-        "Claims": claims_html(first.result, first.outlook, [each.result for each in others if each.looked]),
+        "Claims": claims_html(
+            first.result, first.outlook, [each.result for each in others if each.looked], measured()
+        ),
         "What the runs say": findings_html(scales),
         "Tables": tables_html(scales),
         "Figures": "\n\n".join(_figures(scales)),
@@ -209,7 +238,7 @@ def page(found: Sequence[Kept]) -> str:
         f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
         *_what_was_run(first, others),
         *(part for each in found for part in _cut(each, own=each is first)),
-        *([f"<p>{escape(gpu)}</p>"] if gpu else []),
+        *([f"<p>{escape(gpu)} {_RESTS_ON}</p>"] if gpu else []),
         *(part for title, html in sections.items() if html for part in (f"## {title}", _plain(html))),
         "See also [how claims are judged](../how-claims-are-judged.md).",
         "## The record",
@@ -262,7 +291,8 @@ def _figures(scales: Sequence[AtScale]) -> Iterator[str]:
         if html := figure_html(scales, figure):
             yield html
         else:
-            state = escape(f"{figure.title}: {own.states[figure.name]}")
+            told = "; ".join(filter(None, (own.states[figure.name], own.beyond.get(figure.name))))
+            state = escape(f"{figure.title}: {told}")
             without.append(f'<li id="figure-{escape(figure.name)}">{state}</li>')
     if without:
         yield f"<p>No picture is kept of:</p><ul>{''.join(without)}</ul>"

@@ -10,7 +10,7 @@ from fedroam.analysis.statistics.verdicts import Verdict
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.outlook import More, Outlook
-from fedroam.study.presentation.gpu import needs_gpu
+from fedroam.study.presentation.gpu import Measured, needs_gpu, needs_words
 from fedroam.study.presentation.wording import untested
 
 CHANCE = f"with a chance of {POWER * 100:.0f} %"
@@ -60,14 +60,22 @@ def outlook_words(result: StudyResult, outlook: Outlook | None) -> list[str]:
 
 
 def to_decide(
-    result: StudyResult, claim: Claim, verdict: Verdict | None, outlook: Outlook | None
+    result: StudyResult,
+    claim: Claim,
+    verdict: Verdict | None,
+    outlook: Outlook | None,
+    measured: Measured | None = None,
 ) -> Iterator[str]:
-    """What it would take to decide a claim, or to look at it for the first time: a sentence, or none."""
+    """What it would take to decide a claim, or to look at it for the first time: a sentence, or none.
+
+    measured: of what needs a GPU, without which its hours are not told.
+    """
     if verdict is None:
         scales = [name for name in result.study.scales if result.study.can(claim, name)]
         if scales:
             gpu = any(needs_gpu(result.study, variant) for variant in claim.variants)
-            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + "."
+            takes = f": {needs_words(result.study, claim, measured)}" if gpu and measured else ""
+            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + f"{takes}."
     elif outlook is not None and claim.name in outlook.of_claim:
         more = outlook.of_claim[claim.name]
         beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])

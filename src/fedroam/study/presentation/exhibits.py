@@ -27,13 +27,14 @@ class AtScale:
     """What a page has of a study at a scale.
 
     states: what became of the runs of each item; pictures: the figures that are drawn, by name, each as HTML; own:
-    whether the page is of this scale.
+    whether the page is of this scale; beyond: what items need that no run of this scale gives, by name, in words.
     """
 
     result: StudyResult
     states: Mapping[str, str]
     pictures: Mapping[str, str] = field(default_factory=dict)
     own: bool = True
+    beyond: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def variants(self) -> frozenset[str]:
@@ -56,6 +57,8 @@ class AtScale:
         told = escape(_capital(words) if self.own else words)
         if self.variants & set(item.variants):
             told = f'<a href="#runs{escape(self.place)}">{told}</a>'
+        if item.name in self.beyond:
+            told += escape(f"; {self.beyond[item.name]}")
         return told if self.own else f"At scale {escape(self.result.scale)}: {told}"
 
 

@@ -1,6 +1,14 @@
-"""What of a study is run at no scale but the full one, because it trains on images in colour: its arithmetic."""
+"""What of a study is run at no scale but the full one, because it trains on images in colour: the hours it would take.
+
+Nothing of it has been run. Hours are estimates, of numbers of images, which are counted, and of what was measured
+(`Measured`), which somebody hands over; without it none are told.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from fedroam.data.dirichlet import ClientDirichlet
 from fedroam.data.sources.cifar10 import Cifar10
@@ -10,29 +18,129 @@ from fedroam.federation.hierarchical import Hierarchical
 from fedroam.learning.training import sample_passes
 from fedroam.parts import Parts
 from fedroam.study.study import Study
+from fedroam.study.values import Item
 
-GPU = 10e12  # floating-point operations a second: some tenth of what a large GPU does at best, with small batches
+CORES = 2
 _SHAPE, _CLASSES, _TRAIN_SAMPLES, _TEST_SAMPLES = (3, 32, 32), 10, 50_000, 10_000  # of CIFAR-10
 
 
-def gpu_words(study: Study) -> str:
-    """What needs a GPU, and the hours that it would take, reckoned by counting; empty where nothing does."""
-    runs = [study.experiment(variant, "full") for variant in study.needs("full") if needs_gpu(study, variant)]
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of networks for images in colour, and of a GPU with others.
+
+    processor: where; load: processes that were at work there; seconds: by the kind of a network, those of one core for
+    training on an image (`train`) and for judging one (`evaluate`), in batches of so many (`batch`); trained: by study,
+    how many clients train in a round where devices come and go; gpu: its name; rates: floating-point operations a
+    second that it reached, the least and the most.
+    """
+
+    processor: str
+    load: float
+    seconds: Mapping[str, Mapping[str, float]]
+    trained: Mapping[str, float]
+    gpu: str
+    rates: tuple[float, float]
+
+    @classmethod
+    def of(cls, cost: Mapping[str, Any], gpu: Mapping[str, Any]) -> Measured:
+        """From the records of `benchmarks/cifar_cost.py` and `benchmarks/gpu.py`."""
+        rates = [1e9 * row["gflops"] for row in gpu["rows"]]
+        return cls(
+            cost["processor"],
+            cost["load"],
+            cost["seconds"],
+            cost["trained"],
+            gpu["machine"]["device"],
+            (min(rates), max(rates)),
+        )
+
+
+@dataclass(frozen=True)
+class Hours:
+    """What runs would take. cores: hours of one core; gpu: hours of a GPU, the least and the most; training,
+    evaluation: floating-point operations.
+    """
+
+    runs: int
+    cores: float
+    gpu: tuple[float, float]
+    training: float
+    evaluation: float
+
+
+def hours(study: Study, variants: Iterable[str], measured: Measured) -> Hours:
+    """What all seeds of those of the variants take at scale full that need a GPU."""
+    runs = [study.experiment(variant, "full") for variant in variants if needs_gpu(study, variant)]
     if not runs:
-        return ""
+        return Hours(0, 0.0, (0.0, 0.0), 0.0, 0.0)
     models = {run.model: Parts.of(run).model for run in runs}
     flops = {part: training_flops(model.build(_SHAPE, _CLASSES), _SHAPE) for part, model in models.items()}
-    counted = (_arithmetic(run, flops[run.model]) for run in runs)
-    training, evaluation = (sum(part) for part in zip(*counted, strict=True))
+    seconds, training, evaluation = 0.0, 0.0, 0.0
+    for run in runs:
+        trained, judged = _images(run, measured.trained.get(study.name, float(run.clients)))
+        known = measured.seconds[run.model.kind]
+        seconds += trained * known["train"] + judged * known["evaluate"]
+        training += trained * flops[run.model]
+        evaluation += judged * flops[run.model] / 3
     seeds = study.scales["full"].seeds
-    hours = (training + evaluation) * seeds / GPU / 3600
-    return (
-        f"Needs a GPU, and was not run: {len(runs)} of the {len(study.needs('full'))} variants of scale full train "
-        f"on CIFAR-10. A run has {training / len(runs) / 1e15:,.1f} x 10^15 floating-point operations of training and "
-        f"{evaluation / len(runs) / 1e15:,.1f} x 10^15 of evaluation, if every client trains in every round; {seeds} "
-        f"seeds of all of them are {hours:,.0f} hours of a GPU that does 10 x 10^12 a second. That is reckoned by "
-        "counting, not measured."
+    least, most = (seeds * (training + evaluation) / rate / 3600 for rate in reversed(measured.rates))
+    return Hours(
+        len(runs) * seeds, seeds * seconds / 3600, (least, most), seeds * training, seeds * evaluation
     )
+
+
+def gpu_words(study: Study, measured: Measured) -> str:
+    """What needs a GPU, the hours that it would take, and what they rest on; empty where nothing does."""
+    needing = [variant for variant in study.needs("full") if needs_gpu(study, variant)]
+    if not needing:
+        return ""
+    found = hours(study, needing, measured)
+    kinds = dict.fromkeys(study.experiment(variant, "full").model.kind for variant in needing)
+    images = ", ".join(_an_image(kind, measured.seconds[kind]) for kind in kinds)
+    least, most = (f"{rate / 1e12:.1f}" for rate in measured.rates)
+    clients = study.experiment(needing[0], "full").clients
+    who = (
+        f" Of {clients:,} clients {measured.trained[study.name]:.0f} train in a round, as the trace has them there."
+        if study.name in measured.trained
+        else ""
+    )
+    seeds, every = study.scales["full"].seeds, len(study.needs("full"))
+    training, evaluation = (f"{part / found.runs / 1e15:,.1f}" for part in (found.training, found.evaluation))
+    return (
+        f"Needs a GPU, and was not run: {len(needing)} of the {every} variants of scale full train on CIFAR-10. "
+        f"{seeds} seeds of all of them would take {_text(found, f'one {measured.gpu}')}, of training and evaluation "
+        "alone. Hours of cores are of images, which are counted, and of the time that a core was measured to compute "
+        f"for training on one and for judging one ({images}; {measured.processor}, with a load of {measured.load:.0f})."
+        f"{who} Those of the GPU are of floating-point operations, which are counted, too: a run has {training} x "
+        f"10^15 of training and {evaluation} x 10^15 of evaluation. There, other work, with a network for MNIST, was "
+        f"measured to do {least} to {most} x 10^12 of them a second: none of these networks was timed on a GPU."
+    )
+
+
+def _an_image(kind: str, seconds: Mapping[str, float]) -> str:
+    """`resnet50 75 and 25 ms, in batches of 32`."""
+    train, evaluate = (_rounded(1000 * seconds[name]) for name in ("train", "evaluate"))
+    return f"{kind} {train} and {evaluate} ms, in batches of {seconds['batch']:g}"
+
+
+def needs_words(study: Study, item: Item, measured: Measured) -> str:
+    """What an item's runs that need a GPU would take: `30 runs, an estimated 84 to 240 hours of it, or 3,200 of 2
+    cores`; empty where none does."""
+    found = hours(study, item.variants, measured)
+    return f"{found.runs} runs, {_text(found, 'it')}" if found.runs else ""
+
+
+def _text(found: Hours, gpu: str) -> str:
+    """`an estimated 84 to 240 hours of it, or 3,200 of 2 cores`."""
+    least, most = map(_rounded, found.gpu)
+    return (
+        f"an estimated {least} to {most} hours of {gpu}, or {_rounded(found.cores / CORES)} of {CORES} cores"
+    )
+
+
+def _rounded(number: float) -> str:
+    """Two digits of a number, as an estimate has them."""
+    return f"{float(f'{number:.2g}'):,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def needs_gpu(study: Study, variant: str) -> bool:
@@ -41,15 +149,19 @@ def needs_gpu(study: Study, variant: str) -> bool:
     return of == ["full"] and isinstance(study.experiment(variant, "full").data, Cifar10)
 
 
-def _arithmetic(run: Experiment, flops: float) -> tuple[float, float]:
-    """Operations of training and of evaluation, by those of training on a sample, if every client trains in every
+def come_and_go(run: Experiment) -> bool:
+    """Whether a hierarchy's devices train only where they are there."""
+    return isinstance(Parts.of(run).federation, Hierarchical)
+
+
+def _images(run: Experiment, training: float) -> tuple[float, float]:
+    """How many images are trained on, and how many judged, each as often as it is. training: clients that train in a
     round.
     """
     parts = Parts.of(run)
     evenly = _TRAIN_SAMPLES // run.clients
     held = parts.partition.samples_per_client if isinstance(parts.partition, ClientDirichlet) else evenly
-    models = 1 if isinstance(parts.federation, Hierarchical) else run.clients
+    models = 1 if come_and_go(run) else run.clients
     evaluated = {*range(0, run.rounds, run.evaluate_every), run.rounds}
     evaluations = sum(1.0 if t >= run.whole_from else run.evaluate_share for t in evaluated)
-    trained = run.rounds * run.clients * sample_passes(parts.training, held)
-    return trained * flops, evaluations * models * _TEST_SAMPLES * flops / 3
+    return run.rounds * training * sample_passes(parts.training, held), evaluations * models * _TEST_SAMPLES

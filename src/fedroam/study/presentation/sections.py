@@ -24,6 +24,7 @@ from fedroam.study.items import Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.outlook import Outlook
 from fedroam.study.presentation.ahead import outlook_words, to_decide
+from fedroam.study.presentation.gpu import Measured
 from fedroam.study.presentation.wording import (
     FEW,
     comparisons,
@@ -58,14 +59,19 @@ def summary_html(result: StudyResult, outlook: Outlook | None = None) -> str:
 
 
 def claims_html(
-    result: StudyResult, outlook: Outlook | None = None, elsewhere: Sequence[StudyResult] = ()
+    result: StudyResult,
+    outlook: Outlook | None = None,
+    elsewhere: Sequence[StudyResult] = (),
+    measured: Measured | None = None,
 ) -> str:
     """Each claim with its verdict, what was found beside what the paper says, and the test of it folded away.
 
     `elsewhere`: what was found at other scales, of which each claim tells its verdict; each is a test of its own, with
-    runs of its own.
+    runs of its own. measured: what was of networks that need a GPU, for the hours of claims that do.
     """
-    cards = [_card(result, claim, verdict, outlook, elsewhere) for claim, verdict in result.claims()]
+    cards = [
+        _card(result, claim, verdict, outlook, elsewhere, measured) for claim, verdict in result.claims()
+    ]
     rule = (
         f"Holds: the test rejects the opposite at level {result.study.alpha:g}. Does not hold: it rejects the "
         f"claim. Undecided: neither. Corrected: {result.families()}. {looks_words(result)}Estimates are means "
@@ -84,6 +90,7 @@ def _card(
     verdict: Verdict | None,
     outlook: Outlook | None,
     elsewhere: Sequence[StudyResult],
+    measured: Measured | None,
 ) -> str:
     primary = result.study.primary
     place = f"primary claim {primary.index(claim.name) + 1}" if claim.name in primary else ""
@@ -99,7 +106,10 @@ def _card(
         *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
         *(f'<p class="small">{escape(line)}</p>' for line in _beside(result, claim, verdict)),
         *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(claim, elsewhere)),
-        *(f'<p class="small">{escape(line)}</p>' for line in to_decide(result, claim, verdict, outlook)),
+        *(
+            f'<p class="small">{escape(line)}</p>'
+            for line in to_decide(result, claim, verdict, outlook, measured)
+        ),
         _where(result, claim),
         _tested(result, claim, verdict),
     ]
