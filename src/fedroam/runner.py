@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -130,7 +132,7 @@ def run(
         if not recorder.finished:
             found = recorder.restore()  # a damaged checkpoint changes nothing
             scene = scene or _prepared(experiment, stage, held)
-            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, *draws]
+            followers: list[RunEvents] = [_Recording(scene, recorder), tracking, _Untouched(scene), *draws]
             if observer is not None:
                 followers.append(_Telling(observer, experiment.rounds))
             if cores is not None:
@@ -265,6 +267,40 @@ class _Cores(RunEvents):
         if wanted != self.used:
             self.used = wanted
             self.learner.use_cores(wanted)
+
+
+class _Untouched(RunEvents):
+    """Ends a run in which a part has written into what is everybody's and must not change: who holds which samples.
+    Those arrays are not read-only, as torch warns of such when they become tensors."""
+
+    def __init__(self, scene: Scene) -> None:
+        context = scene.context
+        self.arrays = {
+            "train": context.train,
+            "validation": context.validation,
+            "access_points": (context.access_points,),
+        }
+        self.before = self._sums()
+
+    def _sums(self) -> dict[str, int]:
+        return {
+            name: functools.reduce(
+                lambda crc, array: zlib.crc32(np.ascontiguousarray(array).data, crc), arrays, 0
+            )
+            for name, arrays in self.arrays.items()
+        }
+
+    @override
+    def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
+        if measurement is None:
+            return
+        now = self._sums()
+        changed = [f"context.{name}" for name, crc in self.before.items() if now[name] != crc]
+        if changed:
+            raise FedroamError(
+                f"a part of this run has written into {' and '.join(changed)} by round {state.round}, which belongs to "
+                "all of them and does not change in a run: work on a copy (array.copy())"
+            )
 
 
 class _Draws(RunEvents):

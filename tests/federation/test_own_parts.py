@@ -436,3 +436,25 @@ def test_fedroams_own_parts_leave_the_global_generators_alone(engine: str, tmp_p
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert run(tiny(engine=engine, model="mlp", mobility="random"), tmp_path / "run").done
+
+
+@pytest.mark.parametrize(
+    ("write", "named"),
+    [
+        (lambda context: context.train[1].fill(0), "context.train"),
+        (lambda context: context.validation[0].fill(0), "context.validation"),
+        (lambda context: context.access_points.fill(7.0), "context.access_points"),
+    ],
+)
+def test_a_part_that_writes_into_what_is_everybodys_ends_the_run(
+    write: Callable[[Any], Any], named: str, tmp_path: Path
+) -> None:
+    def careless(round: ServerRound) -> None:
+        if round.number == 3:
+            write(round.context)
+
+    said = rf"has written into {named} by round 4.*work on a copy"
+    with pytest.raises(FedroamError, match=said):
+        run(tiny(validation_share=0.3, **method(**aggregating(careless))), tmp_path / "run")
+    fine = method(**aggregating(lambda round: None))
+    assert run(tiny(validation_share=0.3, **fine), tmp_path / "fine").done
