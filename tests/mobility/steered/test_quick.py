@@ -15,7 +15,7 @@ from fedroam.mobility import World
 from fedroam.mobility.steered import grid as steered_grid
 from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.sketch import Distances, Sketch
+from fedroam.mobility.steered.sketch import Distances, Rounded, Sketch
 from fedroam.mobility.steered.targets import OtherTargets, Targets
 from fedroam.mobility.steered.unserved import UnservedGrid, UnservedPoints
 from fedroam.randomness import stream
@@ -100,6 +100,13 @@ def test_many_fly_as_the_slow_way(kind, knowledge, max_step) -> None:
     fly_alike(part, World(3, 300, counts, 6.0), 4 if knowledge == "oracle" else 3)
 
 
+def test_many_who_leave_little_fly_as_the_slow_way() -> None:
+    """In the end some twenty others take their shares of a point: it keeps a small part of its weight."""
+    counts = stream(4, "test counts").integers(0, 6, size=(160, 10))
+    part = build("mobility", {"kind": "spread", "base": "dam", "grid": 70, "mobile": 110})
+    fly_alike(part, World(4, 160, counts, 9.0), 1)
+
+
 def test_sketches_decide_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, decided = [], []
     plain = Sketch.draw
@@ -117,6 +124,12 @@ def test_sketches_decide_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> No
         part.step(part.start(w := World(1, 400, counts, 6.0)), w, 1)
     assert len(asked) == 400
     assert sum(decided) > 396
+    # The others leave so little of most points that what sketches are off by there must not count in full.
+    counts = stream(1, "test counts").integers(0, 6, size=(600, 10))
+    part = build("mobility", settings_of({"kind": "spread", "base": "dam"}, 80, mobile=500))
+    part.step(part.start(w := World(1, 600, counts, 9.0)), w, 1)
+    assert len(asked) == 900
+    assert sum(decided) > 892
 
 
 def test_what_is_kept_of_others_decides_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,24 +184,29 @@ def test_distances_by_products_are_off_by_no_more_than_they_say(seed: int, class
     coverage = CoverageMap.of_grid(places, counts, 3.0, 20)
     flyers = [Flyer(places[k], own[k], np.ones(30, dtype=bool)) for k in range(5)]
     here = np.array([coverage.mix_here(flyer) for flyer in flyers])
-    found, doubt = Distances(coverage.sums).of(own, here)
-    for k, flyer in enumerate(flyers):
-        exact = slow_distances(coverage, flyer, here[k])
-        if own[k].sum() == 0:
-            assert doubt[k] == np.inf
-        else:
-            assert np.abs(found[k] - exact).sum() <= doubt[k]
-            assert doubt[k] < 1e-4
+    shares = draws.random(len(coverage.points))
+    for flyer, mix, found in zip(flyers, here, Distances(coverage.sums).of(own, here), strict=True):
+        values, exact = found.values[coverage.faces.of], slow_distances(coverage, flyer, mix)
+        if flyer.own.sum() == 0:
+            assert found.off == np.inf
+            continue
+        off = np.full(len(found.values), found.off)
+        off[found.close] = found.close_off
+        assert (np.abs(values - exact) <= off[coverage.faces.of]).all()
+        at_points = Rounded(values, found.off, coverage.faces.points(found.close), found.close_off)
+        assert np.abs(values - exact).sum() <= at_points.doubt() < 1e-4
+        assert (np.abs(values - exact) * shares).sum() <= at_points.doubt(shares) <= at_points.doubt()
 
 
 def test_the_doubt_of_distances_is_needed() -> None:
     """Near 0 they are off by far more than a unit in the last place."""
     sums = np.array([[7, 11, 13], [14, 22, 26], [3, 0, 0]])
     own = np.array([[7, 11, 13]])
-    found, doubt = Distances(sums).of(own, own / 31)
-    assert 0 <= found[0, :2].max() <= doubt[0]
+    (found,) = Distances(sums).of(own, own / 31)
+    assert found.close.tolist() == [0, 1]
+    assert 0 <= found.values[:2].max() <= found.close_off
     np.testing.assert_allclose(
-        found[0, 2], np.linalg.norm(np.array([10, 11, 13]) / 34 - own[0] / 31), atol=1e-13
+        found.values[2], np.linalg.norm(np.array([10, 11, 13]) / 34 - own[0] / 31), atol=1e-13
     )
 
 

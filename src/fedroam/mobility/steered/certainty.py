@@ -25,12 +25,11 @@ def rounding(total: float, operations: int) -> float:
 
 
 class Laid:
-    """Weights laid end to end, float64 [weights]; none is negative."""
+    """Weights laid end to end, float64 [weights], or these shares of them, float64 [weights]; none is negative."""
 
-    def __init__(self, weights: np.ndarray) -> None:
-        self.weights = weights
-        starts = np.arange(0, len(weights), _BLOCK)
-        self.blocks = np.cumsum(np.add.reduceat(weights, starts)) if len(weights) else np.zeros(0)
+    def __init__(self, weights: np.ndarray, shares: np.ndarray | None = None) -> None:
+        self._weights, self._shares = weights, shares
+        self.blocks = np.cumsum(self._sums())
 
     @functools.cached_property
     def total(self) -> float:
@@ -47,9 +46,22 @@ class Laid:
             return None
         before = float(self.blocks[block - 1]) if block else 0.0
         first = block * _BLOCK
-        ends = before + np.cumsum(self.weights[first : first + _BLOCK])
+        ends = before + np.cumsum(self._part(slice(first, first + _BLOCK)))
         at = int(np.searchsorted(ends, target, side="right"))
         if at == len(ends):
             return None
         begin, end = (float(ends[at - 1]) if at else before), float(ends[at])
         return first + at if begin + 3 * doubt < target and target + 3 * doubt < end else None
+
+    def _part(self, part: slice) -> np.ndarray:
+        return self._weights[part] if self._shares is None else self._weights[part] * self._shares[part]
+
+    def _sums(self) -> np.ndarray:
+        """The sum of each block."""
+        whole = len(self._weights) // _BLOCK * _BLOCK
+        blocks = self._weights[:whole].reshape(-1, _BLOCK)
+        if self._shares is None:
+            sums = blocks.sum(axis=1)
+        else:  # without laying out the products
+            sums = np.einsum("bw,bw->b", blocks, self._shares[:whole].reshape(-1, _BLOCK))
+        return np.append(sums, self._part(slice(whole, None)).sum()) if whole < len(self._weights) else sums

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from fedroam.mobility.distance import within_reach
 from fedroam.mobility.grid import disc
+from fedroam.mobility.steered.faces import Faces
 from fedroam.mobility.steered.targets import Targets
 
 if TYPE_CHECKING:
@@ -95,14 +96,14 @@ class CoverageMap:
         return tree_of(self.points)
 
     @functools.cached_property
-    def columns(self) -> sparse.csc_array:
-        """`covers`, by static client."""
-        return self.covers.tocsc()
+    def faces(self) -> Faces:
+        """The points by whom they hear."""
+        return Faces.of_points(self.covers)
 
     @functools.cached_property
     def sums(self) -> np.ndarray:
-        """Samples by class of all static clients within reach of each point, int64 [points, classes]."""
-        return np.asarray(self.covers @ self.counts)
+        """Samples by class of all static clients that are heard in each face, int64 [faces, classes]."""
+        return np.asarray(self.faces.covers @ self.counts)
 
     def heard(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Who is within reach of which of `places`, float64 [places, 2]: the index of a place and that of a static
@@ -111,7 +112,13 @@ class CoverageMap:
 
     def allowed(self, known: np.ndarray) -> np.ndarray:
         """The points that those know of who know the static clients in `known` (bool [statics]); bool [points]."""
-        return np.asarray(np.append(known, True)[self.owners].all(axis=1))
+        found = np.ones(len(self.points), dtype=bool)
+        found[self._owned] = np.append(known, True)[self.owners[self._owned]].all(axis=1)
+        return found
+
+    @functools.cached_property
+    def _owned(self) -> np.ndarray:
+        return np.flatnonzero((self.owners != NOBODY).any(axis=1))
 
     def mix_here(self, flyer: Flyer) -> np.ndarray:
         """The class mix at the place where the flyer is, float64 [classes]."""
@@ -124,17 +131,25 @@ class CoverageMap:
         The mix at L is over the static clients within reach of L that are known and the mobile client itself:
         Reza et al., Eqs. 4 and 5. float64 [points].
         """
+        if rows is None:
+            return np.asarray(self.face_distances(flyer, here)[self.faces.of])
+        return self._distances_in(self.faces.of[rows], flyer, here)
+
+    def face_distances(self, flyer: Flyer, here: np.ndarray) -> np.ndarray:
+        """The same at the points of each face, float64 [faces]."""
         if flyer.known.all():
-            return _distances(self.sums if rows is None else self.sums[rows], flyer.own, here)
-        if rows is not None:
-            return _distances(self.covers[rows] @ (self.counts * flyer.known[:, None]), flyer.own, here)
+            return _distances(self.sums, flyer.own, here)
         # Wherever nobody is known, the client is alone with its own samples.
-        near = (
-            np.bincount(self.columns[:, np.flatnonzero(flyer.known)].indices, minlength=len(self.points)) > 0
-        )
-        found = np.full(len(self.points), _distances(np.zeros((1, len(here)), np.int64), flyer.own, here)[0])
-        found[near] = self.distances(flyer, here, np.flatnonzero(near))
+        knowing = self.faces.columns[:, np.flatnonzero(flyer.known)].indices
+        near = np.bincount(knowing, minlength=len(self.faces)) > 0
+        found = np.full(len(near), _distances(np.zeros((1, len(here)), np.int64), flyer.own, here)[0])
+        found[near] = self._distances_in(np.flatnonzero(near), flyer, here)
         return found
+
+    def _distances_in(self, faces: np.ndarray, flyer: Flyer, here: np.ndarray) -> np.ndarray:
+        if flyer.known.all():
+            return _distances(self.sums[faces], flyer.own, here)
+        return _distances(self.faces.covers[faces] @ (self.counts * flyer.known[:, None]), flyer.own, here)
 
     def targets(self, flyer: Flyer, rows: np.ndarray) -> Targets:
         """The points in `rows`, weighed by the distance of their class mix from the one here."""
@@ -153,33 +168,34 @@ class CoverageMap:
         `most_of_all`, then to one at random. seats: int64 [statics]; given, all but the first are the row of a
         client not yet covered. Only points that are `allowed` are chosen.
         """
-        columns = self.columns
-        covering = columns[:, np.flatnonzero(known)].indices
-        gain = np.bincount(covering, minlength=len(self.points))
-        gain[~self.allowed(known)] = -1  # from here on it can but fall
-        of_all, left = gain.copy(), known.copy()
-        # Gains only fall: nobody comes to the highest one, so that those who have it are looked for once a height.
-        highest = gain.max(initial=0)
-        candidates = np.flatnonzero(gain == highest)
-        chosen: list[int] = []
+        faces, allowed = self.faces, self.allowed(known)
+        gain = np.bincount(faces.columns[:, np.flatnonzero(known)].indices, minlength=len(faces))
+        # Faces in their order: by how many they cover that are left, then by how many of all.
+        each = int(gain.max(initial=0)) + 1 if most_of_all else 1
+        worth = each * gain + (gain if most_of_all else 0)
+        open_to = np.zeros(len(faces), dtype=bool)
+        open_to[faces.of[allowed]] = True
+        worth[~open_to] = -1
+        # What they are worth only falls: none comes to the highest one, so that those who have it are looked for once.
+        highest, best = 0, np.zeros(0, dtype=np.int64)
+        heard_in, begin = faces.columns.indices, faces.columns.indptr.tolist()
+        left, chosen = known.copy(), list[int]()
         while left.any():
             if seats is not None and chosen:
-                open_to = np.unique(seats[left])
-                best = open_to[gain[open_to] == gain[open_to].max()]
-            else:
-                while not len(candidates := candidates[gain[candidates] == highest]):
-                    highest -= 1
-                    candidates = np.flatnonzero(gain == highest)
-                best = candidates
-            if most_of_all:
-                best = best[of_all[best] == of_all[best].max()]
+                seated = np.unique(seats[left & allowed[seats]])
+                found = worth[faces.of[seated]]
+                best = seated[found == found.max()]
+            elif not len(best := best[worth[faces.of[best]] == highest]):
+                highest = worth.max()
+                points = np.sort(faces.points(np.flatnonzero(worth == highest)))
+                best = points[allowed[points]]
             row = int(best[stream.integers(len(best))])
             chosen.append(row)
             covered = self.covers.indices[self.covers.indptr[row] : self.covers.indptr[row + 1]]
             covered = covered[left[covered]]
-            for static in covered:
-                gain[columns.indices[columns.indptr[static] : columns.indptr[static + 1]]] -= 1
             left[covered] = False
+            there = [heard_in[begin[static] : begin[static + 1]] for static in covered.tolist()]
+            np.subtract.at(worth, np.concatenate(there), each)
         return np.array(chosen, dtype=np.int64)
 
 

@@ -25,7 +25,7 @@ from fedroam.mobility.grid import (
 )
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
-from fedroam.mobility.steered.sketch import Distances, Sketch, batches, distances_of
+from fedroam.mobility.steered.sketch import GridDistances, Sketch
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import MOST_CELLS, UnservedGrid
 from fedroam.mobility.world import World
@@ -187,17 +187,16 @@ class GridTerrain:
         if len(self.cells) < FEW or self.grid**2 > MOST_CELLS:
             yield from (None for _ in flyers)
             return
-        for batch in batches(flyers, len(self.cells)):
+        size = self._distances.at_once()
+        for batch in (flyers[first : first + size] for first in range(0, len(flyers), size)):
             here = np.array([self.coverage.mix_here(flyer) for flyer in batch])
-            weights, doubts = distances_of(self.coverage, self._distances, batch, here)
-            for flyer, mix, weight, doubt in zip(batch, here, weights, doubts, strict=True):
-                yield Sketch(
-                    weight, float(doubt), self._alone(flyer, mix), self.cells, self._uncovered, self.grid
-                )
+            found = self._distances.of(batch, here)
+            for flyer, mix, distances in zip(batch, here, found, strict=True):
+                yield Sketch(distances, self._alone(flyer, mix), self._uncovered, self.grid)
 
     @functools.cached_property
-    def _distances(self) -> Distances:
-        return Distances(self.coverage.sums)
+    def _distances(self) -> GridDistances:
+        return GridDistances(self.coverage, self.cells, self.grid)
 
     @functools.cached_property
     def _uncovered(self) -> np.ndarray:

@@ -1,9 +1,11 @@
-"""Sketches: what all points of a grid weigh for several flyers at once, but for the last digits."""
+"""Sketches: what all points of a grid weigh for a flyer, but for the last digits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,22 +18,42 @@ from fedroam.mobility.steered.unserved import UnservedGrid
 _EPS = float(np.finfo(np.float64).eps)
 _NEAR = 0.01  # a distance of class mixes below which its error is told by another bound
 _AT_ONCE = 1 << 22  # distances that are held at once: 32 MiB
-_BLOCK = 1 << 11  # points at once, for several flyers: they stay in a core's cache
+_FLYERS = 16  # at once: more make no distance cheaper
+_PRODUCT = 1 << 19  # multiplications of a matrix product: it stays in a core's cache, and on that core
+_BLOCK = 1 << 11  # points at once, for one flyer: they stay in a core's cache
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """Distances that are known but for the last digits.
+
+    values: float64 [places]; off: how far each of them may be off, but those at `close`, int64 [some], which may be off
+    by `close_off`.
+    """
+
+    values: np.ndarray
+    off: float
+    close: np.ndarray
+    close_off: float
+
+    def doubt(self, shares: np.ndarray | None = None) -> float:
+        """How far a sum of some of them may be off, or of these shares of them, float64 [places]."""
+        if shares is None:
+            return self.off * len(self.values) + self.close_off * len(self.close)
+        return self.off * float(shares.sum()) + self.close_off * float(shares[self.close].sum())
 
 
 @dataclass(frozen=True)
 class Sketch:
     """What the points of a grid weigh for a flyer.
 
-    weights: float64 [points], of those listed (the points of a coverage), each off by little; doubt: by how much sums
-    of them may be off; elsewhere: what each other point weighs; cells: the numbers of the listed points, rising;
-    others: those of the others, rising; both int64. grid: points along a side.
+    listed: of all points, in the order of their numbers, what those weigh that are listed (the points of a coverage),
+    and 0 of all others; elsewhere: what each of the others weighs; others: their numbers, rising, int64. grid: points
+    along a side.
     """
 
-    weights: np.ndarray
-    doubt: float
+    listed: Rounded
     elsewhere: float
-    cells: np.ndarray
     others: np.ndarray
     grid: int
 
@@ -41,28 +63,30 @@ class Sketch:
         value: uniform in [0, 1); avoided: others that discount a target.
         """
         if avoided is None:
-            number = self._falls_on(value, None)
+            number = self._falls_on(value, None, 0)
         elif isinstance(avoided.kept, UnservedGrid):
-            number = self._falls_on(value, avoided.kept)
+            number = self._falls_on(value, avoided.kept, len(avoided.places))
         else:
             return None
         return None if number is None else points_at(number, self.grid)
 
-    def _falls_on(self, value: float, unserved: UnservedGrid | None) -> int | None:
+    def _falls_on(self, value: float, unserved: UnservedGrid | None, avoided: int) -> int | None:
         # As `GridTargets` lays them: listed points, then others that lose something, then all that weigh the same.
-        listed, losing, free = Laid(self.weights), Laid(np.zeros(0)), self.others
-        joining = free[:0]
+        weights, losing, free = self.listed.values, Laid(np.zeros(0)), self.others
+        joining, shares = free[:0], None
         if unserved is not None:
-            listed = Laid(self.weights * unserved.at_cells(self.cells))
+            shares = unserved.everywhere()
             near = unserved.near(free)
             joining, free = free[near], free[~near]
-            losing = Laid(self.elsewhere * unserved.at_cells(joining))
+            losing = Laid(self.elsewhere * shares[joining])
+        listed = Laid(weights, shares)
         before = listed.total + losing.total
         total = before + self.elsewhere * len(free)
-        doubt = self.doubt + rounding(total, len(self.cells) + 2 * len(self.others))
+        operations = len(weights) + len(self.others) + avoided
+        doubt = self.listed.doubt(shares) + rounding(total, operations)
         target = value * total
         if (at := listed.falls_on(target, doubt)) is not None:
-            return int(self.cells[at])
+            return at
         if (at := losing.falls_on(target - listed.total, doubt)) is not None:
             return int(joining[at])
         if not self.elsewhere:
@@ -74,7 +98,7 @@ class Sketch:
 
 
 class Distances:
-    """Distances of class mixes at all points of a coverage, by one matrix product for several flyers.
+    """Distances of class mixes to many others, by one matrix product for several flyers.
 
     A flyer with own samples o (by class; n in all) at a place of mix h finds samples s (u in all) at a point, and
     ||(s + o) / (u + n) - h|| = ||s - u h + o - n h|| / (u + n). The square of the norm above is a sum of products of
@@ -83,10 +107,10 @@ class Distances:
     """
 
     def __init__(self, sums: np.ndarray) -> None:
-        """sums: samples by class at each point, int64 [points, classes]."""
+        """sums: samples by class that are found, int64 [rows, classes]."""
         held = sums.T.astype(np.float64)
         self._samples = held.sum(axis=0)
-        self._of_points = np.concatenate(
+        self._of_rows = np.concatenate(
             [
                 held,
                 held * self._samples,
@@ -94,50 +118,80 @@ class Distances:
             ]
         )
 
-    def of(self, own: np.ndarray, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The distances, float64 [flyers, points], and how far sums of some of each flyer's may be off, [flyers].
+    def of(self, own: np.ndarray, here: np.ndarray) -> list[Rounded]:
+        """The distances of all rows, for each flyer.
 
         own: int64 [flyers, classes]; here: the class mixes at the flyers' places, float64 [flyers, classes]. All that
-        is off by more than can be told (where a flyer has no samples) has an infinite doubt.
+        is off by more than can be told (where a flyer has no samples) is off by infinity.
         """
-        flyers, points = len(own), len(self._samples)
+        flyers, rows = len(own), len(self._samples)
         n = own.sum(axis=1, keepdims=True).astype(np.float64)
         b = own - n * here
         norm = (here * here).sum(axis=1, keepdims=True)
         cross, rest = (here * b).sum(axis=1, keepdims=True), (b * b).sum(axis=1, keepdims=True)
         of_flyers = np.concatenate([2 * b, -2 * here, np.ones((flyers, 1)), norm, -2 * cross, rest], axis=1)
-        found = np.empty((flyers, points))
-        for first in range(0, points, _BLOCK):
-            part = slice(first, first + _BLOCK)
-            squares = of_flyers @ self._of_points[:, part]
+        found = np.empty((flyers, rows))
+        size = max(1, _PRODUCT // of_flyers.size)
+        for first in range(0, rows, size):
+            part = slice(first, min(first + size, rows))
+            squares = of_flyers @ self._of_rows[:, part]
             np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
             np.divide(squares, self._samples[part] + np.maximum(n, 1.0), out=found[:, part])
-        near = np.array([np.count_nonzero(distances < _NEAR) for distances in found])
         # The products sum up to at most 4 (u + n)^2 in absolute values, so the square of a distance is off by at most
         # this; a distance d by it over d, and never by more than its root.
         off = 4 * (4 * own.shape[1] + 16) * _EPS
-        doubt = near * np.sqrt(off) + points * off / _NEAR
-        return found, np.where(n[:, 0] > 0, doubt, np.inf)
+        return [
+            Rounded(
+                distances,
+                off / _NEAR if held else math.inf,
+                np.flatnonzero(distances < _NEAR),
+                off**0.5,
+            )
+            for distances, held in zip(found, n[:, 0], strict=True)
+        ]
 
 
-def distances_of(
-    coverage: CoverageMap, every: Distances, flyers: Sequence[Flyer], here: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The distances at all points of a coverage from the mixes `here`, float64 [flyers, classes], and how far sums may
-    be off, float64 [flyers]: see `Distances.of`."""
-    if all(flyer.known.all() for flyer in flyers):
-        return every.of(np.array([flyer.own for flyer in flyers]), here)
-    found = [_of_some(coverage, flyer, mix) for flyer, mix in zip(flyers, here, strict=True)]
-    return np.array([distances for distances, _ in found]), np.array([doubt for _, doubt in found])
+class GridDistances:
+    """Distances of class mixes at all points of a grid; 0 where no static client is heard."""
+
+    def __init__(self, coverage: CoverageMap, cells: np.ndarray, grid: int) -> None:
+        """cells: the numbers of the points of the coverage, int64 [points]."""
+        self._coverage, self._cells, self._points = coverage, cells, grid**2
+
+    def of(self, flyers: Sequence[Flyer], here: np.ndarray) -> Iterator[Rounded]:
+        """For each flyer those from the mix at its place; here: float64 [flyers, classes]."""
+        for found in self._in_faces(flyers, here):
+            values = np.append(found.values, 0.0).take(self._face)
+            yield replace(found, values=values, close=self._cells[self._coverage.faces.points(found.close)])
+
+    def at_once(self) -> int:
+        """For how many flyers it is found at once, so that the memory that takes is bounded."""
+        return max(1, min(_FLYERS, _AT_ONCE // max(len(self._coverage.faces), 1)))
+
+    def _in_faces(self, flyers: Sequence[Flyer], here: np.ndarray) -> list[Rounded]:
+        if all(flyer.known.all() for flyer in flyers):
+            return self._knowing_all.of(np.array([flyer.own for flyer in flyers]), here)
+        return [_of_some(self._coverage, flyer, mix) for flyer, mix in zip(flyers, here, strict=True)]
+
+    @functools.cached_property
+    def _knowing_all(self) -> Distances:
+        return Distances(self._coverage.sums)
+
+    @functools.cached_property
+    def _face(self) -> np.ndarray:
+        """The face of each point of the grid; where nobody is heard, one behind them all."""
+        found = np.full(self._points, len(self._coverage.faces))
+        found[self._cells] = self._coverage.faces.of
+        return found
 
 
-def _of_some(coverage: CoverageMap, flyer: Flyer, here: np.ndarray) -> tuple[np.ndarray, float]:
-    """The distances, float64 [points], and their doubt, for one flyer that does not know everybody."""
-    knows, statics = int(flyer.known.sum()), len(flyer.known)
+def _of_some(coverage: CoverageMap, flyer: Flyer, here: np.ndarray) -> Rounded:
+    """The distances in the faces, for one flyer that does not know everybody."""
+    knows, statics, nowhere = int(flyer.known.sum()), len(flyer.known), np.zeros(0, dtype=np.int64)
     if 8 * knows < statics or not flyer.own.any():
-        return coverage.distances(flyer, here), 0.0  # few points are in reach of those
+        return Rounded(coverage.face_distances(flyer, here), 0.0, nowhere, 0.0)  # few are in reach of those
     which = np.flatnonzero(flyer.known if 2 * knows < statics else ~flyer.known)
-    sums = coverage.columns[:, which] @ coverage.counts[which].astype(np.float64)
+    sums = coverage.faces.columns[:, which] @ coverage.counts[which].astype(np.float64)
     if 2 * knows >= statics:
         np.subtract(coverage.sums, sums, out=sums)
     found, every = np.empty(len(sums)), np.ones(len(here))
@@ -147,10 +201,4 @@ def _of_some(coverage: CoverageMap, flyer: Flyer, here: np.ndarray) -> tuple[np.
         mixes -= here
         found[part] = np.sqrt(np.einsum("ij,ij->i", mixes, mixes))
     # Each share of a class is off by a unit in the last place, the root by one for each of them.
-    return found, len(sums) * 8 * (len(here) + 4) * _EPS
-
-
-def batches(flyers: Sequence[Flyer], points: int) -> list[Sequence[Flyer]]:
-    """The flyers in groups of which the distances at so many points are held at once."""
-    size = max(1, _AT_ONCE // max(points, 1))
-    return [flyers[first : first + size] for first in range(0, len(flyers), size)]
+    return Rounded(found, 8 * (len(here) + 4) * _EPS, nowhere, 0.0)

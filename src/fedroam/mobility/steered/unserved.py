@@ -67,6 +67,10 @@ class UnservedGrid:
         """The shares left around points of these numbers, float64 [cells]."""
         return np.asarray(self._left.ravel()[cells])
 
+    def everywhere(self) -> np.ndarray:
+        """The shares left around all points, by their numbers, float64 [grid^2]; they change with what is added."""
+        return self._left.reshape(-1)
+
     def all_near(self) -> np.ndarray:
         """The numbers of all points that lie within 2 reach of another's place, int64."""
         return np.flatnonzero(self._near)
