@@ -15,8 +15,12 @@ from fedroam.mobility import World
 from fedroam.mobility.steered import grid as steered_grid
 from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.sketch import Distances, Rounded, Sketch
-from fedroam.mobility.steered.targets import OtherTargets, Targets
+from fedroam.mobility.steered.distances import Distances, Rounded
+from fedroam.mobility.steered.point_sketch import PointSketch
+from fedroam.mobility.steered.policy import Steered
+from fedroam.mobility.steered.sketch import Sketch
+from fedroam.mobility.steered.spread import Spread, SpreadContinuous
+from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import UnservedGrid, UnservedPoints
 from fedroam.randomness import stream
 from support.effort import calls
@@ -34,6 +38,10 @@ KINDS: list[dict[str, Any]] = [
     {"kind": "dcm_continuous", "candidates": "intersections"},
     {"kind": "spread_continuous", "base": "dam"},
     {"kind": "spread_continuous", "base": "dcm", "discount": 0.3},
+]
+# Those whose targets are not all points of a grid.
+TO_POINTS = [
+    kind for kind in KINDS if "continuous" in kind["kind"] or "dam" not in (kind["kind"], kind.get("base"))
 ]
 
 
@@ -111,8 +119,8 @@ def test_sketches_decide_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> No
     asked, decided = [], []
     plain = Sketch.draw
 
-    def noted(self: Sketch, value: float, avoided: OtherTargets | None) -> np.ndarray | None:
-        found = plain(self, value, avoided)
+    def noted(self: Sketch, value: float, kept: Unserved | None) -> np.ndarray | None:
+        found = plain(self, value, kept)
         asked.append(1)
         decided.append(found is not None)
         return found
@@ -132,9 +140,32 @@ def test_sketches_decide_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> No
     assert sum(decided) > 892
 
 
+@pytest.mark.parametrize("kind", TO_POINTS, ids=lambda kind: " ".join(map(str, kind.values())))
+def test_point_sketches_decide_nearly_all_draws(kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the others have taken all there is, with ten flyers for each point."""
+    decided = []
+    plain = PointSketch.draw
+
+    def noted(self: PointSketch, value: float, kept: Unserved | None) -> np.ndarray | None:
+        found = plain(self, value, kept)
+        decided.append(found is not None)
+        return found
+
+    monkeypatch.setattr(PointSketch, "draw", noted)
+    counts = stream(1, "test counts").integers(0, 6, size=(400, 10))
+    few = {"points": 30} if "continuous" in kind["kind"] else {}
+    part = build("mobility", settings_of(kind, 100, mobile=300, **few))
+    part.step(part.start(w := World(1, 400, counts, 12.0)), w, 1)
+    assert len(decided) == 300
+    assert sum(decided) > 296
+
+
 def test_what_is_kept_of_others_decides_nearly_all_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody has a sketch, as where nobody knows everybody."""
     weighed = []
     plain = Targets.discounted
+    for kind in (Spread, SpreadContinuous):
+        monkeypatch.setattr(kind, "sketches", Steered.sketches)
     monkeypatch.setattr(Targets, "discounted", lambda *given: weighed.append(1) or plain(*given))
     counts = stream(1, "test counts").integers(0, 6, size=(400, 10))
     for kind in ({"kind": "spread", "base": "dcm"}, {"kind": "spread_continuous", "base": "dam"}):

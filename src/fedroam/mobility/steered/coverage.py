@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NOBODY = -1
 
+_FLYERS = 1 << 8  # whose places are looked around in one go: with an infinite reach they hear everybody
 _AT_ONCE = 1 << 12  # points whose class mixes are found in one go: they stay in a core's cache
 
 
@@ -28,12 +29,13 @@ class Flyer:
     """A mobile client that looks for a destination.
 
     here: where it is, float64 [2]; own: its samples by class, int64 [classes]; known: the static clients that it
-    knows, bool [statics].
+    knows, bool [statics]; mix: the class mix at its place, float64 [classes], where that was found already.
     """
 
     here: np.ndarray
     own: np.ndarray
     known: np.ndarray
+    mix: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,26 @@ class CoverageMap:
 
     def mix_here(self, flyer: Flyer) -> np.ndarray:
         """The class mix at the place where the flyer is, float64 [classes]."""
-        heard = self.heard(flyer.here[None])[1]
-        return class_mix(self.counts[heard[flyer.known[heard]]].sum(axis=0) + flyer.own)
+        if flyer.mix is not None:
+            return flyer.mix
+        return np.asarray(self.mixes_at(flyer.here[None], flyer.own[None], flyer.known[None])[0])
+
+    def mixes_at(self, places: np.ndarray, own: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """The class mixes at the places of several flyers, float64 [flyers, classes]: of the static clients that are
+        heard there and known, and their own samples.
+
+        places: float64 [flyers, 2]; own: int64 [flyers, classes]; known: bool [flyers, statics].
+        """
+        found = np.empty(own.shape)
+        for part in (slice(first, first + _FLYERS) for first in range(0, len(places), _FLYERS)):
+            at, static = self.heard(places[part])
+            knows = known[part][at, static]
+            shape = (len(places[part]), len(self.places))
+            heard = sparse.coo_array(
+                (np.ones(knows.sum(), np.int64), (at[knows], static[knows])), shape=shape
+            )
+            found[part] = class_mix(heard @ self.counts + own[part])
+        return found
 
     def distances(self, flyer: Flyer, here: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         """Distance d(L) = ||D_L - D_here||_2 of the class mix at the points (all, or those in `rows`) from `here`.

@@ -24,6 +24,7 @@ from fedroam.mobility.grid import (
     within,
 )
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
+from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
 from fedroam.mobility.steered.sketch import GridDistances, Sketch
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
@@ -297,10 +298,17 @@ class DCM(Steered, GridCentres, OverGrid):
     The clusters are a greedy cover of the static clients by discs of the radio reach.
     """
 
-    def targets(self, world: World, flyer: Flyer) -> Targets:
+    def rows(self, world: World, known: np.ndarray) -> np.ndarray:
         """The cluster centres: Reza et al., Eq. 9; Jahani et al., Eq. 13."""
-        centres = self.centres_of(world, flyer.known, self.ties, self.centres)
-        return self.terrain(world).coverage.targets(flyer, centres)
+        return self.centres_of(world, known, self.ties, self.centres)
+
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """The cluster centres, weighed by d(L)."""
+        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
+        return point_sketches(self, world, flyers)
 
     @override
     def needs_static(self) -> str:

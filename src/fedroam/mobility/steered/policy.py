@@ -64,8 +64,10 @@ class Terrain(Protocol):
 class Draws(Protocol):
     """What knows most draws from some targets: see `Targets.draw`."""
 
-    def draw(self, value: float, avoided: OtherTargets | None) -> np.ndarray | None:
-        """The place that `value` falls on, float64 [2]; None where that takes the targets themselves."""
+    def draw(self, value: float, kept: Unserved | None) -> np.ndarray | None:
+        """The place that `value` falls on, float64 [2], given what others leave; None where that takes the targets
+        themselves.
+        """
 
 
 class Policy(Protocol):
@@ -202,22 +204,36 @@ def _choose(
     knows = known[arrived].any(axis=1)
     exploring = (unseen > 0) & ((draws[arrived, 2] < unseen / terrain.survey_points) | ~knows)
     choosing = ~exploring & (knows | (known.shape[1] == 0))
-    flyers = {m: Flyer(position[m], world.class_counts[m], known[m]) for m in arrived[choosing]}
+    places, own = position[arrived[choosing]], world.class_counts[arrived[choosing]]
+    mixes = terrain.coverage.mixes_at(places, own, known[arrived[choosing]])
+    flyers = {
+        m: Flyer(position[m], world.class_counts[m], known[m], mix)
+        for m, mix in zip(arrived[choosing].tolist(), mixes, strict=True)
+    }
     sketches = policy.sketches(world, list(flyers.values()))
+    avoidance = policy.avoidance()
     kept: Unserved | None = None
-    for m in arrived[exploring | choosing]:
+
+    def others() -> OtherTargets | None:
+        if avoidance == 0:
+            return None
+        # Of whoever draws the entry is false: it has just arrived.
+        return OtherTargets.of(destination[heading], world.reach, avoidance)
+
+    for m in arrived[exploring | choosing].tolist():
         if m not in flyers:
             destination[m] = terrain.survey_point(int(pick(np.flatnonzero(~seen[m]), draws[m, 3])))
         else:
-            # Its own entry is false: it has just arrived.
-            others = OtherTargets.of(destination[heading], world.reach, policy.avoidance())
-            if others is not None:
-                kept = kept or terrain.unserved(others)
-                others = replace(others, kept=kept)
-            sketch = next(sketches)
-            found = sketch.draw(draws[m, 0], others) if sketch is not None else None
+            avoided = others() if kept is None else None
+            if avoided is not None:
+                kept = terrain.unserved(avoided)
+            found = None
+            if (sketch := next(sketches)) is not None and (avoided is None or kept is not None):
+                found = sketch.draw(draws[m, 0], kept)
             if found is None:
-                found = policy.targets(world, flyers[m]).draw(draws[m, 0], others)
+                if (avoided := others()) is not None:
+                    avoided = replace(avoided, kept=kept)
+                found = policy.targets(world, flyers[m]).draw(draws[m, 0], avoided)
             destination[m] = found
         heading[m] = True
         if kept is not None:

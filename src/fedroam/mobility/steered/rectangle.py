@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from fedroam.mobility.grid import MAX_STEP, MOBILE
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, near_pairs, tree_of
+from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import UnservedPoints
@@ -106,10 +108,9 @@ class OverRectangle(Part):
         coverage = CoverageMap.of_candidates(static, counts, world.reach, points, owners)
         return RectangleTerrain(size, places, coverage, survey, self.max_step, world.seed)
 
-    def every_candidate(self, world: World, flyer: Flyer) -> Targets:
-        """All candidate points that the flyer knows of, weighed by d(L) as on a grid."""
-        coverage = self.terrain(world).coverage
-        return coverage.targets(flyer, np.flatnonzero(coverage.allowed(flyer.known)))
+    def candidates_of(self, world: World, known: np.ndarray) -> np.ndarray:
+        """The candidate points, as rows of the coverage, that those know of who know the static clients in `known`."""
+        return np.flatnonzero(self.terrain(world).coverage.allowed(known))
 
     def centres_of(self, world: World, known: np.ndarray, ties: Ties) -> np.ndarray:
         """The cluster centres, as rows of the coverage, for those who know the static clients in `known`."""
@@ -152,9 +153,17 @@ class DAMContinuous(Steered, OverRectangle):
     know of the points that come with it. A static client that no point covers has its own place as a candidate.
     """
 
-    def targets(self, world: World, flyer: Flyer) -> Targets:
+    def rows(self, world: World, known: np.ndarray) -> np.ndarray:
         """All candidate points."""
-        return self.every_candidate(world, flyer)
+        return self.candidates_of(world, known)
+
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """All candidate points, weighed by d(L) as on a grid."""
+        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
+        return point_sketches(self, world, flyers)
 
     @override
     def needs_static(self) -> str:
@@ -174,9 +183,17 @@ class DCMContinuous(Steered, RectangleCentres, OverRectangle):
     the flights see `dam_continuous`.
     """
 
-    def targets(self, world: World, flyer: Flyer) -> Targets:
+    def rows(self, world: World, known: np.ndarray) -> np.ndarray:
         """The cluster centres."""
-        return self.terrain(world).coverage.targets(flyer, self.centres_of(world, flyer.known, self.ties))
+        return self.centres_of(world, known, self.ties)
+
+    def targets(self, world: World, flyer: Flyer) -> Targets:
+        """The cluster centres, weighed by d(L)."""
+        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
+        return point_sketches(self, world, flyers)
 
     @override
     def needs_static(self) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.mobility.steered.coverage import Flyer
 from fedroam.mobility.steered.grid import Centres, GridCentres, OverGrid
+from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
 from fedroam.mobility.steered.policy import Draws, Steered, Ties
 from fedroam.mobility.steered.rectangle import OverRectangle, RectangleCentres
 from fedroam.mobility.steered.targets import Targets
@@ -48,17 +50,22 @@ class Spread(Steered, GridCentres, OverGrid, Discount):
     ties: Ties = field("coverage", "equal centres of base = 'dcm': see there")
     centres: Centres = field("grid", "where centres of base = 'dcm' may lie: see there")
 
+    def rows(self, world: World, known: np.ndarray) -> np.ndarray:
+        """The cluster centres of base = "dcm"."""
+        return self.centres_of(world, known, self.ties, self.centres)
+
     def targets(self, world: World, flyer: Flyer) -> Targets:
         """Those of the base rule."""
         terrain = self.terrain(world)
         if self.base == "dam":
             return terrain.everywhere(flyer)
-        centres = self.centres_of(world, flyer.known, self.ties, self.centres)
-        return terrain.coverage.targets(flyer, centres)
+        return terrain.coverage.targets(flyer, self.rows(world, flyer.known))
 
     @override
     def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[Draws | None]:
-        return self.terrain(world).sketches(flyers) if self.base == "dam" else super().sketches(world, flyers)
+        if self.base == "dam":
+            return self.terrain(world).sketches(flyers)
+        return point_sketches(self, world, flyers)
 
     @override
     def avoidance(self) -> float:
@@ -78,11 +85,19 @@ class SpreadContinuous(Steered, RectangleCentres, OverRectangle, Discount):
 
     ties: Ties = field("coverage", "equal centres of base = 'dcm': see dcm_continuous")
 
+    def rows(self, world: World, known: np.ndarray) -> np.ndarray:
+        """The targets of the base rule."""
+        if self.base == "dam":
+            return self.candidates_of(world, known)
+        return self.centres_of(world, known, self.ties)
+
     def targets(self, world: World, flyer: Flyer) -> Targets:
         """Those of the base rule."""
-        if self.base == "dam":
-            return self.every_candidate(world, flyer)
-        return self.terrain(world).coverage.targets(flyer, self.centres_of(world, flyer.known, self.ties))
+        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
+
+    @override
+    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
+        return point_sketches(self, world, flyers)
 
     @override
     def avoidance(self) -> float:

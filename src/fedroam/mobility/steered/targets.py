@@ -32,6 +32,10 @@ class Unserved(Protocol):
     The same products as `OtherTargets.unserved`, but of factors in another order: the last digits differ.
     """
 
+    @property
+    def others(self) -> int:
+        """How many there are."""
+
     def add(self, places: np.ndarray) -> None:
         """Note that others head for `places`, float64 [places, 2]."""
 

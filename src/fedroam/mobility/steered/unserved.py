@@ -20,6 +20,7 @@ class UnservedGrid:
     def __init__(self, grid: int, cells: np.ndarray, reach: float, discount: float) -> None:
         """cells: the numbers of the points of the coverage, int64 [points]."""
         self._grid, self._cells = grid, cells
+        self.others = 0
         self._span = int(min(2 * reach, grid - 1))
         around = np.arange(-self._span, self._span + 1)
         dx, dy = np.meshgrid(around, around, indexing="ij")
@@ -43,6 +44,7 @@ class UnservedGrid:
 
     def add(self, places: np.ndarray) -> None:
         """More others head for these places, float64 [others, 2], m."""
+        self.others += len(places)
         span, last = self._span, self._grid
         for x, y in (places - 1).astype(int).tolist():
             left, low = max(0, x - span), max(0, y - span)
@@ -85,11 +87,13 @@ class UnservedPoints:
 
     def __init__(self, coverage: CoverageMap, discount: float) -> None:
         self._coverage, self._discount = coverage, discount
+        self.others = 0
         self._left = np.ones(len(coverage.points))
         self._taken = np.zeros(len(coverage.points), dtype=bool)
 
     def add(self, places: np.ndarray) -> None:
         """More others head for these places, float64 [others, 2], m."""
+        self.others += len(places)
         points, reach = self._coverage.points, self._coverage.reach
         at, near = near_pairs(places, points, self._coverage.tree, 2 * reach)
         factors = 1 - self._discount * overlap(np.hypot(*(points[near] - places[at]).T), reach)
