@@ -228,6 +228,7 @@ class _Recording(RunEvents):
 
     @override
     def on_end(self, state: State) -> None:
+        self.recorder.made_safe()
         keep = self.scene.experiment.keep_models
         if keep != "none":
             self.recorder.keep(FILE, final_models(self.scene, state, keep).write)
@@ -292,8 +293,7 @@ class _Untouched(RunEvents):
 
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
-        if measurement is None:
-            return
+        # In each round: no checkpoint may hold what came of it.
         now = self._sums()
         changed = [f"context.{name}" for name, crc in self.before.items() if now[name] != crc]
         if changed:

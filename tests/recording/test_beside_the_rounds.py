@@ -150,3 +150,31 @@ def test_who_stops_a_run_finds_its_last_checkpoint(
     assert newest.stem == "round-00000002"
     assert run(small(), tmp_path / "run").done
     assert differences(whole, tmp_path / "run") == []
+
+
+def test_two_kills_and_other_facts_of_the_machine_leave_a_folder_that_is_gone_on_with(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes while files that the manifest lists are written anew, and say something else."""
+
+    class Kill(BaseException):
+        pass
+
+    def stop(round: int, rounds: int, measurement: Any) -> None:
+        if round == 2:
+            raise Kill
+
+    with pytest.raises(Kill):
+        run(small(), tmp_path / "run", observer=stop)
+
+    def die(*_: Any, **__: Any) -> None:
+        raise Kill
+
+    before = (tmp_path / "run" / "environment.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("fedroam.runner.describe", die)  # after environment.json, before all is noted again
+        with pytest.raises(Kill):
+            run(small(), tmp_path / "run", facts={"where": "on another machine"})
+    assert (tmp_path / "run" / "environment.json").read_bytes() != before
+    assert run(small(), tmp_path / "run").done
+    assert differences(whole, tmp_path / "run") == []

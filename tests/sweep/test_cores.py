@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from fedroam.learning.cpu.workers import Workers, shared_workers
+from fedroam.errors import InputError
+from fedroam.learning.cpu.workers import MOST_WORKERS, Workers, cores, shared_workers
 from fedroam.planning import sweep_plan
 from fedroam.runner import run
 from fedroam.sweep import Event, Progress, messages
 from fedroam.sweep.fork_server import start_context
-from fedroam.sweep.limits import GIB, available_memory, limit_memory, restore
-from fedroam.sweep.local import WorkerHandle, WorkerPool
+from fedroam.sweep.limits import GIB, available_memory, limit_memory, out_of_memory, restore
+from fedroam.sweep.local import A_THREAD, WorkerHandle, WorkerPool
 from fedroam.sweep.running import run_sweep
 from fedroam.sweep.worker import Setup, WorkerShare
 from support.scripts import benchmark
@@ -25,15 +27,6 @@ from support.sweeps import same, settings
 from support.tiny import own_data, tiny
 
 
-@pytest.fixture
-def cores_put_back() -> Any:
-    """What sums of all models take is the process's own."""
-    before = shared_workers().count
-    yield
-    shared_workers().resize(before)
-
-
-@pytest.mark.usefixtures("cores_put_back")
 @pytest.mark.parametrize("model", ["softmax_regression", {"kind": "mlp", "hidden": (8,)}, "mnist_cnn"])
 def test_threads_that_come_and_go_change_no_number(model: Any, tmp_path: Path) -> None:
     image = {} if model != "mnist_cnn" else {"data": own_data((1, 28, 28))}
@@ -41,13 +34,15 @@ def test_threads_that_come_and_go_change_no_number(model: Any, tmp_path: Path) -
     told = iter([1, 3, 2, 2, 5, 1, 4])
     asked: list[int] = []
 
-    def cores() -> int:
+    def allowed() -> int:
         asked.append(next(told))
         return asked[-1]
 
+    before = shared_workers().count
     alone = run(experiment, tmp_path / "alone")
-    shared = run(experiment, tmp_path / "shared", cores=cores)
+    shared = run(experiment, tmp_path / "shared", cores=allowed)
     assert asked == [1, 3, 2, 2, 5, 1, 4]  # before each round and at the end
+    assert shared_workers().count == before
     assert benchmark("kill_and_resume").differences(alone.folder, shared.folder) == []
 
 
@@ -64,6 +59,11 @@ def test_workers_may_become_more_and_fewer() -> None:
         assert len(seen) == 50
         assert set(seen) <= set(range(count))
     assert len(workers._threads) == 4
+    workers.resize(0)
+    assert workers.count == cores()
+    for wrong in (-1, MOST_WORKERS + 1):
+        with pytest.raises(InputError, match="allowed are 0"):
+            workers.resize(wrong)
     workers.close()
 
 
@@ -75,6 +75,9 @@ class _Pipe:
 
     def send_bytes(self, data: bytes) -> None:
         self.told.append(messages.decode(data))
+
+    def close(self) -> None:
+        """Nothing more is told."""
 
     def shares(self) -> list[tuple[int, int | None]]:
         return [(each.cores, each.memory) for each in self.told if isinstance(each, messages.Share)]
@@ -137,6 +140,65 @@ def test_a_run_that_is_tried_again_gets_its_core_back() -> None:
     assert pipes[1].shares() == [(2, None)]
     pool._share_out(1)
     assert pipes[1].shares() == [(2, None), (1, None)]
+
+
+def test_threads_take_no_more_than_there_is_memory_for() -> None:
+    pool, pipes = _pool(2, 16, memory=3 * A_THREAD)
+    pool._share_out(0)
+    assert [pipe.shares() for pipe in pipes] == 2 * [[(3, 3 * A_THREAD)]]
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+def test_a_run_with_too_little_memory_for_several_threads_is_tried_with_one(stopped: bool) -> None:
+    pool, pipes = _pool(2, 4)
+    waiting, told = deque[Any](), list[messages.Message]()
+    pool._share_out(0)
+    for again in (False, True):
+        worker = pool._workers[0]
+        failed = messages.Failed("out of memory", out_of_memory=True)
+        pool._handle_message(worker, failed, waiting, lambda _, message: told.append(message), stopped)
+        assert (worker.ready, worker.leaving, worker.task) == (False, True, None)
+        if again:
+            break
+        assert [task.digest for task in waiting] == ([] if stopped else ["0"])
+        pool._workers[0] = WorkerHandle[Any](cast(BaseProcess, None), cast(Connection, pipes[0]), ready=True)
+        pool._workers[0].task, pool._workers[0].begun = _task(0), 9
+        waiting.clear()
+        pool._share_out(0)
+        assert pipes[0].shares() == [(2, None), (1, None)]
+    kinds = [type(message) for message in told]
+    assert kinds == [messages.Stopped if stopped else messages.Again, messages.Failed]
+
+
+def test_a_thread_that_cannot_start_is_want_of_memory() -> None:
+    assert out_of_memory(RuntimeError("can't start new thread"))
+
+
+class _Ended:
+    """A process that has ended with a code."""
+
+    def __init__(self, exitcode: int) -> None:
+        self.exitcode = exitcode
+
+    def join(self, timeout: float | None = None) -> None:
+        """It has."""
+
+    def is_alive(self) -> bool:
+        return False
+
+
+def test_workers_that_die_as_they_leave_are_no_failed_starts() -> None:
+    pool, _ = _pool(5, 5)
+    for worker in pool._workers[1:]:
+        worker.task = None
+        worker.process = cast(BaseProcess, _Ended(3))
+    pool._share_out(0)
+    leaving = [worker for worker in pool._workers if worker.leaving]
+    assert len(leaving) == 4
+    assert pool._staying() == 1
+    for worker in leaving:
+        pool._handle_death(worker, deque(), lambda task, message: None, stopped=False)
+    assert [worker.task is not None for worker in pool._workers] == [True]
 
 
 def test_runs_that_are_measured_keep_to_one_core() -> None:

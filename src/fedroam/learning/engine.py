@@ -343,8 +343,8 @@ class Learner(Protocol):
         """Give back workers and memory."""
 
     def use_cores(self, count: int) -> None:
-        """Compute with so many threads from now on, whatever the settings say; an engine without threads takes no
-        notice. What other runs of a sweep leave idle is given to those that are left."""
+        """Compute with so many threads (0: one a core) from now on, whatever the settings say; an engine without
+        threads takes no notice. What other runs of a sweep leave idle is given to those that are left."""
         return
 
     # --- where it is not this process that computes -----------------------------------------------------------

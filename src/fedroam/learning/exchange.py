@@ -65,15 +65,16 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
     # Workers of our own, not torch's threads: those would meet several times for each block, and wait each time for
     # whichever is held up by something else.
     here, width, workers = target(), matrix.shape[1], shared_workers()
+    count = workers.count  # which another run of this process may change
     if here and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1:
-        do = _compiled(matrix, sums, here, workers.count)
+        do = _compiled(matrix, sums, here, count)
     else:
         blocks, step = _by_torch(matrix, sums), cpu_columns(len(read))
 
         def do(_: int, begin: int, end: int) -> None:
             blocks(begin, end, step)
 
-    workers.parts(width, TASK, do, "exchange, part {}".format)
+    workers.parts(width, TASK, do, "exchange, part {}".format, most=count)
 
 
 class _Sums(NamedTuple):

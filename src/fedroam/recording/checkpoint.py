@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from fedroam.errors import InputError
+from fedroam.errors import FedroamError, InputError
 from fedroam.facts import json_object
 from fedroam.recording.files import settle
 from fedroam.writing import being_written
@@ -120,10 +120,13 @@ class _Dropped(Exception):
 
 
 def _blocks(file: IO[bytes], start: int, size: int) -> Iterator[bytes]:
-    """The bytes of a part of a file, some at a time."""
+    """The bytes of a part of a file, some at a time. Raises FedroamError where it ends before."""
     file.seek(start)
     for left in range(size, 0, -BLOCK):
-        yield file.read(min(BLOCK, left))
+        block = file.read(min(BLOCK, left))
+        if len(block) < min(BLOCK, left):
+            raise FedroamError(f"{file.name}: was cut off by something else while it was written")
+        yield block
 
 
 def draft(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray]) -> Draft:

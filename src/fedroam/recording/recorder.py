@@ -83,9 +83,7 @@ class Recorder:
         path = self.folder / "experiment.toml"
         facts = FileFacts.of(settings_toml.encode("utf-8"))
         if not path.exists() or FileFacts.on_disk(path) != facts:  # names and threads may differ
-            listed = self.status.get("files", {})
-            if path.name in listed:  # first the promise, or a kill would leave a broken one
-                self.note(files={name: was for name, was in listed.items() if name != path.name})
+            self._unlist(path.name)
             write_text(path, settings_toml)
         if not self.finished:
             self._list(path.name, facts)
@@ -125,14 +123,17 @@ class Recorder:
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a JSON file of facts that do not change, and note it in the manifest."""
+        self._unlist(name)
         self._list(name, write_json(self.folder / name, value))
 
     def write_table(self, name: str, rows: Columns) -> None:
         """Write a table that does not change, and note it in the manifest."""
+        self._unlist(name)
         self._list(name, write_table(self.folder / name, rows))
 
     def keep(self, name: str, write: Callable[[Path], FileFacts]) -> None:
         """Let `write` write a file, and note it in the manifest."""
+        self._unlist(name)
         self._list(name, write(self.folder / name))
 
     def add(self, table: str, rows: Columns) -> None:
@@ -202,6 +203,13 @@ class Recorder:
         settle(self.folder)
         shutil.rmtree(self.folder / "unfinished", ignore_errors=True)
 
+    def _unlist(self, name: str) -> None:
+        """Take a file that is about to be written anew from the manifest: first the promise, or a kill would leave a
+        broken one."""
+        listed = self.status.get("files", {})
+        if name in listed:
+            self.note(files={each: was for each, was in listed.items() if each != name})
+
     def _list(self, name: str, facts: FileFacts) -> None:
         """Note a file in the manifest; `run.json` is not yet written with it."""
         with self._noting:
@@ -212,10 +220,12 @@ class Recorder:
 
     def close(self) -> None:
         """Give the folder back, as soon as nothing is being written to it."""
-        self._desk.shutdown()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        try:
+            self._desk.shutdown()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
 
 
 def check(folder: Path, digest: str, settings_toml: str, existing: Existing) -> Run | None:

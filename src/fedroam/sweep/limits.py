@@ -9,6 +9,7 @@ from pathlib import Path
 
 GIB = 1024**3
 STATUS = Path("/proc/self/status")
+WORDS = ("allocate memory", "bad_alloc", "can't start new thread")  # of errors for want of memory
 SPARE = 0.9  # share of the free memory that a sweep takes where it is not told otherwise
 
 
@@ -90,12 +91,12 @@ def peak_memory() -> int | None:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether an error, or what caused it, is that memory ran out (torch and C++ say so only in words)."""
+    """Whether an error, or what caused it, is that memory ran out (torch, C++ and threads say so only in words)."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         words = str(error).lower()
-        if isinstance(error, MemoryError) or "allocate memory" in words or "bad_alloc" in words:
+        if isinstance(error, MemoryError) or any(told in words for told in WORDS):
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -24,6 +24,9 @@ from fedroam.sweep.worker import Setup, serve
 TRIES = 3  # a task whose worker dies is tried so often in all
 POLL = 0.2  # seconds between two looks at whether to stop
 GRACE = 5.0  # seconds that an idle worker gets to leave by itself
+A_THREAD = (
+    2**28
+)  # bytes of memory that there must be for each thread of a run: its own, and what it computes with
 
 T = TypeVar("T", bound=messages.Task)
 
@@ -35,9 +38,15 @@ class WorkerHandle(Generic[T]):
     process: BaseProcess
     connection: Connection
     ready: bool = False
+    leaving: bool = False  # it was told to end
     task: T | None = None
     begun: int = 0  # of all tasks that were begun, which one this is
     share: messages.Share | None = None  # what it was told to take of the machine; None: a core
+
+    @property
+    def several(self) -> bool:
+        """Whether it was told to take several cores."""
+        return self.share is not None and self.share.cores > 1
 
     def send(self, order: messages.Message) -> None:
         """Tell it something."""
@@ -60,6 +69,7 @@ class WorkerPool(Generic[T]):
         self._deaths: Counter[str] = Counter()  # of the workers of a task
         self._failed_starts = 0  # without one that succeeded between
         self._begun = 0
+        self._alone: set[str] = set()  # tasks that had too little memory for several threads
 
     def run(
         self,
@@ -82,7 +92,7 @@ class WorkerPool(Generic[T]):
                     waiting.clear()
                     for worker in self._workers:
                         worker.send(messages.Stop())
-                while len(self._workers) < min(self.count, len(waiting) + self._busy()):
+                while self._staying() < min(self.count, len(waiting) + self._busy()):
                     self._workers.append(self._start_worker())
                 for worker in self._readable():
                     try:
@@ -90,7 +100,7 @@ class WorkerPool(Generic[T]):
                     except (EOFError, OSError):
                         self._handle_death(worker, waiting, on_message, stopped)
                     else:
-                        self._handle_message(worker, message, on_message)
+                        self._handle_message(worker, message, waiting, on_message, stopped)
                 for worker in self._workers:
                     if worker.ready and worker.task is None and waiting:
                         worker.task = waiting.popleft()
@@ -106,6 +116,9 @@ class WorkerPool(Generic[T]):
     def _busy(self) -> int:
         return sum(worker.task is not None for worker in self._workers)
 
+    def _staying(self) -> int:
+        return sum(not worker.leaving for worker in self._workers)
+
     def _share_out(self, waiting: int) -> None:
         """Give what nobody needs to the runs in hand: an even share of cores and memory to each, and a core that is
         left over to the last begun, which has the most before it. Workers for whom no task is left go, or they would
@@ -114,7 +127,7 @@ class WorkerPool(Generic[T]):
         if not waiting:
             for worker in self._workers:
                 if worker.ready and worker.task is None:
-                    worker.ready = False
+                    worker.ready, worker.leaving = False, True
                     worker.send(messages.Close())
         together = min(self.count, len(busy) + waiting)
         if not busy or (together == self.cores and not any(worker.share for worker in busy)):
@@ -122,8 +135,13 @@ class WorkerPool(Generic[T]):
         each, over = divmod(self.cores, together)
         memory = None if self.setup.memory is None else self.setup.memory * self.count // together
         for k, worker in enumerate(sorted(busy, key=lambda worker: -worker.begun)):
-            share = messages.Share(each + (k < over), memory)
-            if isinstance(worker.task, messages.RunTask) and worker.share != share:
+            if not isinstance(worker.task, messages.RunTask):
+                continue
+            cores = 1 if worker.task.digest in self._alone else each + (k < over)
+            if memory is not None:
+                cores = min(cores, max(1, memory // A_THREAD))
+            share = messages.Share(cores, memory)
+            if worker.share != share:
                 worker.share = share
                 worker.send(share)
 
@@ -139,16 +157,20 @@ class WorkerPool(Generic[T]):
 
     def _readable(self) -> list[WorkerHandle[T]]:
         """The workers that have something to say, or are dead."""
-        by_pipe = {worker.connection: worker for worker in self._workers}
-        return [by_pipe[pipe] for pipe in wait(list(by_pipe), POLL) if isinstance(pipe, Connection)]
+        pipes = [worker.connection for worker in self._workers]
+        by_pipe: dict[object, WorkerHandle[T]] = dict(zip(pipes, self._workers, strict=True))
+        return [by_pipe[pipe] for pipe in wait(pipes, POLL)]
 
     def _handle_message(
         self,
         worker: WorkerHandle[T],
         message: messages.Message,
+        waiting: deque[T],
         on_message: Callable[[T, messages.Message], None],
+        stopped: bool = False,
     ) -> None:
-        """Note what a worker says of itself, and pass on what it says of its task."""
+        """Note what a worker says of itself, and pass on what it says of its task. One that ran out of memory with
+        several threads is tried again with one."""
         if isinstance(message, messages.Ready):
             worker.ready, self._failed_starts = True, 0
         elif isinstance(message, messages.Broken):
@@ -158,7 +180,14 @@ class WorkerPool(Generic[T]):
             if not isinstance(message, messages.RoundDone):
                 worker.task = None
             if isinstance(message, messages.Failed) and message.out_of_memory:  # it ends itself now
-                worker.ready = False
+                worker.ready, worker.leaving = False, True
+                if worker.several and task.digest not in self._alone:
+                    self._alone.add(task.digest)
+                    message = messages.Again("out of memory with several threads; now with one")
+                    if stopped:
+                        message = messages.Stopped()
+                    else:
+                        waiting.appendleft(task)
             on_message(task, message)
 
     def _handle_death(
@@ -170,11 +199,14 @@ class WorkerPool(Generic[T]):
     ) -> None:
         """Part with a dead worker; its task is tried again, or has failed."""
         worker.process.join(GRACE)
+        if worker.process.is_alive():
+            worker.process.kill()
+            worker.process.join()
         self._workers.remove(worker)
         worker.connection.close()
         how, task = _death(worker.process.exitcode), worker.task
         if task is None:
-            if not worker.ready and worker.process.exitcode != 0:
+            if not worker.ready and not worker.leaving and worker.process.exitcode != 0:
                 self._failed_starts += 1
                 if self._failed_starts == TRIES:
                     raise FedroamError(
@@ -183,6 +215,8 @@ class WorkerPool(Generic[T]):
                     )
             return
         self._deaths[task.digest] += 1
+        if worker.several:  # the system may have ended it for want of memory
+            self._alone.add(task.digest)
         if stopped:
             on_message(task, messages.Stopped())
         elif self._deaths[task.digest] < TRIES:
@@ -196,7 +230,7 @@ class WorkerPool(Generic[T]):
         for worker in self._workers:
             if worker.ready and worker.task is None:
                 worker.send(messages.Close())
-            else:
+            elif not worker.leaving:
                 worker.process.kill()
         for worker in self._workers:
             worker.process.join(GRACE)

@@ -168,7 +168,7 @@ def _compute(
                 count, budget = pool_size(workers, memory_gib, len(tasks), costs.values())
                 progress.workers = count
                 setup = replace(setup, data=str(root / SHARED), memory=budget)
-                pool = WorkerPool[RunTask](count, setup, workers or cores())
+                pool = WorkerPool[RunTask](count, setup, min(workers or cores(), cores()))
                 pool.run(tasks, news.on_message, interrupted)
             left = sum(records.get(d, {}).get("state") not in ("done", "failed") for d in todo)
             if interrupted() and left:

@@ -88,6 +88,7 @@ class CpuLearner(Learner):
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         self.layers = recognise(worker_model(task, self.nature), task)
         self.workers = Workers(workers)
+        self._shared: int | None = None  # workers for all models together, before this run was given cores
         self._known: dict[int, np.ndarray] = {}
         self._by_worker: dict[int, _Worker] = {}
         notes = ["engine: cpu"]
@@ -160,8 +161,14 @@ class CpuLearner(Learner):
     @override
     def use_cores(self, count: int) -> None:
         self.workers.resize(count)
-        shared_workers().resize(count)
+        shared = shared_workers()
+        if self._shared is None:
+            self._shared = shared.count
+        shared.resize(count)
 
     @override
     def close(self) -> None:
         self.workers.close()
+        if self._shared is not None:
+            shared_workers().resize(self._shared)
+            self._shared = None

@@ -111,6 +111,12 @@ def _dismiss(inboxes: list[queue.SimpleQueue[_Batch | None]], threads: list[thre
 MOST_WORKERS = 1024  # threads of a process, or processes of a sweep on one machine
 
 
+def _checked(count: int) -> int:
+    if not 0 <= count <= MOST_WORKERS:
+        raise InputError(f"workers = {count}: allowed are 0 (one a core) to {MOST_WORKERS}")
+    return count or cores()
+
+
 class Workers:
     """A number of single-threaded workers; 0 means one for each core this process may use.
 
@@ -118,9 +124,7 @@ class Workers:
     """
 
     def __init__(self, count: int = 0) -> None:
-        if not 0 <= count <= MOST_WORKERS:
-            raise InputError(f"workers = {count}: allowed are 0 (one a core) to {MOST_WORKERS}")
-        self.count = count or cores()
+        self.count = _checked(count)
         keep_memory()
         self._inboxes: list[queue.SimpleQueue[_Batch | None]] = []
         self._threads: list[threading.Thread] = []
@@ -147,9 +151,9 @@ class Workers:
         torch.set_num_threads(before)
 
     def resize(self, count: int) -> None:
-        """Have so many workers from the next jobs on. Of what has been begun nothing changes."""
+        """Have so many workers (0: one a core) from the next jobs on. Of what has been begun nothing changes."""
         with self._turn:
-            self.count = count
+            self.count = _checked(count)
 
     def run(
         self,
@@ -158,16 +162,18 @@ class Workers:
         name: Callable[[int], str] = "job {}".format,
         *,
         serial: bool = False,
+        most: int | None = None,
     ) -> None:
         """Call do(worker, k) once for each k, the largest sizes[k] first; wait for all.
 
         Where a call raises, no further one begins and the error of the first job (by number) is raised again with
-        name(k) in front; so it is for KeyboardInterrupt in this thread. With `serial` one worker does all.
+        name(k) in front; so it is for KeyboardInterrupt in this thread. With `serial` one worker does all, with `most`
+        those below that number, for whom the caller has room.
         """
         if not self._finalizer.alive:
             raise FedroamError("these workers are closed")
         with self._turn:
-            batch = self._run(sizes, do, 1 if serial else self.count)
+            batch = self._run(sizes, do, 1 if serial else min(most or self.count, self.count))
         if batch.failures:
             first = min(batch.failures)
             error = batch.failures[first]
@@ -175,12 +181,21 @@ class Workers:
             raise kind(f"{name(first)}: {told(error)}") from error
 
     def parts(
-        self, count: int, step: int, do: Callable[[int, int, int], None], name: Callable[[int], str]
+        self,
+        count: int,
+        step: int,
+        do: Callable[[int, int, int], None],
+        name: Callable[[int], str],
+        *,
+        most: int | None = None,
     ) -> None:
         """Call do(worker, begin, end) for so many of `count` columns, or rows, at a time, as `run` does."""
         starts = range(0, count, step)
         self.run(
-            [1.0] * len(starts), lambda worker, k: do(worker, starts[k], min(starts[k] + step, count)), name
+            [1.0] * len(starts),
+            lambda worker, k: do(worker, starts[k], min(starts[k] + step, count)),
+            name,
+            most=most,
         )
 
     def _run(self, sizes: Sequence[float], do: Callable[[int, int], None], most: int) -> _Batch:
