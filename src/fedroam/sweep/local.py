@@ -24,9 +24,8 @@ from fedroam.sweep.worker import Setup, serve
 TRIES = 3  # a task whose worker dies is tried so often in all
 POLL = 0.2  # seconds between two looks at whether to stop
 GRACE = 5.0  # seconds that an idle worker gets to leave by itself
-A_THREAD = (
-    2**28
-)  # bytes of memory that there must be for each thread of a run: its own, and what it computes with
+# Bytes of memory that there must be for each thread of a run: what it takes itself, and what it computes with.
+A_THREAD = 2**28
 
 T = TypeVar("T", bound=messages.Task)
 
