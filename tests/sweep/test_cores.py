@@ -274,7 +274,13 @@ def test_the_last_run_of_a_sweep_takes_all_cores(tmp_path: Path) -> None:
     file = tmp_path / "watching.py"
     file.write_text(WATCHING)
     plan = sweep_plan(
-        settings(mobility={"kind": "watching", "folder": str(tmp_path)}, rounds=300, use=[str(file)]),
+        settings(
+            mobility={"kind": "watching", "folder": str(tmp_path)},
+            rounds=120,
+            evaluate_every=60,
+            checkpoint_every=60,
+            use=[str(file)],
+        ),
         over=["clients=4,5"],
     )
 
