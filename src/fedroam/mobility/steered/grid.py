@@ -24,7 +24,7 @@ from fedroam.mobility.grid import (
     within,
 )
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
-from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
+from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
 from fedroam.mobility.steered.sketch import GridDistances, Sketch
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
@@ -292,7 +292,7 @@ class DAM(Steered, OverGrid):
     "dcm",
     source="Reza et al., Sec. IV-B2, Alg. 1, Eq. 9; Jahani et al., Sec. IV-B2, Alg. 3, Eq. 13",
 )
-class DCM(Steered, GridCentres, OverGrid):
+class DCM(PointTargets, Steered, GridCentres, OverGrid):
     """Distribution-aware cluster-centre mobility: as DAM, but only centres of the static clients' clusters.
 
     The clusters are a greedy cover of the static clients by discs of the radio reach.
@@ -301,14 +301,6 @@ class DCM(Steered, GridCentres, OverGrid):
     def rows(self, world: World, known: np.ndarray) -> np.ndarray:
         """The cluster centres: Reza et al., Eq. 9; Jahani et al., Eq. 13."""
         return self.centres_of(world, known, self.ties, self.centres)
-
-    def targets(self, world: World, flyer: Flyer) -> Targets:
-        """The cluster centres, weighed by d(L)."""
-        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
-
-    @override
-    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
-        return point_sketches(self, world, flyers)
 
     @override
     def needs_static(self) -> str:

@@ -8,11 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
+from fedroam.components import Part
 from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
 from fedroam.mobility.steered.distances import FLYERS, Distances, Rounded
 from fedroam.mobility.steered.policy import Terrain
-from fedroam.mobility.steered.targets import Unserved
+from fedroam.mobility.steered.targets import Targets, Unserved
 from fedroam.mobility.world import World
 
 _AT_ONCE = 1 << 22  # distances that are held at once: 32 MiB
@@ -40,6 +41,19 @@ def point_sketches(policy: ToPoints, world: World, flyers: Sequence[Flyer]) -> I
     those = [flyer for flyer, knows in zip(flyers, knowing, strict=True) if knows]
     found = world.derived((policy, "sketches"), find).sketches(those) if those else iter(())
     return (next(found) if knows else None for knows in knowing)
+
+
+class PointTargets(Part):
+    """The targets of a steered mobility, given before `Steered` among the bases: the points that its `rows` names,
+    weighed by d(L)."""
+
+    def targets(self: ToPoints, world: World, flyer: Flyer) -> Targets:
+        """Those points, each with its distance of class mixes."""
+        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
+
+    def sketches(self: ToPoints, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
+        """One for each who knows everybody."""
+        return point_sketches(self, world, flyers)
 
 
 @dataclass(frozen=True)

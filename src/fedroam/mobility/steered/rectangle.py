@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from fedroam.components import Part, field, register
 from fedroam.mobility.grid import MAX_STEP, MOBILE
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
-from fedroam.mobility.steered.coverage import CoverageMap, Flyer, near_pairs, tree_of
-from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
+from fedroam.mobility.steered.coverage import CoverageMap, near_pairs, tree_of
+from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
-from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
+from fedroam.mobility.steered.targets import OtherTargets, Unserved
 from fedroam.mobility.steered.unserved import UnservedPoints
 from fedroam.mobility.world import World
 from fedroam.randomness import stream
@@ -138,7 +137,7 @@ class RectangleCentres(Part):
     "dam_continuous",
     source="after Reza et al., Sec. IV-B1, Eqs. 4, 5, 6 and 8; candidate points are ours",
 )
-class DAMContinuous(Steered, OverRectangle):
+class DAMContinuous(PointTargets, Steered, OverRectangle):
     """Distribution-aware mobility in a continuous rectangle: as `dam`, over candidate points instead of a grid.
 
     The destination is drawn with probability proportional to the distance of the class mixes and kept until
@@ -157,14 +156,6 @@ class DAMContinuous(Steered, OverRectangle):
         """All candidate points."""
         return self.candidates_of(world, known)
 
-    def targets(self, world: World, flyer: Flyer) -> Targets:
-        """All candidate points, weighed by d(L) as on a grid."""
-        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
-
-    @override
-    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
-        return point_sketches(self, world, flyers)
-
     @override
     def needs_static(self) -> str:
         return self.candidates_need_static()
@@ -175,7 +166,7 @@ class DAMContinuous(Steered, OverRectangle):
     "dcm_continuous",
     source="after Reza et al., Sec. IV-B2, Alg. 1, Eq. 9; candidate points are ours",
 )
-class DCMContinuous(Steered, RectangleCentres, OverRectangle):
+class DCMContinuous(PointTargets, Steered, RectangleCentres, OverRectangle):
     """Distribution-aware cluster-centre mobility in a continuous rectangle: as `dcm`, over candidate points.
 
     The clusters are a greedy cover of the static clients by discs of the radio reach around candidate points. With
@@ -186,14 +177,6 @@ class DCMContinuous(Steered, RectangleCentres, OverRectangle):
     def rows(self, world: World, known: np.ndarray) -> np.ndarray:
         """The cluster centres."""
         return self.centres_of(world, known, self.ties)
-
-    def targets(self, world: World, flyer: Flyer) -> Targets:
-        """The cluster centres, weighed by d(L)."""
-        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
-
-    @override
-    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
-        return point_sketches(self, world, flyers)
 
     @override
     def needs_static(self) -> str:

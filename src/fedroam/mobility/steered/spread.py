@@ -11,7 +11,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.mobility.steered.coverage import Flyer
 from fedroam.mobility.steered.grid import Centres, GridCentres, OverGrid
-from fedroam.mobility.steered.point_sketch import PointSketch, point_sketches
+from fedroam.mobility.steered.point_sketch import PointTargets, point_sketches
 from fedroam.mobility.steered.policy import Draws, Steered, Ties
 from fedroam.mobility.steered.rectangle import OverRectangle, RectangleCentres
 from fedroam.mobility.steered.targets import Targets
@@ -77,7 +77,7 @@ class Spread(Steered, GridCentres, OverGrid, Discount):
 
 
 @register("mobility", "spread_continuous", source="ours; the base rules are after Reza et al., Sec. IV-B")
-class SpreadContinuous(Steered, RectangleCentres, OverRectangle, Discount):
+class SpreadContinuous(PointTargets, Steered, RectangleCentres, OverRectangle, Discount):
     """Steered clients that do not all fly to the same place, in a continuous rectangle.
 
     The rule is that of `spread`; the base rules are `dam_continuous` and `dcm_continuous`.
@@ -90,14 +90,6 @@ class SpreadContinuous(Steered, RectangleCentres, OverRectangle, Discount):
         if self.base == "dam":
             return self.candidates_of(world, known)
         return self.centres_of(world, known, self.ties)
-
-    def targets(self, world: World, flyer: Flyer) -> Targets:
-        """Those of the base rule."""
-        return self.terrain(world).coverage.targets(flyer, self.rows(world, flyer.known))
-
-    @override
-    def sketches(self, world: World, flyers: Sequence[Flyer]) -> Iterator[PointSketch | None]:
-        return point_sketches(self, world, flyers)
 
     @override
     def avoidance(self) -> float:
