@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedroam.cli.study_runs import StudyRuns
 from fedroam.errors import InputError
@@ -163,7 +165,27 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
             lambda lines: [lines[0], lines[1].replace('[20.0,"inf"]', '["inf",20.0]')],
             "the least is above the most",
         ),
-        (lambda lines: [lines[0], lines[1].replace('"rounds":[0,', '"rounds":[')], "3 values of 2 rounds"),
+        (lambda lines: [lines[0], lines[1].replace('"first":0', '"first":10')], "3 values of 2 rounds"),
+        (
+            lambda lines: [lines[0], lines[1].replace('"last":20', '"last":21')],
+            "by 10: the last one is none of them",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"first":0', '"first":30')],
+            "30 to 20 by 10: the last one",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"last":20', '"last":-5')],
+            r"curves.accuracy.rounds.*last = -5",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"last":20', '"last":1000000000')],
+            "3 values of 100000001 rounds",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"every":10', '"every":0')],
+            r"curves.accuracy.rounds.*every = 0",
+        ),
         (
             lambda lines: [lines[0], lines[1].replace("[50.0", "[1e999")],
             "line 2: damaged: 1e999 is no number",
@@ -174,7 +196,7 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
         ),
         (
             lambda lines: [lines[0].replace('"full"', '"quick"')],
-            "scale 'quick'; wanted are format 1, study made, scale full",
+            "scale 'quick'; wanted are format 2, study made, scale full",
         ),
         (lambda lines: ["[]"], "line 1: damaged: found list, expected a JSON object"),
         (lambda lines: [], "line 1: damaged: no JSON"),
@@ -192,13 +214,48 @@ def test_damaged_and_foreign_records_are_told(
     assert "\n" not in str(error.value)
 
 
+@given(
+    rounds=st.lists(st.integers(0, 2**31), max_size=6)
+    | st.builds(
+        lambda first, every, n: list(range(first, first + every * n, every)), *[st.integers(1, 99)] * 3
+    )
+)
+@settings(deadline=None)
+def test_any_rounds_are_read_as_they_were_written(
+    rounds: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("kept")
+    curve = pd.Series([0.5] * len(rounds), index=rounds, dtype=float)
+    run = RunRecord("a", 0, "d" * 64, curves={"accuracy": curve})
+    write_records(folder, merged(Records("made", "full"), [run]))
+    read = read_records(folder, "made", "full").runs[run.key].curves["accuracy"]
+    assert list(read.index) == rounds
+    assert read.tolist() == curve.tolist()
+
+
+def test_records_of_the_first_format_are_read(tmp_path: Path) -> None:
+    """It had every round of a curve, and null where a run did not diverge."""
+    run = RunRecord(
+        "a", 0, "d" * 64, None, 3.0, {"final accuracy": (50.0, math.inf)}, {"accuracy": pd.Series([0.1, 0.3])}
+    )
+    line = {
+        "variant": "a", "seed": 0, "digest": "d" * 64, "diverged_at": None, "seconds": 3.0,
+        "numbers": {"final accuracy": [50.0, "inf"]}, "curves": {"accuracy": {"rounds": [0, 1], "values": [0.1, 0.3]}},
+    }  # fmt: skip
+    head = {"format": 1, "study": "made", "scale": "full", "seeds": 0, "looks": [], "sittings": []}
+    (tmp_path / FILE).write_text("".join(f"{json.dumps(one)}\n" for one in (head, line)), encoding="utf-8")
+    read = read_records(tmp_path, "made", "full").runs[run.key]
+    assert replace(read, curves={}) == replace(run, curves={})
+    pd.testing.assert_series_equal(read.curves["accuracy"], run.curves["accuracy"])
+
+
 def test_a_run_on_a_network_is_kept_beside_the_simulated_one(tmp_path: Path) -> None:
     """Both have one digest. Lines of simulated runs are what they were before there was another place."""
     simulated = RunRecord("a", 0, "d" * 64, None, 3.0, {"final accuracy": (50.0, 50.0)})
     network = replace(simulated, variant="a,network", seconds=None, where="network")
     write_records(tmp_path, merged(Records("made", "full"), [simulated, network]))
     _, first, second = (json.loads(line) for line in (tmp_path / FILE).read_text().splitlines())
-    assert list(first) == ["variant", "seed", "digest", "diverged_at", "seconds", "numbers", "curves"]
+    assert list(first) == ["variant", "seed", "digest", "seconds", "numbers", "curves"]
     assert second["where"] == "network"
     there = read_records(tmp_path, "made", "full")
     assert there.runs == {"d" * 64: simulated, "d" * 64 + "@network": network}

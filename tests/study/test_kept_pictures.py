@@ -6,6 +6,8 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from fedroam.analysis.figures.drawing import COLOURS, INK, svg_text
@@ -37,6 +39,8 @@ def shapes(svg: str) -> list[dict[str, str]]:
     for element in root.iter():
         if element.tag in {f"{SVG}{name}" for name in ("path", "use", "text", "rect")}:
             facts = {"what": element.tag, "text": element.text or "", **element.attrib}
+            if "d" in facts:
+                facts["d"] = absolute(facts["d"])
             facts["style"] = said[facts.pop("class")] if "class" in facts else facts.get("style", "")
             found.append(facts)
     return found
@@ -46,17 +50,60 @@ def places(text: str) -> list[float]:
     return [float(number) for number in re.findall(r"-?\d+\.?\d*", text)]
 
 
+def absolute(path: str) -> str:
+    """A path by its places alone: steps (l) are summed up."""
+    told, at, mode, start = [], (0.0, 0.0), "", (0.0, 0.0)
+    words = iter(re.findall(r"[A-Za-z]|-?(?:\d+\.?\d*|\.\d+)", path))
+    for word in words:
+        if word.isalpha():
+            mode = word
+            if word == "z":
+                at = start
+            told.append({"l": "L"}.get(word, word))
+            continue
+        x, y = float(word), float(next(words))
+        at = (at[0] + x, at[1] + y) if mode == "l" else (x, y)
+        start = at if mode == "M" else start
+        told += [f"{at[0]:.6f}", f"{at[1]:.6f}"]
+    return " ".join(told)
+
+
+@given(
+    st.lists(st.lists(st.tuples(*[st.floats(-999, 999)] * 2), min_size=1, max_size=9), min_size=1, max_size=3)
+)
+def test_a_path_in_steps_goes_through_the_same_places(parts: list[list[tuple[float, float]]]) -> None:
+    """However many there are: each is off by the half of a tenth at most, errors do not add up."""
+    path = " z ".join("M " + " L ".join(f"{x:.5f} {y:.5f}" for x, y in part) for part in parts)
+    figure = f'<svg a="b"><path d="{path}"/></svg>'
+    (shown,) = re.findall(' d="([^"]*)"', small(figure))
+    assert places(absolute(shown)) == pytest.approx(places(path), abs=0.0501)
+
+
+def test_no_two_shapes_have_one_name_and_all_that_are_referred_to_are_there() -> None:
+    kept = small(drawing())
+    names = re.findall(r' id="([^"]*)"', kept)
+    assert len(names) == len(set(names)) > 5
+    assert set(re.findall(r"#([a-z]\w*)\b", re.sub("<style>.*?</style>", "", kept))) <= set(names)
+
+
 def test_every_shape_stays_with_its_style_and_its_place() -> None:
     drawn = drawing()
     kept = small(drawn)
     assert len(kept) < 0.75 * len(drawn)
     pairs = list(zip(shapes(drawn), shapes(kept), strict=True))
     assert len(pairs) > 100
+    renamed: dict[str, str] = {}
     for before, after in pairs:
         assert {key for key in before if key != "transform"} == {key for key in after if key != "transform"}
         for key, value in before.items():
             if key in ("d", "x", "y"):
                 assert places(after[key]) == pytest.approx(places(value), abs=0.0501)
+            elif key.endswith("href") and value.startswith("#"):
+                assert renamed.setdefault(value, after[key]) == after[key]
+            elif key == "clip-path":
+                assert renamed.setdefault(value[4:-1], after[key][4:-1]) == after[key][4:-1]
+            elif key == "id":
+                assert renamed.setdefault(f"#{value}", f"#{after[key]}") == f"#{after[key]}"
             elif key == "transform" and "rotate(-0" in value:
                 assert key not in after
             elif key == "text":
@@ -108,7 +155,7 @@ z
 <svg width="9pt" version="1.1"><style>.a{fill: none; stroke: #0072b2}.b{stroke-width: 2}\
 @media (prefers-color-scheme: dark){.a{stroke: #4aa3e0}}</style>
 <g clip-path="url(#p)">
-<path d="M 1 2.1 3.1 4" class="a"/>
+<path d="M1 2.1l2.1 1.9" class="a"/>
 <path d="M 0.12 2 C 1 2 3 4.57 5 6 z" class="b"/>
 </g>
 <text x="1.3" y="0" class="b">a &lt;g&gt;</text>

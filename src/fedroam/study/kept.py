@@ -1,10 +1,10 @@
 """What a project keeps of a study's runs: every number and curve that its items asked for, without the run folders.
 
-`runs.jsonl` has a line for each run: variant, seed, digest of its settings, numbers by the names of measures, curves,
-seconds, and where it ran, if that was a network; before them a line on the study, on how it is judged (so many seeds,
-planned looks) and on every sitting in which runs were computed. A study goes on from there: a run that is kept is not
-computed again, so that days of computing may be gathered over many sittings. What the runs come to stands beside them
-(see `kept_files`).
+`runs.jsonl` has a line for each run: variant, seed, digest of its settings, seconds, numbers by the names of measures,
+curves, and, where there is something to say, in which round it diverged and that it ran on a network; before them a
+line on the study, on how it is judged (so many seeds, planned looks) and on every sitting in which runs were computed.
+A study goes on from there: a run that is kept is not computed again, so that days of computing may be gathered over
+many sittings. What the runs come to stands beside them (see `kept_files`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,23 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import write_text
 
-FORMAT = 1
+FORMAT = 2
+FORMATS = (
+    1,
+    FORMAT,
+)  # those that are read; the first has all rounds one by one and says where nothing diverged
 FILE = "runs.jsonl"
 # Where a run was computed: by one process, or by the nodes of a network.
 Where = Literal["simulation", "network"]
@@ -33,6 +37,7 @@ SIMULATION: Where = "simulation"
 
 MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
+MOST_ROUNDS = 10**9
 
 
 class _Sitting(JsonObject, allow_inf_nan=False):
@@ -51,8 +56,19 @@ class _Head(JsonObject, allow_inf_nan=False):
     looks: list[int] = []
 
 
+class _Rounds(JsonObject):
+    """Rounds at equal distances, both ends among them: one by one they would be a tenth of the file."""
+
+    first: int = Field(ge=0, le=MOST_ROUNDS)
+    last: int = Field(ge=0, le=MOST_ROUNDS)
+    every: int = Field(ge=1, le=MOST_ROUNDS)
+
+
 class _Curve(JsonObject, allow_inf_nan=False):
-    rounds: list[int]
+    rounds: Annotated[
+        Annotated[list[int], Tag("list")] | Annotated[_Rounds, Tag("object")],
+        Discriminator(lambda told: "list" if isinstance(told, list) else "object"),
+    ]
     values: list[float | Literal["nan", "inf", "-inf"]]
 
 
@@ -60,7 +76,7 @@ class _Line(JsonObject, allow_inf_nan=False):
     variant: str
     seed: int = Field(ge=0, lt=MOST_SEEDS)
     digest: str
-    diverged_at: int | None
+    diverged_at: int | None = None
     seconds: float | None = Field(ge=0, le=MOST_SECONDS)
     numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
     curves: dict[str, _Curve]
@@ -139,7 +155,7 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: damaged: {error}") from None
     head = _read(lines[0], _Head, path, 1)
-    if (head["format"], head["study"], head["scale"]) != (FORMAT, study, scale):
+    if head["format"] not in FORMATS or (head["study"], head["scale"]) != (study, scale):
         raise InputError(
             f"{path}: records of format {head['format']}, study {head['study']!r:.60}, scale {head['scale']!r:.60}; "
             f"wanted are format {FORMAT}, study {study}, scale {scale}"
@@ -188,14 +204,33 @@ def _record(value: Mapping[str, Any]) -> RunRecord:
         numbers[name] = (least, most)
     curves = {}
     for name, curve in value["curves"].items():
-        if len(curve["values"]) != len(curve["rounds"]):
-            raise ValueError(
-                f"curve {name!r:.60}: {len(curve['values'])} values of {len(curve['rounds'])} rounds"
-            )
+        rounds = _all_rounds(curve["rounds"])
+        if len(curve["values"]) != len(rounds):
+            raise ValueError(f"curve {name!r:.60}: {len(curve['values'])} values of {len(rounds)} rounds")
         values = [float(one) for one in curve["values"]]
-        curves[name] = pd.Series(values, index=curve["rounds"], dtype=float)
+        curves[name] = pd.Series(values, index=list(rounds), dtype=float)
     told = {name: value[name] for name in RunRecord.__dataclass_fields__ if name in value}
     return RunRecord(**told | {"numbers": numbers, "curves": curves})
+
+
+def _all_rounds(told: list[int] | Mapping[str, int]) -> Sequence[int]:
+    """The rounds that a curve tells, one by one or by their ends; nothing is built of them yet."""
+    if isinstance(told, list):
+        return told
+    first, last, every = told["first"], told["last"], told["every"]
+    rounds = range(first, last + 1, every)
+    if not rounds or rounds[-1] != last:
+        raise ValueError(f"rounds from {first} to {last} by {every}: the last one is none of them")
+    return rounds
+
+
+def _in_short(rounds: list[int]) -> list[int] | dict[str, int]:
+    """Rounds by their ends where there are three or more at equal distances."""
+    if len(rounds) > 2:
+        first, last, every = rounds[0], rounds[-1], rounds[1] - rounds[0]
+        if first >= 0 and every > 0 and rounds == list(range(first, last + 1, every)):
+            return {"first": first, "last": last, "every": every}
+    return rounds
 
 
 def _in_order(records: Records) -> list[RunRecord]:
@@ -236,7 +271,7 @@ def _line(run: RunRecord) -> dict[str, Any]:
         "seed": run.seed,
         "digest": run.digest,
         **({} if run.where == SIMULATION else {"where": run.where}),
-        "diverged_at": run.diverged_at,
+        **({} if run.diverged_at is None else {"diverged_at": run.diverged_at}),
         "seconds": run.seconds,
         "numbers": {
             name: [_plain(least)] if least == most else [_plain(least), _plain(most)]
@@ -244,7 +279,7 @@ def _line(run: RunRecord) -> dict[str, Any]:
         },
         "curves": {  # six digits: they are drawn, not reckoned with
             name: {
-                "rounds": [int(k) for k in curve.index],
+                "rounds": _in_short([int(k) for k in curve.index]),
                 "values": [_plain(float(f"{v:.6g}")) for v in curve],
             }
             for name, curve in sorted(run.curves.items())

@@ -39,17 +39,58 @@ def small(svg: str) -> str:
         plain = re.sub(r'\b(d|x|y)="([^"]*)"', _near, plain)
         return re.sub(r'\bstyle="([^"]*)"', lambda style: f'class="{_class(style[1], classes)}"', plain)
 
-    shapes = re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", tag, svg))
+    shapes = _named_briefly(re.sub(r"\s*\n\s*", "\n", re.sub(r"<[^>]*>", tag, svg)))
     return re.sub(r"<svg [^>]*>", lambda found: found[0] + _sheet(classes), shapes, count=1)
 
 
 def _near(found: re.Match[str]) -> str:
     """Places to tenths of a dot, or, of what is round, to hundredths: a marker has three dots across."""
-    digits = 2 if re.search("[CQ]", found[2]) else 1
+    if found[1] == "d" and not re.search("[CQ]", found[2]):
+        return f'd="{_steps(found[2])}"'
+    digits = 1 if found[1] != "d" else 2
     places = re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), digits) + 0.0:g}", found[2])
-    if digits == 1:  # pairs that follow on a move or a line are lines, which need not be said again
-        places = re.sub(r"\s+L ", " ", places)
     return f'{found[1]}="{re.sub(chr(10), " ", places).strip()}"'
+
+
+def _steps(path: str) -> str:
+    """Straight lines by the steps from point to point, which have fewer digits than places; they sum up exactly.
+
+    Raises ValueError where a path has another command than M, L and z.
+    """
+    told, last, start, in_steps = "", (0, 0), (0, 0), False
+    words = iter(path.split())
+    for word in words:
+        if word == "z":
+            told, last, in_steps = f"{told}z", start, False
+        elif word in ("M", "L"):
+            # Tenths of a dot, as whole numbers.
+            to = (round(10 * float(next(words))), round(10 * float(next(words))))
+            if word == "M":
+                told, start, in_steps = f"{told}M{_tenths(to[0])} {_tenths(to[1])}", to, False
+            else:
+                for step in (to[0] - last[0], to[1] - last[1]):
+                    before = "l" if not in_steps else "" if step < 0 else " "  # a sign parts numbers, too
+                    told, in_steps = f"{told}{before}{_tenths(step)}", True
+            last = to
+        else:
+            raise ValueError(f"a path has {word:.20}, known are M, L and z")
+    return told
+
+
+def _tenths(number: int) -> str:
+    """So many tenths as SVG writes them: 1.5, -.3, 12."""
+    sign, (whole, tenth) = "-" if number < 0 else "", divmod(abs(number), 10)
+    return f"{sign}{whole or ''}.{tenth}" if tenth else f"{sign}{whole}"
+
+
+def _named_briefly(svg: str) -> str:
+    """Markers and frames, which other shapes refer to, by numbers in the order in which they are drawn."""
+    found = re.findall(r'<(?:path|clipPath) id="([^"]*)"', svg)
+    numbers = {name: f"i{number}" for number, name in enumerate(dict.fromkeys(found))}
+    refers = r'(?<=<path id=")[^"]*(?=")|(?<=<clipPath id=")[^"]*(?=")|(?<=href="#)[^"]*(?=")|(?<="url\(#)[^)"]*(?=\)")'
+    return re.sub(
+        r"<[^>]*>", lambda tag: re.sub(refers, lambda name: numbers.get(name[0], name[0]), tag[0]), svg
+    )
 
 
 def _class(style: str, classes: dict[str, str]) -> str:
