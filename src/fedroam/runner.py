@@ -293,13 +293,22 @@ class _Untouched(RunEvents):
 
     @override
     def on_round(self, state: State, done: RoundResult, measurement: Measurement | None) -> None:
-        # In each round: no checkpoint may hold what came of it.
+        if measurement is not None:
+            self._look(state.round)
+
+    @override
+    def on_checkpoint(self, state: State) -> None:
+        self._look(state.round)
+
+    def _look(self, last: int) -> None:
+        # Not in each round, where it would take some hundredths of one: nothing leaves a run but what is measured and
+        # its checkpoints, and none may hold what came of it.
         now = self._sums()
         changed = [f"context.{name}" for name, crc in self.before.items() if now[name] != crc]
         if changed:
             raise FedroamError(
-                f"a part of this run has written into {' and '.join(changed)} by round {state.round}, which belongs to "
-                "all of them and does not change in a run: work on a copy (array.copy())"
+                f"a part of this run has written into {' and '.join(changed)} by round {last}, which belongs to all of "
+                "them and does not change in a run: work on a copy (array.copy())"
             )
 
 
@@ -455,7 +464,10 @@ class _Session:
             leaving = t > 0 and self.interrupted()
             # What has just begun is begun again as soon as it is gone on with.
             if due or (t == 0 and not self.pause) or t == rounds or leaving:
-                for each in followers:
+                for each in (
+                    *self.others,
+                    self.recording,
+                ):  # who finds something wrong keeps it from being written
                     each.on_checkpoint(state)
                 saved, self.saved = time.perf_counter(), True
             if leaving and t < rounds:

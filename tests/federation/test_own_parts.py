@@ -463,3 +463,17 @@ def test_a_part_that_writes_into_what_is_everybodys_ends_the_run(
         run(tiny(validation_share=0.3, **method(**aggregating(careless))), tmp_path / "run")
     fine = method(**aggregating(lambda round: None))
     assert run(tiny(validation_share=0.3, **fine), tmp_path / "fine").done
+
+
+@pytest.mark.parametrize(("often", "found"), [({"evaluate_every": 5}, 5), ({"checkpoint_every": 4}, 4)])
+def test_what_is_everybodys_is_looked_at_before_anything_leaves_the_run(
+    often: dict[str, int], found: int, tmp_path: Path
+) -> None:
+    def careless(round: ServerRound) -> None:
+        if round.number == 2:
+            round.context.train[1].fill(0)
+
+    seldom = {"rounds": 9, "evaluate_every": 9, "checkpoint_every": 9} | often
+    with pytest.raises(FedroamError, match=f"has written into context.train by round {found}"):
+        run(tiny(**seldom, **method(**aggregating(careless))), tmp_path / "run")
+    assert Run(tmp_path / "run").status["round"] == 0
