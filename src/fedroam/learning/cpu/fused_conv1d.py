@@ -90,7 +90,7 @@ class FusedConv1dLayer(Layer):
         first, second = torch.zeros(s.near, s.inputs, s.hidden), torch.zeros(s.far, s.hidden, s.outputs)
         bias, second_bias = torch.zeros(s.hidden), torch.zeros(s.outputs)
         self.back = torch.zeros(s.outputs, s.far, s.hidden)
-        self.scratch, self.slopes = torch.zeros(2, s.between * s.hidden)
+        self.scratch, self.slopes = torch.zeros(2, s.scratch(self.target))
         counts = [first.numel(), s.hidden, second.numel(), s.outputs]
         self.sums = torch.zeros(sum(counts))
         sums = self.sums.split(counts)
@@ -160,7 +160,7 @@ class _FusedConv1d(torch.autograd.Function):
         bias = weight.new_zeros(sizes.hidden) if bias is None else bias.contiguous()
         second_bias = weight.new_zeros(sizes.outputs) if second_bias is None else second_bias.contiguous()
         turned = weight.permute(2, 1, 0).contiguous()
-        scratch = x.new_empty(sizes.between * sizes.hidden)
+        scratch = x.new_empty(sizes.scratch(here))
         y: torch.Tensor
         y, places = x.new_empty(2, len(x), sizes.outputs)
         values = (x, turned, bias, second.permute(2, 1, 0).contiguous(), second_bias, scratch, y, places)

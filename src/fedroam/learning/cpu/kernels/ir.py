@@ -75,6 +75,10 @@ class KernelBuilder:
         """The whole number so many of them (int64) after an address."""
         return self.b.load(self.b.gep(address, [place], source_etype=self.whole), typ=self.whole)
 
+    def store_whole(self, number: Value, address: Value, place: Value) -> None:
+        """Put a whole number there, so many of them (int64) after an address."""
+        self.b.store(number, self.b.gep(address, [place], source_etype=self.whole))
+
     def load(self, address: Value) -> Value:
         """The vector at an address."""
         loaded = self.b.load(address, typ=self.vector)
