@@ -132,6 +132,34 @@ def test_batches_that_take_too_much_memory_are_computed_elsewhere(monkeypatch: p
     torch.testing.assert_close(cut, whole)
 
 
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_inputs_that_are_zero_change_nothing(data: st.DataObject) -> None:
+    """Bit for bit: the same samples with 1e-40 for each zero, which no sum can tell from it, leave nothing out.
+
+    Weights that are no numbers are told where something is multiplied by them.
+    """
+    lanes = data.draw(st.sampled_from([4, 8, 16]))
+    inputs, hidden = data.draw(st.integers(1, 150)), data.draw(st.sampled_from([(), (7,)]))
+    samples = data.draw(st.lists(st.integers(1, 120), min_size=1, max_size=3))
+    training = SGD(
+        lr=0.5, momentum=data.draw(st.sampled_from([0.0, 0.5])), batch_size=data.draw(st.integers(0, 60))
+    )
+    case = problem("mlp", (inputs,), tuple(samples), hidden=hidden, training=training)
+    x, seed = case.task.x, data.draw(st.integers(0, 999))
+    kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) < data.draw(
+        st.sampled_from([0, 0.01, 0.1])
+    )
+    # Products by powers of two are not rounded, or 1e-40 would decide ties.
+    x.copy_(torch.where(kept, torch.where(x > 0, 1.0, -2.0), 0.0))
+    with vectors(lanes):
+        found, losses = case.trained("cpu", 2)
+        x[x == 0] = 1e-40
+        expected, others = case.trained("cpu", 2)
+    assert torch.equal(found.parameters, expected.parameters)
+    np.testing.assert_array_equal(losses, others)
+
+
 def test_values_that_are_no_numbers_are_not_hidden() -> None:
     for hidden in ((), (7,)):
         case = problem("mlp", (6,), (8, 8), hidden=hidden, training=SGD(lr=0.05))

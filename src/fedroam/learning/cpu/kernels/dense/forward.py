@@ -1,6 +1,7 @@
 """Linear layers with ReLU between, on their way forward: what training and evaluation have in common.
 
-The lanes are inputs of a layer, which lie side by side in samples and weights.
+The lanes are inputs of a layer, which lie side by side in samples and weights. Vectors of inputs that are zeros in all
+samples at hand are left out, which changes no sum: in images of digits they are a quarter to a half.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
+from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.target import Target, ir
 from fedroam.learning.layout import Entry
 
@@ -32,11 +33,57 @@ class DenseLayer:
         return cls(inputs, outputs, weight.offset, -1 if bias is None else bias.offset)
 
 
+def lists(inputs: int, n: int) -> int:
+    """Values (float32) of memory for lists of what is not zero in n samples."""
+    return 2 * max(min(n, NEAR) * (inputs // 4 + 1), n + 1) + 1
+
+
+class Nonzero:
+    """Writes lists of what is not zero in the inputs of a first layer: how many entries there are, then these (int64).
+
+    memory: for `lists(inputs, n)` values, behind so many others.
+    """
+
+    def __init__(self, k: KernelBuilder, memory: Value, behind: Value) -> None:
+        # Whole numbers of 64 bits lie at even places.
+        self.k, self.memory = k, k.at(memory, k.b.and_(behind, k.number(1)))
+
+    def place(self, number: int | Value, size: int) -> Value:
+        """The address of a list, of which each takes so many whole numbers."""
+        return self.k.b.gep(self.memory, [self.k.times(number, size)], source_etype=self.k.whole)
+
+    def entries(self, place: Value, carried: list[Value], body: Body) -> list[Value]:
+        """For each entry of a list: body(entry, carried) gives the next `carried`; the last of them."""
+        k = self.k
+        end = k.sum(k.whole_at(place, k.number(0)), 1)
+        return k.loop(1, end, 1, carried, lambda i, before: body(k.whole_at(place, i), before))
+
+    def write(
+        self, place: Value, stop: int | Value, step: int, vectors: Callable[[Value], list[Value]]
+    ) -> None:
+        """Into a list those of 0, step, 2 step, ... below `stop` of which one of these vectors is not zero."""
+        k, bits = self.k, ir.VectorType(self.k.half, self.k.lanes)
+
+        def one(at: Value, count: list[Value]) -> list[Value]:
+            all_bits, *others = (k.b.bitcast(vector, bits) for vector in vectors(at))
+            for other in others:
+                all_bits = k.b.or_(all_bits, other)
+            lanes = k.b.icmp_unsigned("!=", all_bits, ir.Constant(bits, [0] * k.lanes))
+            mask = ir.IntType(k.lanes)
+            some = k.b.icmp_unsigned("!=", k.b.bitcast(lanes, mask), ir.Constant(mask, 0))
+            k.store_whole(at, place, k.sum(count[0], 1))
+            return [k.sum(count[0], k.b.zext(some, k.whole))]
+
+        (count,) = k.loop(0, stop, step, [k.number(0)], one)
+        k.store_whole(count, place, k.number(0))
+
+
 class DenseForward:
     """Writes the loops from n samples to their logits, and what softmax makes of these.
 
     row: address of the parameters. inputs: gives the address of a sample's inputs. outputs: addresses of memory for
-    what each layer gives, [n, outputs]. activated: whether there is a ReLU behind the last layer, too.
+    what each layer gives, [n, outputs]. activated: whether there is a ReLU behind the last layer, too. nonzero: what
+    lists of the first layer's inputs leave out their zeros, None where there are hardly any.
     """
 
     def __init__(
@@ -49,8 +96,9 @@ class DenseForward:
         inputs: Callable[[Value], Value],
         outputs: list[Value],
         activated: bool = False,
+        nonzero: Nonzero | None = None,
     ) -> None:
-        self.layers, self.k, self.target, self.n = layers, k, target, n
+        self.layers, self.k, self.target, self.n, self.nonzero = layers, k, target, n, nonzero
         self.row, self.inputs, self.outputs, self.activated = row, inputs, outputs, activated
 
     def write(self) -> None:
@@ -105,6 +153,16 @@ class DenseForward:
         """Outputs of a layer: products of two rows, of some samples and some outputs at a time."""
         k, layer, relu = self.k, self.layers[number], self.activated or number < len(self.layers) - 1
         full = layer.inputs // k.lanes * k.lanes
+        nonzero, size_of_list = None if number else self.nonzero, full // k.lanes + 1
+
+        def listed(begin: Value) -> Callable[[Value, int], None]:
+            def of_samples(sample: Value, count: int) -> None:
+                assert nonzero is not None
+                inputs = [self.input(0, k.sum(sample, q)) for q in range(count)]
+                place = nonzero.place(k.b.sub(sample, begin), size_of_list)
+                nonzero.write(place, full, k.lanes, lambda at: [k.load(k.at(x, at)) for x in inputs])
+
+            return of_samples
 
         def channels(first: int, size: int, begin: Value, end: Value) -> Any:
             def of_group(group: Value, _: list[Value]) -> None:
@@ -125,7 +183,11 @@ class DenseForward:
                         return sums
 
                     sums = [k.constant(0.0)] * (size * count)
-                    sums = k.loop(0, full, k.lanes, sums, lambda at, sums: add(at, sums, k.lanes))
+                    if nonzero is None:
+                        sums = k.loop(0, full, k.lanes, sums, lambda at, sums: add(at, sums, k.lanes))
+                    else:
+                        place = nonzero.place(k.b.sub(sample, begin), size_of_list)
+                        sums = nonzero.entries(place, sums, lambda at, sums: add(at, sums, k.lanes))
                     if full < layer.inputs:
                         sums = add(full, sums, layer.inputs - full)
                     totals, nothing = k.sums(sums), ir.Constant(k.float, 0.0)
@@ -146,6 +208,8 @@ class DenseForward:
 
         def of_block(begin: Value, _: list[Value]) -> None:
             end = k.smaller(self.n, k.sum(begin, NEAR))
+            if nonzero is not None:
+                k.blocks(begin, end, self.target.vectors, listed(begin))
             for first, size, groups in parts(layer.outputs, self.target.channels):
                 k.loop(0, groups, 1, [], channels(first, size, begin, end))
 

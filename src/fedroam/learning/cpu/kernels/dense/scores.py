@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer
+from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer, Nonzero, lists
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 
@@ -25,8 +25,8 @@ class DenseScores(KernelSpec):
     layers: tuple[DenseLayer, ...]
 
     def scratch(self, n: int) -> int:
-        """Values of memory for n samples: outputs of each layer."""
-        return n * sum(layer.outputs for layer in self.layers)
+        """Values of memory for n samples: outputs of each layer, and lists."""
+        return n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
 
     @override
     def write(self, module: Any, target: Target) -> int:
@@ -40,7 +40,9 @@ class DenseScores(KernelSpec):
         def inputs(sample: Value) -> Value:
             return k.at(at_x, k.times(k.whole_at(at_index, sample), self.layers[0].inputs))
 
-        ahead = DenseForward(self.layers, k, target, n, row, inputs, outputs)
+        values = k.times(n, sum(layer.outputs for layer in self.layers))
+        nonzero = Nonzero(k, scratch, values)
+        ahead = DenseForward(self.layers, k, target, n, row, inputs, outputs, nonzero=nonzero)
 
         def add_one(kind: int, of: Value, one: Value) -> None:
             place = k.b.gep(counts, [k.sum(of, kind * classes)], source_etype=k.whole)

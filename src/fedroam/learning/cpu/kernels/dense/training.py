@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer
+from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer, Nonzero, lists
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.standing import stand, turned
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
@@ -37,8 +37,8 @@ class DenseTraining(KernelSpec):
     steady: bool
 
     def scratch(self, n: int) -> int:
-        """Values of memory for n samples: outputs of each layer, and their gradients."""
-        return 2 * n * sum(layer.outputs for layer in self.layers)
+        """Values of memory for n samples: outputs of each layer, their gradients, and lists."""
+        return 2 * n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
 
     @override
     def write(self, module: Any, target: Target) -> int:
@@ -89,12 +89,12 @@ class DenseRows(KernelSpec):
     way: Literal["ahead", "back", "to inputs"]
 
     def scratch(self, n: int) -> int:
-        """Values of memory for n samples: outputs of each layer, and their gradients."""
-        return 2 * n * sum(layer.outputs for layer in self.layers)
+        """Values of memory for n samples: outputs of each layer, their gradients, and lists."""
+        return 2 * n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
 
     def given(self, n: int) -> int:
         """Where in the memory the outputs of the last layer begin."""
-        return self.scratch(n) - 2 * n * self.layers[-1].outputs
+        return 2 * n * sum(layer.outputs for layer in self.layers[:-1])
 
     @override
     def write(self, module: Any, target: Target) -> int:
@@ -109,7 +109,8 @@ class _Writer(ABC):
     at_x, at_y: addresses of inputs and classes. losses, later: of the samples' losses, and how far behind them the sums
     of exponentials lie. ahead: the way to the logits. slopes: addresses of the gradients of what each layer gives.
     share: by what a sample's loss counts. gradient: the vector that gradients are added to, unless a variant says
-    what else becomes of them. A variant says which samples they are.
+    what else becomes of them. A variant says which samples they are. samples: whether the inputs are samples, which may
+    be zeros for the most part, and no features of a layer before.
     """
 
     at_x: Value
@@ -129,6 +130,7 @@ class _Writer(ABC):
         n: Value,
         scratch: Value,
         activated: bool = False,
+        samples: bool = True,
     ) -> None:
         self.k, self.layers, self.target, self.n = k, layers, target, n
         outputs: list[Value] = []
@@ -137,7 +139,11 @@ class _Writer(ABC):
             for found in (outputs, self.slopes):
                 found.append(scratch)
                 scratch = k.at(scratch, k.times(self.n, layer.outputs))
-        self.ahead = DenseForward(layers, k, target, n, self.row, self._inputs, outputs, activated)
+        # All that stands before the lists is of an even number.
+        self.nonzero = Nonzero(k, scratch, k.number(0)) if samples else None
+        self.ahead = DenseForward(
+            layers, k, target, n, self.row, self._inputs, outputs, activated, self.nonzero
+        )
 
     @abstractmethod
     def _index(self, sample: Value) -> Value:
@@ -233,16 +239,23 @@ class _Writer(ABC):
 
     def _parameters(self, number: int) -> None:
         """Gradients of weights and bias, and what becomes of them."""
-        k, layer = self.k, self.layers[number]
+        k, layer, nonzero = self.k, self.layers[number], None if number else self.nonzero
 
         def of_inputs(at: Value, sizes: list[int]) -> None:
+            def inputs(sample: Value) -> list[Value]:
+                x = k.at(self.ahead.input(number, sample), at)
+                return [k.load_some(k.at(x, v * k.lanes), some) for v, some in enumerate(sizes)]
+
+            if nonzero is not None:
+                listed = nonzero.place(0, 0)
+                nonzero.write(listed, self.n, 1, inputs)
+
             def channels(first: int, size: int) -> Any:
                 def of_group(group: Value, _: list[Value]) -> None:
                     out = k.sum(first, k.times(group, size))
 
                     def of_sample(sample: Value, sums: list[Value]) -> list[Value]:
-                        x = k.at(self.ahead.input(number, sample), at)
-                        seen = [k.load_some(k.at(x, v * k.lanes), some) for v, some in enumerate(sizes)]
+                        seen = inputs(sample)
                         slopes = k.at(self.slopes[number], k.times(sample, layer.outputs), out)
                         for j in range(size):
                             slope = k.load_spread(k.at(slopes, j))
@@ -251,7 +264,11 @@ class _Writer(ABC):
                                 sums[n] = k.fma(slope, seen[v], sums[n])
                         return sums
 
-                    sums = k.loop(0, self.n, 1, [k.constant(0.0)] * (size * len(sizes)), of_sample)
+                    sums = [k.constant(0.0)] * (size * len(sizes))
+                    if nonzero is None:
+                        sums = k.loop(0, self.n, 1, sums, of_sample)
+                    else:
+                        sums = nonzero.entries(listed, sums, of_sample)
                     for j in range(size):
                         place = k.sum(layer.weight, k.times(k.sum(out, j), layer.inputs), at)
                         for v, some in enumerate(sizes):
@@ -351,7 +368,7 @@ class _Gradient(_Writer):
         if self.abreast:
             self.at_x, self.slope_x = scratch, k.at(scratch, k.times(self.samples, self.width))
             scratch = k.at(self.slope_x, k.times(self.samples, self.width))
-        super().__init__(spec.layers, k, target, n, scratch)
+        super().__init__(spec.layers, k, target, n, scratch, samples=False)
         self.share, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(2))
         self.later = n
 
