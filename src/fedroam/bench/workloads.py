@@ -110,13 +110,19 @@ WORKLOADS: dict[str, Workload] = {
 class Ours:
     """A workload in the hands of an engine: `round()` trains every client, `evaluate()` evaluates every row.
 
-    momentum: of the training, kept between rounds. engine: its settings.
+    momentum: of the training, kept between rounds. given: samples and their classes; else random ones. engine: its
+    settings.
     """
 
     def __init__(
-        self, workload: Workload, device: torch.device = CPU, momentum: float = 0.0, **engine: Any
+        self,
+        workload: Workload,
+        device: torch.device = CPU,
+        momentum: float = 0.0,
+        given: tuple[np.ndarray, np.ndarray] | None = None,
+        **engine: Any,
     ) -> None:
-        self.x, self.y = samples(workload)
+        self.x, self.y = samples(workload) if given is None else given
         x, y = to_tensors(self.x, self.y, device)
         shape = workload.shape
         inputs = (shape[2], *shape[:2]) if len(shape) == 3 else shape

@@ -17,11 +17,12 @@ from torch import nn
 
 from fedroam.learning import Job
 from fedroam.learning.cpu import compiled_mlp
-from fedroam.learning.cpu.kernels import kernel, target
+from fedroam.learning.cpu.kernels import DenseLayer, DenseStack, kernel, target
 from fedroam.learning.cpu.kernels.ir import KernelBuilder
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed
 from fedroam.learning.engine import Anchor
 from fedroam.learning.objective import CrossEntropy
+from fedroam.learning.samples import mostly_zeros
 from fedroam.learning.training import SGD
 from support.learners import CLASSES, Problem, check_steps, check_trajectory, learner_of, problem
 
@@ -135,10 +136,7 @@ def test_batches_that_take_too_much_memory_are_computed_elsewhere(monkeypatch: p
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_inputs_that_are_zero_change_nothing(data: st.DataObject) -> None:
-    """Bit for bit: the same samples with 1e-40 for each zero, which no sum can tell from it, leave nothing out.
-
-    Weights that are no numbers are told where something is multiplied by them.
-    """
+    """Bit for bit: the same samples with 1e-30 for each zero, which no sum can tell from it, leave nothing out."""
     lanes = data.draw(st.sampled_from([4, 8, 16]))
     inputs, hidden = data.draw(st.integers(1, 150)), data.draw(st.sampled_from([(), (7,)]))
     samples = data.draw(st.lists(st.integers(1, 120), min_size=1, max_size=3))
@@ -150,14 +148,54 @@ def test_inputs_that_are_zero_change_nothing(data: st.DataObject) -> None:
     kept = torch.rand(x.shape, generator=torch.Generator().manual_seed(seed)) < data.draw(
         st.sampled_from([0, 0.01, 0.1])
     )
-    # Products by powers of two are not rounded, or 1e-40 would decide ties.
+    # Products by powers of two are not rounded, or 1e-30 would decide ties.
     x.copy_(torch.where(kept, torch.where(x > 0, 1.0, -2.0), 0.0))
     with vectors(lanes):
         found, losses = case.trained("cpu", 2)
-        x[x == 0] = 1e-40
+        x[x == 0] = 1e-30
         expected, others = case.trained("cpu", 2)
     assert torch.equal(found.parameters, expected.parameters)
     np.testing.assert_array_equal(losses, others)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_rows_of_a_part_of_a_network_leave_out_zeros_alike(data: st.DataObject) -> None:
+    """Bit for bit: outputs, gradients of parameters and of inputs, whether zeros are looked for or not."""
+    inputs, hidden, n = (
+        data.draw(st.integers(1, 90)),
+        data.draw(st.integers(1, 20)),
+        data.draw(st.integers(1, 70)),
+    )
+    draws = torch.Generator().manual_seed(data.draw(st.integers(0, 999)))
+    layers = DenseLayer(inputs, hidden, 0, inputs * hidden), DenseLayer(hidden, 5, (inputs + 1) * hidden, -1)
+    row = torch.randn((inputs + 6) * hidden, generator=draws)
+    x, slopes = torch.randn(n, inputs, generator=draws), torch.randn(n, 5, generator=draws)
+    x[torch.rand(x.shape, generator=draws) < data.draw(st.sampled_from([0.0, 0.5, 0.95, 1.0]))] = 0.0
+    here, found = narrowed(HERE, data.draw(st.sampled_from([4, 8, 16]))), []
+    for sparse in (False, True):
+        gradient = torch.zeros(len(row))
+        stack = DenseStack(layers, False, gradient, here, sparse)
+        stack.attach(row)
+        given = stack.forward(x).clone()
+        below = stack.backward(slopes.clone(), True)
+        assert below is not None
+        found.append((given, below, gradient))
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_zeros_are_looked_for_where_many_lie_side_by_side() -> None:
+    """By hand: a quarter of the stretches of eight; what is left over at the end of a sample is none."""
+    x = torch.ones(4, 35)
+    assert not mostly_zeros(x)
+    x[:, 8:16] = 0
+    assert mostly_zeros(x)
+    x[0, 15] = 1
+    assert not mostly_zeros(x)
+    assert mostly_zeros(torch.zeros(1000, 3, 4, 4))
+    for none in (torch.zeros(5, 7), torch.zeros(0, 16)):
+        assert not mostly_zeros(none)
 
 
 def test_values_that_are_no_numbers_are_not_hidden() -> None:

@@ -29,11 +29,13 @@ pytest.importorskip("llvmlite")
 LANES = lanes_here()
 
 
-def answers_of(logits: torch.Tensor, y: torch.Tensor, lanes: int) -> tuple[np.ndarray, np.ndarray]:
+def answers_of(
+    logits: torch.Tensor, y: torch.Tensor, lanes: int, sparse: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """What the kernel counts of given logits [n, classes], and each one's loss: a layer that has them as its weights,
     and is given the samples' numbers as ones among zeros."""
     n, classes = logits.shape
-    spec = DenseScores((DenseLayer(n, classes, 0, -1),))
+    spec = DenseScores((DenseLayer(n, classes, 0, -1),), sparse)
     row, x = logits.t().contiguous().flatten(), torch.eye(n)
     index, scratch = torch.arange(n), torch.empty(spec.scratch(n))
     losses, counts = np.empty((2, n), np.float32), np.ones((3, classes), np.int64)
@@ -46,11 +48,11 @@ def answers_of(logits: torch.Tensor, y: torch.Tensor, lanes: int) -> tuple[np.nd
 @given(st.data(), st.integers(1, 40), st.sampled_from(LANES))
 def test_answers_are_the_first_of_the_largest(data: st.DataObject, classes: int, lanes: int) -> None:
     """Few values, so that many are equal."""
-    n = data.draw(st.integers(1, 9))
+    n, sparse = data.draw(st.integers(1, 9) | st.integers(30, 60)), data.draw(st.booleans())
     few = st.lists(st.integers(-2, 2), min_size=classes, max_size=classes)
     logits = torch.tensor(data.draw(st.lists(few, min_size=n, max_size=n)), dtype=torch.float32)
     y = torch.tensor(data.draw(st.lists(st.integers(0, classes - 1), min_size=n, max_size=n)))
-    counts, losses = answers_of(logits, y, lanes)
+    counts, losses = answers_of(logits, y, lanes, sparse)
     answers = logits.argmax(1)
     for found, expected in zip(counts, (y[answers == y], answers, y), strict=True):
         np.testing.assert_array_equal(found, torch.bincount(expected, minlength=classes).numpy())

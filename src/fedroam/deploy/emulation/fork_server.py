@@ -20,6 +20,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from fedroam.data.cache import forget
 from fedroam.deploy.emulation.namespaces import joined
 from fedroam.deploy.metering.readings import metered
@@ -36,6 +38,9 @@ BEGAN, ENDED = "began", "ended"
 def main(words: Sequence[str]) -> None:
     """The fork server's whole life."""
     folder, meters, patience, use = Path(words[0]), Path(words[1]), float(words[2]), words[3:]
+    # As `Forked` sets the environment; but torch that is loaded already no longer reads that, and nodes would wait for
+    # ever for threads that have begun here.
+    torch.set_num_threads(1)
     experiment = experiment_of(folder, read_site(folder / FILE), use)
     scene = prepare(experiment)
     scene.learner.close()

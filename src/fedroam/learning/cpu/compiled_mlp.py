@@ -12,7 +12,7 @@ import torch
 from fedroam.learning.cpu.kernels import Calls, DenseLayer, DenseTraining, Kernel, Target, kernel
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
-from fedroam.learning.samples import Samples
+from fedroam.learning.samples import Samples, mostly_zeros
 
 WORK = 2e9  # operations of a call: some hundredths of a second, after which somebody may want to stop
 MEMORY = 1 << 24  # values between layers, 64 MiB
@@ -64,7 +64,7 @@ class CompiledPerceptron:
     ) -> None:
         self.task, self.samples, self.smoothing = task, samples, smoothing
         self.target, self.check = target, check
-        self.layers = tuple(itertools.starmap(DenseLayer.of, entries))
+        self.layers, self.sparse = tuple(itertools.starmap(DenseLayer.of, entries)), mostly_zeros(task.x)
         self.most = MEMORY // self._scratch(1)
         self._made: dict[tuple[bool, bool], Kernel] = {}
 
@@ -125,9 +125,12 @@ class CompiledPerceptron:
         return self.layers[0].inputs if self.samples.images and self.samples.base.shape[3] != 1 else 0
 
     def _scratch(self, n: int) -> int:
-        return DenseTraining(self.layers, False, False).scratch(n)
+        return self._spec(False, False).scratch(n)
+
+    def _spec(self, momentum: bool, steady: bool) -> DenseTraining:
+        return DenseTraining(self.layers, momentum, steady, self.sparse)
 
     def _kernel(self, momentum: bool, steady: bool) -> Kernel:
         if (momentum, steady) not in self._made:
-            self._made[momentum, steady] = kernel(DenseTraining(self.layers, momentum, steady), self.target)
+            self._made[momentum, steady] = kernel(self._spec(momentum, steady), self.target)
         return self._made[momentum, steady]

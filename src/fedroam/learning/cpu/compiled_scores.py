@@ -12,14 +12,20 @@ from fedroam.learning.samples import Samples
 class CompiledScores:
     """Counts a network's answers, and adds up their losses. `attach` it to a client's row, then ask.
 
-    shape: of a sample as `Task.x` has them. stack: the convolutions before the layers, None for none.
+    shape: of a sample as `Task.x` has them. stack: the convolutions before the layers, None for none. sparse: whether
+    many of the layers' inputs are zeros, side by side.
     """
 
     def __init__(
-        self, shape: torch.Size, layers: tuple[DenseLayer, ...], stack: ConvStack | None, target: Target
+        self,
+        shape: torch.Size,
+        layers: tuple[DenseLayer, ...],
+        stack: ConvStack | None,
+        target: Target,
+        sparse: bool = False,
     ) -> None:
         self.shape, self.stack, self.classes = shape, stack, layers[-1].outputs
-        self.spec = DenseScores(layers)
+        self.spec = DenseScores(layers, sparse)
         self.made, self.width = kernel(self.spec, target), layers[0].inputs
         self.row = self.features = self.scratch = torch.empty(0)
 

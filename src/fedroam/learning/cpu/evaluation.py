@@ -20,7 +20,7 @@ from fedroam.learning.engine import Indices, Rows, Scores, Task, cases, tally
 from fedroam.learning.half_precision import widened
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
-from fedroam.learning.samples import Samples
+from fedroam.learning.samples import Samples, mostly_zeros
 from fedroam.models import split
 
 NOTHING = np.zeros((3, 1), np.int64)  # counts of no sample
@@ -126,7 +126,7 @@ def _compiled(module: nn.Module, task: Task, found: SequentialModel | None) -> C
     if here is None or layers is None:
         return None
     dense = tuple(DenseLayer.of(layer.weight, layer.bias) for layer in layers)
-    return CompiledScores(shape, dense, None, here)
+    return CompiledScores(shape, dense, None, here, mostly_zeros(task.x))
 
 
 def scores(found: Sequence[EvaluationBlock], results: Sequence[Counted], case_of: np.ndarray) -> Scores:

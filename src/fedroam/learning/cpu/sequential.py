@@ -46,7 +46,7 @@ from fedroam.learning.objective import (
     Transformed,
     TransformsFeatures,
 )
-from fedroam.learning.samples import Samples
+from fedroam.learning.samples import Samples, mostly_zeros
 from fedroam.models import Dropout, Network, split
 
 _WITH_PARAMETERS = (Weighted, ConvStack, DenseStack, FusedConv1dLayer)
@@ -302,7 +302,7 @@ def sequential_model(
         if here is not None and task.x.dtype == torch.float32:
             head = _head(named[features:], entries, objective.label_smoothing, gradient, here)
             behind = [] if head is not None else layers[boundary:]
-            extractor = _stacked(layers[:boundary], gradient, here)
+            extractor = _stacked(layers[:boundary], task.x, gradient, here)
             layers, boundary = extractor + behind, len(extractor)
         seen = _Features(extra, boundary, own, view, dict(module.named_buffers()))
     return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, seen)
@@ -366,9 +366,9 @@ def _head(
     return CompiledHead(known, smoothing, gradient, here) if len(known) == len(linear) else None
 
 
-def _stacked(layers: list[Layer], gradient: torch.Tensor, here: Target) -> list[Layer]:
+def _stacked(layers: list[Layer], x: torch.Tensor, gradient: torch.Tensor, here: Target) -> list[Layer]:
     """The same layers with those at the end, if they are linear with ReLU between and maybe behind, as one of kernels;
-    it reads samples where they lie if nothing but their order of values is before it."""
+    it reads samples (x) where they lie if nothing but their order of values is before it."""
     first = len(layers)
     while first and isinstance(layers[first - 1], Linear | ReLU):
         first -= 1
@@ -382,7 +382,8 @@ def _stacked(layers: list[Layer], gradient: torch.Tensor, here: Target) -> list[
     dense = [DenseLayer.of(*layer.entries) for layer in linear]
     if len(before) == 1 and isinstance(before[0], Flatten):
         before = []
-    return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here)]
+    sparse = not before and mostly_zeros(x)
+    return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here, sparse)]
 
 
 def _conv_stack(

@@ -16,17 +16,20 @@ from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 class DenseScores(KernelSpec):
     """Softmax cross-entropy of n samples; hits, answers and samples of each class are counted.
 
-    The answer is the class with the largest logit, the first of equal ones; a NaN is larger than all. Kernel:
+    The answer is the class with the largest logit, the first of equal ones; a NaN is larger than all. sparse: inputs
+    that are zeros are looked for and left out, with the same result. Kernel:
     (addresses of inputs float32 [all, inputs], of the n samples' places among them int64, of their classes int64 [n],
     of the row, of memory for `scratch(n)` values, of the losses float32 [n] and the sums of exponentials [n], of counts
     int64 [3, classes] that are added to; n). A sample's loss is the one plus the logarithm of the other.
     """
 
     layers: tuple[DenseLayer, ...]
+    sparse: bool = False
 
     def scratch(self, n: int) -> int:
         """Values of memory for n samples: outputs of each layer, and lists."""
-        return n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
+        own = n * sum(layer.outputs for layer in self.layers)
+        return own + lists(self.layers[0].inputs, n) * self.sparse
 
     @override
     def write(self, module: Any, target: Target) -> int:
@@ -41,7 +44,7 @@ class DenseScores(KernelSpec):
             return k.at(at_x, k.times(k.whole_at(at_index, sample), self.layers[0].inputs))
 
         values = k.times(n, sum(layer.outputs for layer in self.layers))
-        nonzero = Nonzero(k, scratch, values)
+        nonzero = Nonzero(k, scratch, values) if self.sparse else None
         ahead = DenseForward(self.layers, k, target, n, row, inputs, outputs, nonzero=nonzero)
 
         def add_one(kind: int, of: Value, one: Value) -> None:

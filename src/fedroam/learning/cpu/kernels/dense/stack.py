@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from typing_extensions import override
@@ -18,13 +19,20 @@ class DenseStack(Layer):
     """A layer: rows float32 [n, inputs] to [n, outputs], and their gradient back. `attach` it to a client's row first.
 
     activated: whether there is a ReLU behind the last layer, too. gradient: float32 [parameters], which is added to.
+    sparse: whether many of the inputs are zeros, side by side.
     """
 
     def __init__(
-        self, layers: Sequence[DenseLayer], activated: bool, gradient: torch.Tensor, target: Target
+        self,
+        layers: Sequence[DenseLayer],
+        activated: bool,
+        gradient: torch.Tensor,
+        target: Target,
+        sparse: bool = False,
     ) -> None:
         self.gradient, self.row, self.inputs = gradient, gradient, layers[0].inputs
-        self.ways = tuple(DenseRows(tuple(layers), activated, way) for way in ("ahead", "back", "to inputs"))
+        ways: tuple[Literal["ahead", "back", "to inputs"], ...] = ("ahead", "back", "to inputs")
+        self.ways = tuple(DenseRows(tuple(layers), activated, way, sparse) for way in ways)
         self.made: dict[int, Kernel] = {}
         self.target, self.n = target, 0
         self.given = self.scratch = self.x = torch.empty(0)

@@ -25,7 +25,8 @@ from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 class DenseTraining(KernelSpec):
     """Steps of softmax cross-entropy, SGD as torch.optim.SGD: v <- m v + g + d w + s; w <- w - lr v.
 
-    momentum: there are velocities v. steady: there is a vector s added to every gradient. Kernel: (addresses of the
+    momentum: there are velocities v. steady: there is a vector s added to every gradient. sparse: inputs that are zeros
+    are looked for and left out, with the same result. Kernel: (addresses of the
     samples float32 [all, inputs], of their classes int64, of the indices of the samples int64 [steps, n], of the row,
     of its velocities, of s, of memory for `scratch(n)` values, of lr, d, m and label smoothing, of the losses float32
     [steps, n] and the sums of exponentials [steps, n]; n, steps). A sample's loss is the one plus the logarithm of the
@@ -35,10 +36,12 @@ class DenseTraining(KernelSpec):
     layers: tuple[DenseLayer, ...]
     momentum: bool
     steady: bool
+    sparse: bool = False
 
     def scratch(self, n: int) -> int:
         """Values of memory for n samples: outputs of each layer, their gradients, and lists."""
-        return 2 * n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
+        own = 2 * n * sum(layer.outputs for layer in self.layers)
+        return own + lists(self.layers[0].inputs, n) * self.sparse
 
     @override
     def write(self, module: Any, target: Target) -> int:
@@ -76,7 +79,8 @@ class DenseGradient(KernelSpec):
 @dataclass(frozen=True)
 class DenseRows(KernelSpec):
     """Linear layers with ReLU between as a part of a network, ahead or back; with another ReLU behind the last where
-    they are `activated`. back: with the gradient of their inputs where it is "to inputs".
+    they are `activated`. back: with the gradient of their inputs where it is "to inputs". sparse: as of
+    `DenseTraining`.
 
     Kernel: (addresses of the samples float32 [all, inputs], of the indices of n of them int64, of the row, of the
     gradient vector that is added to, of the gradient of what they gave, [n, outputs], which is overwritten, of the
@@ -87,10 +91,12 @@ class DenseRows(KernelSpec):
     layers: tuple[DenseLayer, ...]
     activated: bool
     way: Literal["ahead", "back", "to inputs"]
+    sparse: bool = False
 
     def scratch(self, n: int) -> int:
         """Values of memory for n samples: outputs of each layer, their gradients, and lists."""
-        return 2 * n * sum(layer.outputs for layer in self.layers) + lists(self.layers[0].inputs, n)
+        own = 2 * n * sum(layer.outputs for layer in self.layers)
+        return own + lists(self.layers[0].inputs, n) * self.sparse
 
     def given(self, n: int) -> int:
         """Where in the memory the outputs of the last layer begin."""
@@ -109,8 +115,8 @@ class _Writer(ABC):
     at_x, at_y: addresses of inputs and classes. losses, later: of the samples' losses, and how far behind them the sums
     of exponentials lie. ahead: the way to the logits. slopes: addresses of the gradients of what each layer gives.
     share: by what a sample's loss counts. gradient: the vector that gradients are added to, unless a variant says
-    what else becomes of them. A variant says which samples they are. samples: whether the inputs are samples, which may
-    be zeros for the most part, and no features of a layer before.
+    what else becomes of them. A variant says which samples they are. sparse: whether zeros of the first layer's inputs
+    are looked for.
     """
 
     at_x: Value
@@ -130,7 +136,7 @@ class _Writer(ABC):
         n: Value,
         scratch: Value,
         activated: bool = False,
-        samples: bool = True,
+        sparse: bool = False,
     ) -> None:
         self.k, self.layers, self.target, self.n = k, layers, target, n
         outputs: list[Value] = []
@@ -140,7 +146,7 @@ class _Writer(ABC):
                 found.append(scratch)
                 scratch = k.at(scratch, k.times(self.n, layer.outputs))
         # All that stands before the lists is of an even number.
-        self.nonzero = Nonzero(k, scratch, k.number(0)) if samples else None
+        self.nonzero = Nonzero(k, scratch, k.number(0)) if sparse else None
         self.ahead = DenseForward(
             layers, k, target, n, self.row, self._inputs, outputs, activated, self.nonzero
         )
@@ -306,7 +312,7 @@ class _Training(_Writer):
             k.arguments
         )
         settings, self.losses, n, self.steps = rest
-        super().__init__(spec.layers, k, target, n, scratch)
+        super().__init__(spec.layers, k, target, n, scratch, sparse=spec.sparse)
         self.spec = spec
         rate, decay, kept, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(4))
         one = ir.Constant(k.float, 1.0)
@@ -368,7 +374,7 @@ class _Gradient(_Writer):
         if self.abreast:
             self.at_x, self.slope_x = scratch, k.at(scratch, k.times(self.samples, self.width))
             scratch = k.at(self.slope_x, k.times(self.samples, self.width))
-        super().__init__(spec.layers, k, target, n, scratch, samples=False)
+        super().__init__(spec.layers, k, target, n, scratch)
         self.share, self.smoothing = (k.b.load(k.at(settings, j), typ=k.float) for j in range(2))
         self.later = n
 
@@ -400,7 +406,7 @@ class _Rows(_Writer):
 
     def __init__(self, spec: DenseRows, k: KernelBuilder, target: Target) -> None:
         self.at_x, self.at_index, self.row, self.gradient, given, self.slope_x, scratch, n = k.arguments
-        super().__init__(spec.layers, k, target, n, scratch, spec.activated)
+        super().__init__(spec.layers, k, target, n, scratch, spec.activated, spec.sparse)
         self.spec = spec
         self.slopes[-1] = given
 
