@@ -35,9 +35,8 @@ def test_a_fleet_learns_the_same_whatever_befalls_it(tmp_path: Path) -> None:
         assert found.findings == []
         kinds = {fault.kind for fault in found.faults}
         assert kinds == set(ways) if ways is WAYS else len(kinds) >= 3
-        before.append(
-            held()
-        )  # after the first one libraries, and the server of processes, have what they keep
+        # After the first one libraries, and the server of processes, have what they keep.
+        before.append(held(before[0] if before else None))
     assert leaks(before[0], (*before[-1][:2], before[0][2])) == []
 
 
