@@ -464,10 +464,8 @@ class _Session:
             leaving = t > 0 and self.interrupted()
             # What has just begun is begun again as soon as it is gone on with.
             if due or (t == 0 and not self.pause) or t == rounds or leaving:
-                for each in (
-                    *self.others,
-                    self.recording,
-                ):  # who finds something wrong keeps it from being written
+                # Who finds something wrong keeps it from being written.
+                for each in (*self.others, self.recording):
                     each.on_checkpoint(state)
                 saved, self.saved = time.perf_counter(), True
             if leaving and t < rounds:

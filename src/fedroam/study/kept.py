@@ -25,10 +25,8 @@ from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import write_text
 
 FORMAT = 2
-FORMATS = (
-    1,
-    FORMAT,
-)  # those that are read; the first has all rounds one by one and says where nothing diverged
+# Those that are read: the first has all rounds one by one, and says where nothing diverged.
+FORMATS = (1, FORMAT)
 FILE = "runs.jsonl"
 # Where a run was computed: by one process, or by the nodes of a network.
 Where = Literal["simulation", "network"]

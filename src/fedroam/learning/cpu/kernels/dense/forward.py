@@ -186,8 +186,8 @@ class DenseForward:
                     if nonzero is None:
                         sums = k.loop(0, full, k.lanes, sums, lambda at, sums: add(at, sums, k.lanes))
                     else:
-                        place = nonzero.place(k.b.sub(sample, begin), size_of_list)
-                        sums = nonzero.entries(place, sums, lambda at, sums: add(at, sums, k.lanes))
+                        known = nonzero.place(k.b.sub(sample, begin), size_of_list)
+                        sums = nonzero.entries(known, sums, lambda at, sums: add(at, sums, k.lanes))
                     if full < layer.inputs:
                         sums = add(full, sums, layer.inputs - full)
                     totals, nothing = k.sums(sums), ir.Constant(k.float, 0.0)
