@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -140,8 +141,16 @@ def living(site: LocalSite) -> Iterator[LocalSite]:
         site.end()
 
 
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORTS = iter(range(10_000 + 1_000 * (WORKER % 20), 32_768))
+"""Ports for this test program: below those that a system gives to whoever dials (Linux: from 32,768 on). One of those
+may be given away between being found free and being listened at; a node that dials it may be given it itself, and
+is then connected with itself."""
+
+
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-    return port
+    """A port of this machine that nobody listens at, dials from or is told once more."""
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise OSError("no port is free below those for dialling")
