@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from support import warm
 
@@ -68,10 +69,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
+    same_examples()
     gc.freeze()  # libraries and thousands of tests: looked through again and again, they cost a twentieth of the time
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, 100)  # what tests have left behind is looked through ten times as rarely
     gc.enable()
+
+
+def same_examples() -> None:
+    """Hypothesis tries constants of the code, too: of what is imported when a test runs, which depends on what ran in
+    the same process before. From now on they are those of what is imported now."""
+    if there := getattr(providers, "_get_local_constants", None):  # its own
+        constants = there()
+        providers._get_local_constants = lambda: constants
 
 
 def computes(config: pytest.Config) -> bool:

@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +24,13 @@ from fedroam.deploy.discovery import KIND, MOST, announced, found, heard, instan
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE, Site, SiteNode, checked_movement, read_site
 from fedroam.deploy.site.founding import found_site
+from fedroam.errors import FedroamError
 from fedroam.recording import Run
 from fedroam.runner import run
 from support.losing import same_runs
 from support.sites import LocalSite, free_port, states
 from support.tiny import tiny
+from support.waiting import HANGS
 
 HERE = ("127.0.0.1",)  # the loopback alone: nothing of a test goes on a network
 LONG = 60.0  # seconds for an answer that will come, however busy the machine is
@@ -187,7 +190,9 @@ def test_nodes_find_a_server_that_their_site_has_elsewhere_and_no_liar(
     same_runs(network, run(EXPERIMENT, tmp_path / "simulated"))
 
 
-def test_the_commands_announce_and_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_announce_and_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     local = LocalSite.new(tmp_path / "site", EXPERIMENT, retry=0.0, away=0.0)
     local.at(free_port())
     path, told = str(local.folder / FILE), []
@@ -199,15 +204,18 @@ def test_the_commands_announce_and_look(tmp_path: Path, monkeypatch: pytest.Monk
         told.append("over")
 
     monkeypatch.setattr(discovery, "announced", announced)
-    monkeypatch.setattr(discovery, "found", lambda site: told.append("looked for") or [])
     site = read_site(local.folder / FILE)
     words = ["deploy", "--site", path, "--out", str(tmp_path / "run"), "--patience", "0", "--quiet"]
     assert main([*words, "--address", "127.0.0.1:0", "--announce"]) == 0
     assert told == [(site.server.serial, "127.0.0.1:0", True), "over"]
-    told.clear()
-    site.model_copy(update={"limits": site.limits.model_copy(update={"retry": 0.5})}).write(local.folder)
+    site.model_copy(update={"limits": site.limits.model_copy(update={"retry": HANGS})}).write(local.folder)
+
+    def looked_for(site: Site) -> list[str]:
+        raise FedroamError("looked for it")
+
+    monkeypatch.setattr(discovery, "found", looked_for)
     assert main(["node", "--site", path, "--name", "client-00", "--discover", "--quiet"]) == 1
-    assert "looked for" in told
+    assert "looked for it" in capsys.readouterr().err
 
 
 # --- peers ----------------------------------------------------------------------------------------------------------
@@ -221,11 +229,16 @@ PEERS = tiny(
 )
 
 
-def peers(folder: Path) -> LocalSite:
+def peers(folder: Path, **how: Any) -> LocalSite:
+    """how: a minute for each ping, by default, as all answer."""
     local = LocalSite.new(folder, PEERS)
     found = read_site(local.folder / FILE)
-    found.model_copy(update={"movement": checked_movement({"by": "discovery"}, "test")}).write(local.folder)
+    told = {"by": "discovery", "patience": 60.0, **how}
+    found.model_copy(update={"movement": checked_movement(told, "test")}).write(local.folder)
     return local
+
+
+SOME_SILENT = {"patience": 10.0, "pings": 1}  # where somebody does not answer, that is waited for
 
 
 def here(node: Node) -> None:
@@ -263,7 +276,7 @@ def found_again(site: Site) -> list[list[str]]:
 def test_a_stranger_who_takes_a_name_keeps_its_peer_alone_and_no_more(
     tmp_path: Path, liar: zeroconf.Zeroconf
 ) -> None:
-    local = peers(tmp_path / "site")
+    local = peers(tmp_path / "site", **SOME_SILENT)
     site = read_site(local.folder / FILE)
     name = instance(site, site.clients[2])
     liar.register_service(
@@ -286,7 +299,7 @@ def test_a_stranger_who_takes_a_name_keeps_its_peer_alone_and_no_more(
 
 def test_who_is_not_found_or_is_another_is_no_contact(tmp_path: Path, liar: zeroconf.Zeroconf) -> None:
     """Peer 2 does not tell where it is; a liar does, and leads to peer 1's door, which is not peer 2."""
-    local = peers(tmp_path / "site")
+    local = peers(tmp_path / "site", **SOME_SILENT)
     site = read_site(local.folder / FILE)
     told = threading.Event()
 

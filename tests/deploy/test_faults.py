@@ -14,6 +14,7 @@ import pytest
 from fedroam.analysis import variants
 from fedroam.deploy.messages import Order
 from fedroam.deploy.node.process import Node
+from fedroam.deploy.server import hub
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.serving import serve
 from fedroam.errors import FedroamError
@@ -135,7 +136,7 @@ def vanish_in_round_2(node: Node) -> None:
 def test_whom_a_round_waits_for_is_told_and_that_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedroam.deploy.server.hub.NOTICED", 0.0)
+    monkeypatch.setattr(hub, "NOTICED", 0.0)
     experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=3, mobility="static")
     site = LocalSite.new(tmp_path / "site", experiment, away=HANGS)
     gone = "round 2: client-01 has gone: waits for it"
@@ -238,10 +239,19 @@ def test_a_server_that_was_stopped_goes_on_with_the_same_nodes(tmp_path: Path) -
     same_runs(network, run(experiment, tmp_path / "simulated"))
 
 
-def test_the_run_begins_without_those_who_do_not_come(tmp_path: Path) -> None:
+def test_the_run_begins_without_those_who_do_not_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Hub.wait
+
+    def wait(own: Hub, patience: float, still: Callable[[], None] = lambda: None) -> bool:
+        eventually(lambda: own.missing() == [1], "the two others are there")
+        return honest(own, 0.1, still)
+
+    monkeypatch.setattr(Hub, "wait", wait)
     experiment = tiny(**EVERY, federation="fedavg", clients=3, rounds=2)
     site = LocalSite.new(tmp_path / "site", experiment)
-    network = site.run(tmp_path / "network", clients=[0, 2], patience=1.0)
+    network = site.run(tmp_path / "network", clients=[0, 2])
     assert site.lines == ["1 of 3 nodes have not come: the run begins without them"]
     assert network.rounds["active"].tolist() == [0, 2, 2]
 
@@ -255,8 +265,9 @@ def test_where_nobody_comes_there_is_no_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_links_that_fail_change_nothing(seed: int, tmp_path: Path) -> None:
+def test_links_that_fail_change_nothing(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut or damaged anywhere, in the handshake or in the midst of a model: transfers go on, and nothing is lost."""
+    monkeypatch.setattr(hub, "NOTICED", HANGS)  # however long it takes until a cut one is back
     experiment = tiny(**EVERY, federation="fedavg", clients=2, rounds=3, mobility="static")
     links: list[CuttingLink] = []
 

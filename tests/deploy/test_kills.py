@@ -28,7 +28,7 @@ from fedroam.deploy.node.memory import FILE as MEMORY
 from fedroam.deploy.node.memory import Memory
 from fedroam.deploy.node.neighbours import Listener
 from fedroam.deploy.node.process import Node, node_of
-from fedroam.deploy.server import journal, serving
+from fedroam.deploy.server import hub, journal, serving
 from fedroam.deploy.server.hub import Hub
 from fedroam.deploy.server.journal import Journal
 from fedroam.deploy.server.sight import replay
@@ -391,11 +391,14 @@ HOLDER = {
 }
 
 
-def live(folder: Path, name: str, after: int) -> None:
-    """A node's process that dies before or after a message or piece of work: the one of this number, 0 for none."""
+def live(folder: Path, name: str, after: int, port: int) -> None:
+    """A node's process that dies before or after a message or piece of work: the one of this number, 0 for none. port:
+    where it listens, if it does, as an earlier process of it did."""
     torch.set_num_threads(1)
     with (folder / "heard").open("a", buffering=1) as heard:
         node = node_of(folder, name, lambda line: print(line, file=heard))
+        if node.holding.memory is not None:
+            node.holding.memory.said.setdefault("port", str(port))
         left, lock = Counter(calls=after), threading.Lock()
 
         def strike() -> None:
@@ -455,10 +458,11 @@ def nursed(
     kills: list[int] = []
     over = threading.Event()
     running: list[Any] = []
+    port = free_port()
 
     def nurse() -> None:
         for after in [*instants, 0]:
-            running[:] = [process(live, site.folder, nodes[victim].name, after)]
+            running[:] = [process(live, site.folder, nodes[victim].name, after, port)]
             running[0].join()
             if over.is_set() or running[0].exitcode != -signal.SIGKILL:
                 return
@@ -485,7 +489,7 @@ def nursed(
     finally:
         over.set()
         site.end()
-        running[0].join(5)
+        running[0].join(60)
         running[0].kill()
         nursing.join(HANGS)
     return network, kills
@@ -503,8 +507,9 @@ def nursed(
                          ids=["access point", "peer", "push-sum", "caches", "pairs", "fedbuff", "fedasync", "delayed",
                               "gossip learning"])  # fmt: skip
 def test_whoever_is_killed_and_begun_anew_changes_nothing(
-    experiment: Experiment, instants: Sequence[int], tmp_path: Path
+    experiment: Experiment, instants: Sequence[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hub, "NOTICED", HANGS)
     site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
     nodes = read_site(site.folder / FILE).holders
     victim = next(number for number, node in nodes.items() if node.listens)
@@ -527,10 +532,16 @@ def test_whoever_is_killed_and_begun_anew_changes_nothing(
     ids=["access point", "device", "peer"],
 )
 def test_whoever_is_killed_while_devices_find_out_where_they_are_is_looked_for_again(
-    by: str, experiment: Experiment, role: str, instants: Sequence[int], tmp_path: Path
+    by: str,
+    experiment: Experiment,
+    role: str,
+    instants: Sequence[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who was not answered meanwhile was away or elsewhere, and that is what is simulated again: nothing else is lost,
     and nothing counts twice."""
+    monkeypatch.setattr(hub, "NOTICED", HANGS)
     site = LocalSite.new(tmp_path / "site", experiment, chunk=1024, away=HANGS)
     found = read_site(site.folder / FILE)
     how = checked_movement({"by": by, "pings": 1, "patience": 5.0}, "test")
@@ -594,11 +605,13 @@ def test_memory_of_a_round_goes_with_it(home: Path) -> None:
 
 
 def test_a_node_listens_where_it_did(home: Path) -> None:
-    ports = []
-    for _ in range(2):
+    ports, chosen = [], str(free_port())
+    for said in ({"port": chosen}, {}):
         node = node_of(home, "peer-00", lambda line: None)
+        assert node.holding.memory is not None
+        node.holding.memory.said.update(said)
         door = Listener(node.own, node.callers, node.holding, node.tell)
         ports.append(node._listen(door, "127.0.0.1:0"))
         door.stop()
         node.close()
-    assert ports[0] == ports[1]
+    assert ports == [int(chosen), int(chosen)]

@@ -188,12 +188,12 @@ def test_a_device_wanders_when_its_access_point_slows_and_a_simulation_replays_i
 
 
 def test_doors_that_hold_back_are_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measured in earnest: one door answers after half a second, for whoever asks it."""
+    """Measured in earnest: one door answers after two seconds, for whoever asks it."""
     honest = Listener._ping
 
     async def ping(own: Listener, request: bytes, context: Any) -> bytes:
         found = await honest(own, request, context)
-        await asyncio.sleep(0.5 if own._holding.number == FIRST else 0.0)
+        await asyncio.sleep(2.0 if own._holding.number == FIRST else 0.0)
         return found
 
     monkeypatch.setattr(Listener, "_ping", ping)
@@ -201,7 +201,7 @@ def test_doors_that_hold_back_are_left(tmp_path: Path, monkeypatch: pytest.Monke
     network = site.run(tmp_path / "network")
     assert belongs(network) == [[1, 1, 1], [1, 1, 1]]
     (looked, _) = read_looks(network.folder / LOOKS).values()
-    assert all(row["access-point-00"] >= 0.5 for row in looked.seconds.values())
+    assert all(row["access-point-00"] >= 2.0 for row in looked.seconds.values())
 
 
 def test_whom_no_access_point_answers_is_away(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
@@ -236,7 +236,7 @@ def test_where_all_doors_are_dead_everybody_is_away_and_the_run_goes_on(tmp_path
 
 def test_an_access_point_that_dies_is_left_at_once(tmp_path: Path, slow: Callable[[Slow], None]) -> None:
     slow(wandering)
-    site = site_of(tmp_path / "site", MOHAWK, patience=2.0)
+    site = site_of(tmp_path / "site", MOHAWK, patience=10.0)
 
     def ending(round: int, rounds: int, measured: object) -> None:
         if round == 2:

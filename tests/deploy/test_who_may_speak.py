@@ -463,7 +463,7 @@ def test_no_handle_is_left_after_thousands_of_messages(
         server.call(other, "put", message)
         other.close()
     if before:
-        assert len(os.listdir("/proc/self/fd")) <= before + 4  # noqa: PTH208
+        eventually(lambda: len(os.listdir("/proc/self/fd")) <= before + 4, "handles are closed")  # noqa: PTH208
     assert len(server.lines) <= 2
 
 

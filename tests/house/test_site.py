@@ -109,9 +109,12 @@ def test_every_rule_has_its_maths() -> None:
 
 def test_the_notebook_runs_as_it_stands() -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    traitlets = pytest.importorskip("traitlets.config")
     kept = nbformat.read(DOCS / "first-steps.ipynb", 4)
     again = nbformat.from_dict(json.loads(json.dumps(kept)))
-    nbclient.NotebookClient(again, timeout=1200, kernel_name="python3").execute()
+    # Sockets in the file system: ports would be found free some seconds before the kernel opens them.
+    own = traitlets.Config({"KernelManager": {"transport": "ipc"}})
+    nbclient.NotebookClient(again, timeout=1200, kernel_name="python3", config=own).execute()
     for before, after in zip(kept.cells, again.cells, strict=True):
         if before.cell_type == "code":
             # Last digits are the processor's; what kind of thing a cell shows is not.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,26 +18,43 @@ LEAN = {"num_cpus": 1, "include_dashboard": False, "include_log_monitor": False,
 
 @contextlib.contextmanager
 def two_nodes_of_ray() -> Iterator[Any]:
-    """Two nodes of one processor each, to which this process is connected. Skips where Ray's own server does not come
-    up in several tries, which on a slow machine it sometimes does not in its 30 seconds."""
+    """Two nodes of one processor each, to which this process is connected. Skips where Ray does not come up."""
     import ray
     from ray.cluster_utils import Cluster
 
+    begun: list[Any] = []
+
+    def begin() -> None:
+        begun.append(Cluster(initialize_head=True, head_node_args={**LEAN, **warm.for_ray()}))
+        begun[0].add_node(num_cpus=1, **warm.for_ray())
+        ray.init(address=begun[0].address, logging_level="ERROR", log_to_driver=False)
+
+    def end() -> None:
+        ray.shutdown()
+        while begun:
+            begun.pop().shutdown()
+
+    try:
+        try:
+            in_some_tries(begin, end)
+        except Exception as error:
+            pytest.skip(f"Ray's own server does not start here: {error}")
+        yield begun[0]
+    finally:
+        end()
+
+
+def in_some_tries(begin: Callable[[], None], end: Callable[[], None]) -> None:
+    """Begin something of Ray's, which has 30 seconds for that: on a slow machine sometimes too few. What it raises then
+    is of several types, one of which is Exception itself."""
     for left in reversed(range(TRIES)):
         try:
-            here = Cluster(initialize_head=True, head_node_args={**LEAN, **warm.for_ray()})
+            begin()
             break
-        except RuntimeError as error:
-            ray.shutdown()
+        except Exception:
+            end()
             if not left:
-                pytest.skip(f"Ray's own server does not start here: {error}")
-    try:
-        here.add_node(num_cpus=1, **warm.for_ray())
-        ray.init(address=here.address, logging_level="ERROR", log_to_driver=False)
-        yield here
-    finally:
-        ray.shutdown()
-        here.shutdown()
+                raise
 
 
 class Kept(cluster.RayTransport):
@@ -46,7 +63,7 @@ class Kept(cluster.RayTransport):
     @override
     def start(self) -> None:
         if not self.actors:
-            super().start()
+            in_some_tries(super().start, super().close)
 
     @override
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import threading
@@ -141,16 +142,16 @@ def living(site: LocalSite) -> Iterator[LocalSite]:
         site.end()
 
 
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-PORTS = iter(range(10_000 + 1_000 * (WORKER % 20), 32_768))
-"""Ports for this test program: below those that a system gives to whoever dials (Linux: from 32,768 on). One of those
-may be given away between being found free and being listened at; a node that dials it may be given it itself, and
-is then connected with itself."""
+# Ports below those that a system gives to whoever dials or asks for any (Linux: from 32,768 on, where nobody has set
+# another range). One of these may be given away between being found free and being listened at; a node that dials it
+# may even be given it itself, and is then connected with itself. Each test program begins elsewhere.
+FIRST = 10_000 + os.getpid() * 97 % 22_000
+PORTS = itertools.cycle([*range(FIRST, 32_000), *range(10_000, FIRST)])
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at, dials from or is told once more."""
-    for port in PORTS:
+    """A port of this machine that nobody listens at."""
+    while True:
+        port = next(PORTS)
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port
-    raise OSError("no port is free below those for dialling")

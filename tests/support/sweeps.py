@@ -88,6 +88,7 @@ def settings(**more: Any) -> dict[str, Any]:
 
 def numbers(sweep: Sweep) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both tables of a sweep without wall-clock columns."""
+    assert set(NOT_REPEATABLE) <= set(sweep.table), f"no run is done: {[*sweep.table['reason']]}"
     table, rounds = (frame.drop(columns=list(NOT_REPEATABLE)) for frame in (sweep.table, sweep.rounds))
     return table, rounds
 

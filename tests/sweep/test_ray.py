@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -77,9 +78,8 @@ def test_a_node_that_does_not_see_the_folder_sends_its_runs_back(
     two_nodes: Any, plan: SweepPlan, local: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = cluster._node_setup
-    monkeypatch.setattr(
-        cluster, "_node_setup", lambda *given: replace(node(*given), token="of another place")
-    )
+    token = secrets.token_hex(16)
+    monkeypatch.setattr(cluster, "_node_setup", lambda *given: replace(node(*given), token=token))
     heard = set()
 
     def observe(progress: Progress, event: Event) -> None:

@@ -149,7 +149,7 @@ def done_runs(out: Path) -> int:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc")
 def test_ctrl_c_and_then_sigkill_of_the_whole_sweep_lose_nothing(tmp_path: Path) -> None:
     """Stopped by Ctrl-C, begun again, killed outright, begun again: the same table as without all that."""
-    long = settings(rounds=24, checkpoint_every=3, sweep={"grid": {"training.lr": [0.1, 0.2]}}, seeds=3)
+    long = settings(rounds=120, checkpoint_every=3, sweep={"grid": {"training.lr": [0.1, 0.2]}}, seeds=3)
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(tomli_w.dumps(long))
 

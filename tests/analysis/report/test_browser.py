@@ -46,8 +46,15 @@ const steps = [
           const out = document.createElement("pre"); out.id = "log"; out.textContent = JSON.stringify(log);
           document.body.append(out); },
 ];
-let at = 500;
-steps.forEach((step, k) => { at += k === 1 ? 3000 : 700; setTimeout(step, at); });
+const awake = setInterval(() => {}, 1);  // the clock is virtual: it runs away while nothing is to be done
+(async () => {
+  for (const [k, step] of steps.entries()) {
+    await new Promise((go) => setTimeout(go, k === 1 ? 3000 : 700));
+    while (map.dataset.state !== "ready") await new Promise((go) => setTimeout(go, 1));
+    step();
+  }
+  clearInterval(awake);
+})();
 """
 
 

@@ -137,6 +137,9 @@ def test_the_share_of_slower_devices() -> None:
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
     """One such test at a time, whoever else tests: they look at what all runs on this machine leave."""
+    if _why_not():  # nothing is left where nothing can be made, and the lock may be root's
+        yield
+        return
     with (Path(tempfile.gettempdir()) / "namespaces-are-tested.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -95,6 +95,7 @@ def test_threads_end_with_the_pool() -> None:
     def alive() -> int:
         return sum(thread.name.startswith("fedroam-") for thread in threading.enumerate())
 
+    gc.collect()  # what earlier tests have left
     before = alive()
     workers = Workers(2)
     workers.run([1.0], lambda *_: None)
