@@ -123,7 +123,7 @@ class Kept:
     @cached_property
     def outlook(self) -> Outlook:
         """What would decide more."""
-        return outlook(self.result, self.records.runs.values())
+        return outlook(self.result, self.records.runs.values(), self.records.recent_seconds)
 
     @cached_property
     def states(self) -> dict[str, str]:
@@ -219,11 +219,10 @@ def page(found: Sequence[Kept]) -> str:
     """The page of a study, from what is kept of it."""
     first, *others = found
     scales = [each.shown(own=each is first) for each in found]
+    elsewhere = [each.result for each in others if each.looked]
     gpu = gpu_words(first.study, measured())
     sections = {
-        "Claims": claims_html(
-            first.result, first.outlook, [each.result for each in others if each.looked], measured()
-        ),
+        "Claims": claims_html(first.result, first.outlook, elsewhere, measured()),
         "What the runs say": findings_html(scales),
         "Tables": tables_html(scales),
         "Figures": "\n\n".join(_figures(scales)),
@@ -235,7 +234,7 @@ def page(found: Sequence[Kept]) -> str:
         f"<!-- This page is made by `make docs` from results/{first.study.name}. -->",
         f"# {first.study.title}",
         f"<p>{escape(first.study.paper)} {escape(first.study.about)}</p>",
-        f'<div class="found">{summary_html(first.result, first.outlook)}</div>',
+        f'<div class="found">{summary_html(first.result, first.outlook, elsewhere)}</div>',
         *_what_was_run(first, others),
         *(part for each in found for part in _cut(each, own=each is first)),
         *([f"<p>{escape(gpu)} {_RESTS_ON}</p>"] if gpu else []),
@@ -380,8 +379,9 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "What five papers claim of learning among things that move, and what we expected of contacts that are too "
             "short, tested claim by claim on runs of fedroam. "
             "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs at scale medium and "
-            "above; of scale quick the first seeds [had been run before]"
-            "(../how-claims-are-judged.md#what-was-changed-or-added-later). Undecided means just that: the runs "
+            "above; of scale quick the first seeds had been run before. [Little was changed since]"
+            "(../how-claims-are-judged.md#what-was-changed-or-added-later), which changed no verdict. Undecided means "
+            "just that: the runs "
             "that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
             "kept, of those that the claims need until their next looks.",

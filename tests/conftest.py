@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -38,6 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         folder = os.environ["FEDROAM_KERNEL_CACHE"] = tempfile.mkdtemp(prefix="fedroam-kernels-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        # Ray asks for a token from the first cluster of its own that a process begins on, and tells only processes that
+        # are begun later. Here all of them know one, and none is left in the user's home.
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         if not computes(config):
             keep_in_memory(config)
         warm.offer(config)

@@ -185,9 +185,26 @@ def test_a_variant_without_runs_is_taken_to_cost_what_others_do() -> None:
     assert found.missing.hours == pytest.approx((3 * mean + 36) / 3600)
     assert time_words(found.missing) == "about 12 core minutes, estimated"
     assert "The missing ones take about 12 core minutes, estimated." in outlook_words(result, found)[0]
+    of_late = outlook(result, there.runs.values(), 18.0)
+    assert of_late.missing.hours == pytest.approx((3 * 18 + 36) / 3600)
     nothing = outlook(judged(made, Records("made", "quick")), [])
     assert (math.isnan(nothing.missing.hours), nothing.missing.estimated) == (True, False)
     assert time_words(nothing.missing) == "a time that is not measured yet"
+
+
+def test_what_runs_took_of_late_by_hand() -> None:
+    """20 runs are enough, of as many sittings as have them; what nobody timed tells nothing."""
+
+    def seconds(*sittings: tuple[int, float]) -> float | None:
+        return Records(
+            "made", "quick", sittings=tuple({"runs": runs, "hours": hours} for runs, hours in sittings)
+        ).recent_seconds
+
+    assert seconds((50, 10.0), (12, 0.5), (10, 0.6)) == pytest.approx(3600 * 1.1 / 22)
+    assert seconds((50, 10.0), (20, 1.0)) == pytest.approx(180)
+    assert seconds((2, 1.0)) == pytest.approx(1800)
+    assert seconds() is None
+    assert seconds((5, 0.0)) is None
 
 
 def test_runs_on_a_network_are_no_measure_of_others() -> None:
@@ -413,6 +430,8 @@ def test_a_card_tells_what_was_found_at_other_scales() -> None:
     assert card.count("At scale") == 1  # only where a seed has run
     numbers = "+10.3 ± 0.2 points, 95 % interval +9.6 to +11.1, effect size d = 35.8, n = 3 seeds"
     assert f"At scale quick: ✓ holds, {numbers}." in card
+    again = claims_html(found, outlook(found, []), [found])
+    assert f"At scale quick, by the same runs: ✓ holds, {numbers}." in again
 
 
 def test_shading_is_named_with_its_seeds() -> None:

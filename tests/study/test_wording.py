@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -17,15 +18,27 @@ from fedroam.analysis.statistics.verdicts import Verdict, judge
 from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
+from fedroam.study import claims as tested
 from fedroam.study.claims import declared_knowing, falls
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.presentation.page import write_study
-from fedroam.study.presentation.sections import claims_html
+from fedroam.study.presentation.sections import claims_html, summary_html
 from fedroam.study.presentation.tables import claims_table
 from fedroam.study.presentation.terminal import print_result
-from fedroam.study.presentation.wording import comparisons, estimate_words, in_short, weakest
+from fedroam.study.presentation.wording import (
+    MARKS,
+    comparisons,
+    estimate_words,
+    in_short,
+    of_our_own,
+    otherwise,
+    shared_words,
+    shown,
+    summary,
+    weakest,
+)
 from fedroam.study.presentation.wording import test_words as how_words
-from fedroam.study.values import Find, Reader
+from fedroam.study.values import Find, Quotient, Reader
 
 # Scores (%) by seed: b to e minus a are +10, +5, -2 and -4, each with a spread of ±1 (standard error 1 for two seeds).
 SCORES = {"a": (50.0, 60.0), "b": (61.0, 69.0), "c": (56.0, 64.0), "d": (49.0, 57.0), "e": (47.0, 55.0)}
@@ -94,6 +107,81 @@ def test_many_tests_are_told_in_short(find: Find) -> None:
     assert in_short(CLAIMS[0], None) == "4 comparisons"  # not at this scale
 
 
+def test_what_stands_for_a_claim_of_several_parts() -> None:
+    """Of a trend the whole, of a claim that does not hold what speaks against it, else the part that holds least."""
+    values = {"b": (10.0, 11.0, 12.0), "c": (5.0, 5.1, 4.9), "d": (-2.0, -1.0, -3.0), "e": (-4.0, -4.1, -3.9)}
+    read = Reader(lambda variant, seed: None, range(3))
+    read.ends = lambda value: dict(enumerate(zip(*2 * [values[value.variants[0]]], strict=True)))  # type: ignore[method-assign]
+
+    def found(test: tested.Test) -> tuple[float, str]:
+        claim = Claim("it", "", test)
+        evidence, part = shown(claim, judge([test.evidence(read)])[0])
+        return round(evidence.estimate, 3), part
+
+    of = {key: over(score.of(key)) for key in values}
+    assert found(of["b"]) == (11.0, "")
+    assert found(all_of([of["b"], of["c"]])) == (11.0, "of 2 parts the one that holds least: b")
+    assert found(all_of([of["b"], of["d"], of["e"]])) == (
+        -4.0,
+        "of 3 parts the one most clearly against it: e",
+    )
+    trend = falls({k: Quotient(score.of(key), score.of("b")) for k, key in enumerate("bcde")})
+    assert trend.whole_first
+    assert not all_of([trend, of["b"]]).whole_first
+
+
+def test_of_a_trend_its_whole_is_shown(find: Find) -> None:
+    """b, c, d fall from 65 to 53 on average over two seeds, each by the same: the fitted line by 12."""
+    for claim, size in (
+        (Claim("it", "", falls({k: score.of(key) for k, key in enumerate("bcd")})), -12.0),
+        (Claim("it", "", falls({k: score.of(key) for k, key in enumerate("dcb")})), 12.0),
+    ):
+        verdict = evaluate_study(study((claim,)), "full", range(2), find).verdicts["it"]
+        evidence, part = shown(claim, verdict)
+        assert evidence.estimate == pytest.approx(size)
+        if verdict.word != "does not hold":
+            assert part == "from end to end of the fitted line (tested with its 2 steps)"
+
+
+def test_claims_of_our_own_are_counted_apart(find: Find) -> None:
+    own = replace(CLAIMS[2], name="own", source="as Table 1; not in the paper")
+    result = evaluate_study(study((*CLAIMS[:2], own)), "full", range(2), find)
+    word = result.verdicts["own"].word
+    told = {"holds": "1 hold", "does not hold": "1 do not", "undecided": "1 undecided"}[word]
+    assert of_our_own(result) == f"1 of them is not in the paper but ours ({told})."
+    assert summary(result)[0].endswith(of_our_own(result))
+    assert of_our_own(evaluate_study(study(), "full", range(2), find)) == ""
+
+
+def test_what_other_scales_say_of_primary_claims_and_what_they_decide_the_other_way(find: Find) -> None:
+    """By the same runs, by others, and by some of each: what a run is known by is the digest of its settings."""
+    made = replace(study(CLAIMS[:3]), primary=("one",))
+    here, there = (evaluate_study(made, scale, range(2), find) for scale in ("full", "less"))
+    claim = made.item("one")
+    assert shared_words(here, there, claim) == ", by the same runs"  # whose digest is always x
+
+    def other(variant: str, seed: int) -> Run:
+        run = find(variant, seed)
+        run.status["digest"] = "y" if variant == "b" or not some else "x"
+        return run
+
+    some = True
+    there = evaluate_study(made, "less", range(2), other)
+    assert shared_words(here, there, claim) == ", in part by the same runs"
+    some = False
+    there = evaluate_study(made, "less", range(2), other)
+    assert shared_words(here, there, claim) == ""
+    word = there.verdicts["one"].word
+    (line,) = summary(here, [there])[1:]
+    assert f"({MARKS[word]} {word} at scale less)." in line
+    assert otherwise(here, there) == ""
+    turned = {"one": replace(here.verdicts["one"], word="holds")}
+    against = {"one": replace(there.verdicts["one"], word="does not hold")}
+    told = otherwise(replace(here, verdicts=turned), replace(there, verdicts=against))
+    assert told == "At scale less 1 claim is decided the other way: b is above a."
+    assert told in summary_html(replace(here, verdicts=turned), None, [replace(there, verdicts=against)])
+
+
 def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
     def words(tests: list, seeds: int = 2) -> str:
         one = Claim("it", "", all_of(tests))
@@ -142,8 +230,8 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
     assert "All 4 comparisons" in page
     assert page.count("<details><summary>Tested: ") == len(result.verdicts)
     assert (
-        "Here: <strong>−4.0 ± 1.0 points, 95 % interval −16.7 to +8.7, effect size d = −2.8, n = 2 seeds</strong>, the "
-        "weakest of 4" in page
+        "Here: <strong>−4.0 ± 1.0 points, 95 % interval −16.7 to +8.7, effect size d = −2.8, n = 2 seeds</strong>, of "
+        "4 parts the one that holds least: e − a" in page
     )
     assert "<p>The weakest: e − a.</p>" in page
     assert "<h3>What is &lt;above&gt;</h3>" in page

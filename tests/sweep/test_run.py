@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import re
@@ -169,6 +170,13 @@ def test_ctrl_c_and_then_sigkill_of_the_whole_sweep_lose_nothing(tmp_path: Path)
         row.digest: row.run.status["round"] for row in stopped.runs if row.run and row.state == "interrupted"
     }
 
+    spent = {
+        digest: seconds
+        for digest, record in stopped.info["records"].items()
+        if (seconds := record.get("cpu_seconds_before"))
+    }
+    assert spent.keys() == reached.keys()
+
     second = start(file, out)
     before = done_runs(out)
     eventually(lambda: done_runs(out) > before, "another run is done")
@@ -192,6 +200,11 @@ def test_ctrl_c_and_then_sigkill_of_the_whole_sweep_lose_nothing(tmp_path: Path)
     assert 0 < len(first_rounds) < 6  # those that were finished are not among them
     for digest, round in first_rounds.items():
         assert round > reached.get(digest, -1)  # interrupted ones went on from their checkpoint
+    for (
+        digest,
+        seconds,
+    ) in spent.items():  # of a run that ended as its sweep was killed nobody knows what it took
+        assert sweep.info["records"][digest].get("cpu_seconds", math.inf) > seconds
     same(sweep, run_sweep(plan, tmp_path / "calm", workers=2))
 
 

@@ -34,7 +34,8 @@ class Test:
 
     compared: the values that it compares with one another or with a bound; words: the claim, as it is tested; unit:
     of the estimate; evidence: what the runs say; asked: what is asked of its only value, `> 0 points`, empty where it
-    compares several; tests: those that it is made of, empty for a single one.
+    compares several; tests: those that it is made of, empty for a single one; whole_first: whether the first of them
+    is the whole of a trend, whose steps the others are.
     """
 
     compared: tuple[Value | Quotient, ...]
@@ -43,6 +44,7 @@ class Test:
     evidence: Callable[[Reader], Evidence] = field(repr=False)
     asked: str = ""
     tests: tuple[Test, ...] = ()
+    whole_first: bool = False
 
     @property
     def variants(self) -> tuple[str, ...]:
@@ -218,7 +220,7 @@ def _trend(values: Mapping[float, Value | Quotient], verb: str, side: Side) -> T
             f"the step from {keys[k]:g} to {keys[k + 1]:g} goes back by less than {STEP_BACK:g} of the whole"
         )
         steps.append(_linear(compared, weights, back, side, "one-sided t on a step of each seed"))
-    return replace(all_of([whole, *steps]), compared=compared, words=words)
+    return replace(all_of([whole, *steps]), compared=compared, words=words, whole_first=True)
 
 
 def _linear(

@@ -33,6 +33,7 @@ Where = Literal["simulation", "network"]
 SIMULATION: Where = "simulation"
 
 
+RECENT = 20  # runs by which it is told how long others will take
 MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 MOST_ROUNDS = 10**9
@@ -134,6 +135,17 @@ class Records:
     def hours(self) -> float:
         """Core hours that the kept runs took, as far as that is known."""
         return sum(run.seconds or 0.0 for run in self.runs.values()) / 3600
+
+    @property
+    def recent_seconds(self) -> float | None:
+        """Core-seconds of a run in the last sittings, of which so many are looked at that they hold `RECENT` runs, or
+        all: fedroam becomes faster, and is run on several machines. None where nothing is known."""
+        runs, hours = 0, 0.0
+        for sitting in reversed(self.sittings):
+            if runs < RECENT:
+                runs += int(sitting.get("runs", 0))
+                hours += float(sitting.get("hours", 0.0))
+        return 3600 * hours / runs if runs and hours else None
 
     def judged_by(self, seeds: int, looks: tuple[int, ...] = ()) -> Records:
         """The same, judged by so many seeds, or by more where it was."""

@@ -11,7 +11,7 @@ from fedroam.analysis.statistics.looks import following
 from fedroam.analysis.statistics.verdicts import points_to_yes
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import StudyResult
-from fedroam.study.kept import RunRecord, Where
+from fedroam.study.kept import SIMULATION, RunRecord, Where
 from fedroam.study.values import Item
 
 
@@ -20,7 +20,7 @@ class More:
     """Runs that are still to be computed, and the core hours that they take (NaN: of some, nothing is known).
 
     seeds: of each variant, in all; 0 where no number of seeds is known to be enough; estimated: whether some are of
-    variants without a measured run, which are taken to cost what a run of the scale does on average.
+    variants without a measured run, which are taken to cost what runs of the scale did of late, or do on average.
     """
 
     seeds: int
@@ -60,7 +60,7 @@ class Outlook:
 class _Costs:
     """Runs by what they compute: variants whose settings are the same share theirs."""
 
-    def __init__(self, result: StudyResult, runs: Iterable[RunRecord]) -> None:
+    def __init__(self, result: StudyResult, runs: Iterable[RunRecord], recent: float | None) -> None:
         study, scale = result.study, result.scale
         self.of = {variant: study.key(variant, scale) for variant in study.needs(scale)}
         self.place = {alike: study.where(variant) for variant, alike in self.of.items()}
@@ -77,6 +77,8 @@ class _Costs:
         self.seconds = {alike: fmean(times) for alike, times in took.items()}
         # A run on a network takes the time that its clock says, which those that are simulated do not tell.
         self.usual = {place: fmean(times) for place, times in anywhere.items()}
+        if recent is not None:
+            self.usual[SIMULATION] = recent
 
     def alike(self, items: Iterable[Item]) -> set[str]:
         """What the items need of this scale."""
@@ -97,15 +99,15 @@ class _Costs:
         return More(most, sum(lacking.values()), hours, estimated and not math.isnan(hours))
 
     def _took(self, alike: str) -> float:
-        """Core-seconds of a run: the mean of its like, else of all that were computed in the same place."""
+        """Core-seconds of a run: the mean of its like, else what is usual where it is computed."""
         return self.seconds.get(alike, self.usual.get(self.place[alike], math.nan))
 
 
-def outlook(result: StudyResult, runs: Iterable[RunRecord]) -> Outlook:
-    """What is kept and what is missing. runs: those that are kept; each other one takes as long as its like did, or as
-    all did on average where its like is not measured.
+def outlook(result: StudyResult, runs: Iterable[RunRecord], recent: float | None = None) -> Outlook:
+    """What is kept and what is missing. runs: those that are kept; each other one takes as long as its like did, or,
+    where its like is not measured, as runs did of late (`recent`, core-seconds), else as all did on average.
     """
-    study, costs, seeds = result.study, _Costs(result, runs), len(result.seeds)
+    study, costs, seeds = result.study, _Costs(result, runs, recent), len(result.seeds)
     every = costs.alike(study.items.values())
     claims = [claim for claim in study.claims if claim.name in result.verdicts]
     of_claims: dict[str, int] = {}

@@ -47,6 +47,7 @@ class _Row(JsonObject):
 class _Record(JsonObject):
     state: str = ""
     reason: str = ""
+    cpu_seconds_before: float = 0.0  # in sittings that were broken off by Ctrl-C
 
 
 class _Asked(JsonObject):
@@ -103,6 +104,10 @@ class Ledger:
         self.content["records"].setdefault(digest, {}).update(facts)
         if now or time.monotonic() - self._written > PAUSE:
             self.write()
+
+    def spent(self, digest: str) -> float:
+        """The seconds of the processor that sittings which were broken off by Ctrl-C have spent on a run."""
+        return float(self.content["records"].get(digest, {}).get("cpu_seconds_before", 0.0))
 
     def write(self) -> None:
         """Write `sweep.json`, with a SHA-256 over everything else that it says."""

@@ -97,7 +97,9 @@ class Failed:
 
 @dataclass
 class Stopped:
-    """A run was left after a checkpoint."""
+    """A run was left after a checkpoint. cpu_seconds: that this worker spent on it."""
+
+    cpu_seconds: float = 0.0
 
 
 @dataclass

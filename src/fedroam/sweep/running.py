@@ -21,7 +21,7 @@ from fedroam.sweep.folder import FILE, RUNS, SOURCE, Ledger, Sweep, open_sweep, 
 from fedroam.sweep.fork_server import warm_up
 from fedroam.sweep.limits import GIB, SPARE, available_memory
 from fedroam.sweep.local import WorkerPool
-from fedroam.sweep.messages import Again, Done, Failed, Message, RoundDone, RunTask, TaskBegun
+from fedroam.sweep.messages import Again, Done, Failed, Message, RoundDone, RunTask, Stopped, TaskBegun
 from fedroam.sweep.progress import Observer, Progress
 from fedroam.sweep.scale import one_scale
 from fedroam.sweep.sharing import offer_shared, write_shared
@@ -113,7 +113,8 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
         elif record.get("state") == "failed" and not retry_failed:
             continue
         else:
-            records[digest] = {}
+            spent = ledger.spent(digest) if (folder / "run.json").exists() else 0.0
+            records[digest] = {"cpu_seconds_before": spent} if spent else {}
             todo[digest] = run
     return todo
 
@@ -215,10 +216,10 @@ class _Listener:
             case RoundDone():
                 if task.existing == "replace":  # it has been; from here on a new worker goes on with it
                     task.existing = "resume"
-                    ledger.note(digest, now=True, anew=False)
+                    ledger.note(digest, now=True, anew=False, cpu_seconds_before=0.0)
                 event = progress.advance(digest, message.round, message.accuracy)
             case Done(seconds, cpu_seconds):
-                took, used = round(seconds, 3), round(cpu_seconds, 3)
+                took, used = round(seconds, 3), round(ledger.spent(digest) + cpu_seconds, 3)
                 ledger.note(digest, state="done", reason="", anew=False, seconds=took, cpu_seconds=used)
                 event = progress.end(digest, "done")
             case Failed(reason):
@@ -226,6 +227,10 @@ class _Listener:
                 event = progress.end(digest, "failed", reason)
             case Again(reason):
                 event = progress.end(digest, "again", reason)
+            case Stopped(cpu_seconds):
+                spent = round(ledger.spent(digest) + cpu_seconds, 3)
+                ledger.note(digest, now=True, cpu_seconds_before=spent)
+                event = progress.end(digest, "interrupted")
             case _:
                 event = progress.end(digest, "interrupted")
         self.observer(progress, event)

@@ -184,7 +184,7 @@ def do_run(
             cores=lambda: share.cores,
         )
     except (Interrupted, KeyboardInterrupt):
-        return messages.Stopped()
+        return messages.Stopped(time.process_time() - cpu)
     except Exception as error:
         reason, full = reason_of(error), out_of_memory(error)
         if full:

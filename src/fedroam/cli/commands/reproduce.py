@@ -405,7 +405,7 @@ def _judge(
         )
     result = reading.evaluate(work, looks)
     states = {each.name: work.state(each) for each in work.study.items.values()}
-    ahead = outlook(result, work.timed(result.reader.kept()))
+    ahead = outlook(result, work.timed(result.reader.kept()), work.kept.recent_seconds)
     print_result(result, out(), {each.name for each in items}, states, ahead)
     with writing(work.root):
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
@@ -446,7 +446,8 @@ def _write_kept_files(work: StudyRuns, folder: Path, read: Reader) -> None:
 
     alone = type(work).of_records(work.study, work.scale, folder)
     result = evaluate_study(work.study, work.scale, range(alone.seeds), alone.find, alone.kept.looks)
-    write_kept_files(folder, result, alone.kept, outlook(result, alone.kept.runs.values()))
+    kept = alone.kept
+    write_kept_files(folder, result, kept, outlook(result, kept.runs.values(), kept.recent_seconds))
     keep_figures_of_folders(folder, result, read)
 
 

@@ -1,8 +1,8 @@
 """Does movement help, who profits, and do weights by speed close the gap? The study of de Heredia (2024).
 
-Declared whole: tables 1 to 8, figures 3 to 8, and the claims. It has been declared before any run of it. What runs
-take stands in the records of those that are kept and on the page of results; `fedroam reproduce heredia --dry-run`
-measures the others.
+Declared whole: tables 1 to 8, figures 3 to 8, and the claims. Those of `LATER` were declared when scale quick
+had been run with three seeds, which their cards say; all others before any run. What runs take stands in the records of
+those that are kept and on the page of results; `fedroam reproduce heredia --dry-run` measures the others.
 
 Readings. "Final" accuracy in the tables is that of the last evaluation, as the paper prints it. Since single clients
 oscillate by tens of points late in a run, claims about it are tested on the mean of the last three evaluations. The
@@ -11,8 +11,8 @@ leaves in words ("diminishing", "much smaller") are given numbers here, and say 
 
 The paper leaves open how alpha should be chosen. The last two claims are therefore not the paper's: they ask whether
 `alpha = "auto"` beats every fixed value, plain averaging included. They were added when the first runs were under
-way, before any result was read. All claims are corrected together, so that these two make the verdicts on the
-others a little more cautious.
+way, before any result was read. All claims but the primary ones are corrected together, so that these two make the
+verdicts on the others a little more cautious.
 """
 
 from __future__ import annotations

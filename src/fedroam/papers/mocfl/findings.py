@@ -143,7 +143,7 @@ def _parts(read: Reader) -> Iterable[str]:
         if found:
             yield f"{n} clients, all active, one pair a step and equal start as in FedGH: {_sides(found, *words)}."
     whole = effects(read, {word: part_brings(key, FEW) for key, word in PARTS.items()})
-    harmful = [one for one in whole if one.mean < 0]
+    harmful = [one for one in whole if one.side < 0]
     if harmful:
         better = listed(
             [runs.ABLATIONS[key][0] for key, word in PARTS.items() if word in {o.label for o in harmful}]

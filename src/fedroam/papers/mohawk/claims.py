@@ -130,6 +130,8 @@ def _of_data(data: str) -> list[Claim]:
             _everywhere(energy_as_printed, data),
             "Sec. 4.2, Table 6",
             paper=printed.energy(data),
+            caveat="So reckoned, energy is the rounds to the threshold times that of an exchange, which differs little "
+            "between methods: it says nearly the same as the claim on rounds.",
         ),
         Claim(
             f"less-energy-true-{data}",

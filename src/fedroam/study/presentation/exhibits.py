@@ -107,7 +107,13 @@ def tables_html(scales: Sequence[AtScale]) -> str:
     """Ours beside the paper's, and the searches."""
     study = scales[0].result.study
     tables = [_table(scales, each) for each in study.tables]
-    searches = [_search(scales, each) for each in study.searches]
+    open_ones = [each for each in study.searches if not any(_judged(scale, each) for scale in scales)]
+    searches = [_search(scales, each) for each in study.searches if each not in open_ones]
+    if open_ones:
+        told = (
+            f"Searches for which no seed has run all values, or that are of no such scale: {len(open_ones)}"
+        )
+        searches.append(folded(told, "".join(_search(scales, each) for each in open_ones)))
     return "".join([which_scale(scales), *tables, *searches]) if tables or searches else ""
 
 
@@ -174,12 +180,14 @@ def _matrix(cells: Sequence[CellResult], seeds: int) -> tuple[list[str], list[li
     return ["", *heads], rows
 
 
-def _search(scales: Sequence[AtScale], search: Search) -> str:
-    def judged(each: AtScale) -> int:
-        threshold = each.result.searches[search.name].threshold
-        return int(threshold is not None and any(key.n for key in threshold.evidence))
+def _judged(each: AtScale, search: Search) -> bool:
+    """Whether any seed of a scale has all that a search asks for."""
+    threshold = each.result.searches[search.name].threshold
+    return threshold is not None and any(key.n for key in threshold.evidence)
 
-    shown, _ = chosen(scales, judged)
+
+def _search(scales: Sequence[AtScale], search: Search) -> str:
+    shown, _ = chosen(scales, lambda each: int(_judged(each, search)))
     told = [
         f"{shown.state(search)}.",
         escape(_of_the_search(shown.result, search)),

@@ -27,6 +27,7 @@ from fedroam.study.presentation.ahead import outlook_words, to_decide
 from fedroam.study.presentation.gpu import Measured
 from fedroam.study.presentation.wording import (
     FEW,
+    NOT_THE_PAPERS,
     comparisons,
     estimate_words,
     evidence_words,
@@ -34,7 +35,10 @@ from fedroam.study.presentation.wording import (
     looked_words,
     looks_words,
     number,
+    otherwise,
     papers,
+    shared_words,
+    shown,
     summary,
     test_words,
     verdict_words,
@@ -43,19 +47,22 @@ from fedroam.study.presentation.wording import (
 from fedroam.study.values import Item, needed
 
 CLASSES = {"holds": "yes", "does not hold": "no", "undecided": "open"}  # of a claim's box
-NOT_THE_PAPERS = "not in the paper"  # the source of a claim of our own
 _NAMED = 4  # variants of a claim that are named
 
 
-def summary_html(result: StudyResult, outlook: Outlook | None = None) -> str:
-    """How many claims hold, the primary ones by name, what has run, and what would decide more."""
-    lines = summary(result)
+def summary_html(
+    result: StudyResult, outlook: Outlook | None = None, elsewhere: Sequence[StudyResult] = ()
+) -> str:
+    """How many claims hold, the primary ones by name, also as other scales have them, what has run, and what would
+    decide more."""
+    lines = summary(result, elsewhere)
     told = "".join(f'<p class="headline">{escape(line)}</p>' for line in lines[:1])
     if lines[1:]:
         told += (
             f"<p>Its primary claims, in the order in which they are tested:</p><ul>{bullets(lines[1:])}</ul>"
         )
-    return told + "".join(f"<p>{escape(line)}</p>" for line in outlook_words(result, outlook))
+    others = filter(None, (otherwise(result, other) for other in elsewhere))
+    return told + "".join(f"<p>{escape(line)}</p>" for line in (*others, *outlook_words(result, outlook)))
 
 
 def claims_html(
@@ -66,8 +73,8 @@ def claims_html(
 ) -> str:
     """Each claim with its verdict, what was found beside what the paper says, and the test of it folded away.
 
-    `elsewhere`: what was found at other scales, of which each claim tells its verdict; each is a test of its own, with
-    runs of its own. measured: what was of networks that need a GPU, for the hours of claims that do.
+    `elsewhere`: what was found at other scales, of which each claim tells its verdict, and whether it rests on the same
+    runs. measured: what was of networks that need a GPU, for the hours of claims that do.
     """
     cards = [
         _card(result, claim, verdict, outlook, elsewhere, measured) for claim, verdict in result.claims()
@@ -105,7 +112,7 @@ def _card(
         f'<p class="verdict">{escape(word)}</p>',
         *(f"<p>{line}</p>" for line in _numbers(result, claim, verdict)),
         *(f'<p class="small">{escape(line)}</p>' for line in _beside(result, claim, verdict)),
-        *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(claim, elsewhere)),
+        *(f'<p class="small">{escape(line)}</p>' for line in _elsewhere(result, claim, elsewhere)),
         *(
             f'<p class="small">{escape(line)}</p>'
             for line in to_decide(result, claim, verdict, outlook, measured)
@@ -119,9 +126,9 @@ def _card(
 def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
     """What was found, and what the paper prints: as the claim has it, else in cells of the same values; as HTML."""
     if verdict is not None and verdict.evidence.n:
-        parts = len(comparisons(claim, verdict.evidence))
-        which = f", the weakest of {parts} parts" if weakest(claim, verdict.evidence) else ""
-        yield f"Here: <strong>{escape(estimate_words(verdict.evidence, claim.test.unit))}</strong>{which}"
+        evidence, part = shown(claim, verdict)
+        which = f", {escape(part)}" * bool(part)
+        yield f"Here: <strong>{escape(estimate_words(evidence, claim.test.unit))}</strong>{which}"
     cells = [each for each in _cells_of(result, claim) if each.cell.paper is not None]
     if NOT_THE_PAPERS in claim.source:  # whose numbers of the same variants say something else
         cells = []
@@ -157,13 +164,14 @@ def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Itera
             yield f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above); they count."
 
 
-def _elsewhere(claim: Claim, results: Sequence[StudyResult]) -> Iterator[str]:
+def _elsewhere(result: StudyResult, claim: Claim, others: Sequence[StudyResult]) -> Iterator[str]:
     """The verdicts at other scales."""
-    for result in results:
-        verdict = result.verdicts.get(claim.name)
+    for other in others:
+        verdict = other.verdicts.get(claim.name)
         if verdict is not None and verdict.evidence.n:
-            found = estimate_words(verdict.evidence, claim.test.unit)
-            yield f"At scale {result.scale}: {verdict_words(result, claim.name)}, {found}."
+            found = estimate_words(shown(claim, verdict)[0], claim.test.unit)
+            runs = shared_words(result, other, claim)
+            yield f"At scale {other.scale}{runs}: {verdict_words(other, claim.name)}, {found}."
 
 
 def _where(result: StudyResult, claim: Claim) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
-from fedroam.analysis.statistics.verdicts import p_text
+from fedroam.analysis.statistics.verdicts import Verdict, p_text
 from fedroam.study.claims import Claim, Test
 from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
@@ -22,6 +22,8 @@ from fedroam.study.items import Table
 FEW = 3  # tests that are told in full
 _MOST_DIGITS = 3
 _NAMED = 4  # of those that point the other way, how many are named
+NOT_THE_PAPERS = "not in the paper"  # the source of a claim of our own
+_SAID = {"holds": "hold", "does not hold": "do not", "undecided": "undecided"}
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 NOT_HERE = "not at this scale"
 WAITS = "– not tested"  # of a claim that has no runs yet
@@ -280,17 +282,70 @@ def verdicts_words(result: StudyResult, at: str = "") -> str:
     return f"Of {len(result.verdicts)} claims {told[0]}, {told[1]} and {told[2]}{at}{rest}."
 
 
-def summary(result: StudyResult) -> list[str]:
-    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict."""
+def summary(result: StudyResult, elsewhere: Sequence[StudyResult] = ()) -> list[str]:
+    """What holds, does not hold and is undecided, in numbers; then each primary claim with its verdict, and those at
+    other scales (`elsewhere`)."""
     if not result.verdicts:
         return []
-    lines = [verdicts_words(result, f" at scale {result.scale}")]
+    told = f"{verdicts_words(result, f' at scale {result.scale}')} {of_our_own(result)}"
+    lines = [told.rstrip()]
     claims = {claim.name: claim for claim in result.study.claims}
     for name in result.study.primary:
         if name in result.verdicts:
             mark, word = verdict_words(result, name).split(" ", 1)
-            lines.append(f"{mark} {claims[name].text} {word.capitalize()}. {claims[name].caveat}".rstrip())
+            others = [
+                f"{verdict_words(other, name)} at scale {other.scale}{shared_words(result, other, claims[name])}"
+                for other in elsewhere
+                if name in other.verdicts and other.verdicts[name].evidence.n
+            ]
+            also = f" ({'; '.join(others)})" if others else ""
+            lines.append(
+                f"{mark} {claims[name].text} {word.capitalize()}{also}. {claims[name].caveat}".rstrip()
+            )
     return lines
+
+
+def of_our_own(result: StudyResult) -> str:
+    """How many claims the paper does not make, and what is said of them; empty where it makes them all."""
+    own = [c.name for c in result.study.claims if NOT_THE_PAPERS in c.source and c.name in result.verdicts]
+    if not own:
+        return ""
+    words = [result.verdicts[name].word for name in own]
+    parts = [f"{words.count(word)} {said}" for word, said in _SAID.items() if word in words]
+    them = "1 of them is" if len(own) == 1 else f"{len(own)} of them are"
+    return f"{them} not in the paper but ours ({', '.join(parts)})."
+
+
+def otherwise(result: StudyResult, other: StudyResult) -> str:
+    """The claims that another scale decides the other way; empty where none is."""
+    texts = [
+        claim.text
+        for claim in result.study.claims
+        if claim.name in result.verdicts
+        and claim.name in other.verdicts
+        and {result.verdicts[claim.name].word, other.verdicts[claim.name].word} == {"holds", "does not hold"}
+    ]
+    if not texts:
+        return ""
+    one = len(texts) == 1
+    return (
+        f"At scale {other.scale} {len(texts)} claim{'' if one else 's'} {'is' if one else 'are'} decided the other "
+        f"way: {' '.join(texts)}"
+    )
+
+
+def shared_words(result: StudyResult, other: StudyResult, claim: Claim) -> str:
+    """Whether what two scales say of a claim rests on the same runs: where a scale changes nothing of a variant, they
+    have the same settings, and are computed once."""
+    pairs = [
+        [one.reader.find(variant, seed) for one in (result, other)]
+        for variant in claim.variants
+        for seed in sorted({*result.seeds} & {*other.seeds})
+    ]
+    alike = [a.status["digest"] == b.status["digest"] for a, b in pairs if a is not None and b is not None]
+    if not any(alike):
+        return ""
+    return ", by the same runs" if all(alike) else ", in part by the same runs"
 
 
 def verdict_words(result: StudyResult, claim: str) -> str:
@@ -330,6 +385,26 @@ def looked_words(result: StudyResult, claim: Claim) -> str:
         told.append(f"after {seeds} seeds {p}{' against it' * against}")
     what = "of the hypothesis that it is false" + ", or, against it, that it is true" * reverse
     return f"Looks: {', '.join(told)} ({what}, by that look alone and not corrected)."
+
+
+def shown(claim: Claim, verdict: Verdict) -> tuple[Evidence, str]:
+    """The evidence whose numbers stand for a claim, and, of a claim of several parts, which of them it is of.
+
+    Of a trend it is the whole of it, of a claim that does not hold what speaks most clearly against it, else the part
+    that holds least.
+    """
+    parts, evidence = comparisons(claim, verdict.evidence), verdict.evidence
+    if len(parts) < 2:
+        return evidence, ""
+    if verdict.word == "does not hold":
+        against = min(parts, key=lambda part: part.evidence.p_fails)
+        return against.evidence, f"of {len(parts)} parts the one most clearly against it: {against.label}"
+    if claim.test.whole_first:
+        return parts[
+            0
+        ].evidence, f"from end to end of the fitted line (tested with its {len(parts) - 1} steps)"
+    least = weakest(claim, evidence)
+    return evidence, f"of {len(parts)} parts the one that holds least: {least}" if least else ""
 
 
 def weakest(claim: Claim, evidence: Evidence) -> str:
