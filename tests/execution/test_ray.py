@@ -20,6 +20,7 @@ from fedroam.planning import sweep_plan
 from fedroam.runner import run
 from fedroam.scene import Scene, prepare
 from fedroam.sweep.running import run_sweep
+from support import warm
 from support.ray_nodes import Kept, two_nodes_of_ray
 from support.spreading import crew_of
 from support.sweeps import same as same_sweep
@@ -34,10 +35,10 @@ SPREAD = {"kind": "ray", "address": "auto", "workers": 2}
 
 
 @pytest.fixture(scope="module")
-def two_nodes() -> Iterator[str]:
-    """A cluster of two nodes, one worker each; gives its address."""
+def two_nodes() -> Iterator[Any]:
+    """A cluster of two nodes, one worker each."""
     with two_nodes_of_ray() as here:
-        yield str(here.address)
+        yield here
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -48,7 +49,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: str, tmp_path: Path) -> None:
+def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: Any, tmp_path: Path) -> None:
     """One after the other by the same workers, with whom nothing of an earlier run stays; and what they refuse before
     the first one is told in one line."""
     workers = Kept("auto", 2, 1)
@@ -63,7 +64,7 @@ def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: str, tmp_path: 
         workers.end()
 
 
-def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None:
+def test_a_killed_worker_changes_nothing(two_nodes: Any, tmp_path: Path) -> None:
     experiment = tiny(rounds=6, checkpoint_every=2)
     alone = run(experiment, tmp_path / "alone")
     scenes: list[Scene] = []
@@ -88,9 +89,9 @@ def test_a_killed_worker_changes_nothing(two_nodes: str, tmp_path: Path) -> None
     assert crew_of(scenes[0]).told["renewals"] == 1
 
 
-def test_a_sweep_of_runs_over_a_cluster(two_nodes: str, tmp_path: Path) -> None:
+def test_a_sweep_of_runs_over_a_cluster(two_nodes: Any, tmp_path: Path) -> None:
     over = ["training.lr=0.2"]
-    spread = {**SPREAD, "address": two_nodes}
+    spread = {**SPREAD, "address": str(two_nodes.address)}
     found = run_sweep(sweep_plan(settings(execution=spread), over=over), tmp_path / "ray", workers=1)
     same_sweep(found, run_sweep(sweep_plan(settings(), over=over), tmp_path / "here", workers=1))
 
@@ -111,7 +112,7 @@ class Middle(Average):
 '''
 
 
-def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_ones_own_go_along(two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = {family: dict(parts) for family, parts in components._registry.items()}
     monkeypatch.setattr(components, "_registry", kept)  # its part is known in this test alone
     (tmp_path / "my_middle.py").write_text(PART)
@@ -121,11 +122,36 @@ def test_parts_of_ones_own_go_along(two_nodes: str, tmp_path: Path, monkeypatch:
     same(alone, run(experiment.replace(execution=SPREAD), tmp_path / "spread"))
 
 
-def test_more_workers_than_there_is_room_for_are_refused(two_nodes: str, tmp_path: Path) -> None:
+def test_more_workers_than_there_is_room_for_are_refused(two_nodes: Any, tmp_path: Path) -> None:
     experiment = tiny(execution={**SPREAD, "workers": 3})
     with pytest.raises(InputError, match=r"execution.workers = 3.*room for 2 workers"):
         run(experiment, tmp_path / "run")
     assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_a_worker_fits_one_machine(two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of 1, 1 and 3 cores have room for one worker of 2, which all cores together would have for two. Where there
+    is no room for another, or for one in the place of one that is lost, the error says what to do."""
+    third = two_nodes.add_node(num_cpus=3, **warm.for_ray())
+    workers, another = Kept("auto", 0, 2), cluster.RayTransport("auto", 1, 2)
+    try:
+        workers.start()
+        assert workers.count == 1
+        with pytest.raises(InputError, match=r"execution.workers = 2.*room for 1 workers .* on one machine"):
+            cluster.RayTransport("auto", 2, 2).start()
+        monkeypatch.setattr(cluster, "PATIENCE", 0.1)
+        with pytest.raises(FedroamError, match=r"1 of 1 workers of 2 cores found no room.*other work holds"):
+            another.start()
+        two_nodes.remove_node(third)
+        third = None
+        with pytest.raises(FedroamError, match=r"1 of 1 workers.*room for 0; start one.*--resume") as told:
+            workers.renew()
+        assert "\n" not in str(told.value)
+    finally:
+        another.close()
+        workers.end()
+        if third is not None:
+            two_nodes.remove_node(third)
 
 
 def test_where_ray_is_missing_the_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -49,11 +49,17 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {' ... '.join(told)}"
 
 
+def room(nodes: Sequence[Mapping[str, Any]], cpus: int) -> int:
+    """How many workers of so many cores fit the nodes of a cluster, as `ray.nodes()` tells of them: each fits one."""
+    return sum(int(node["Resources"].get("CPU", 0)) // cpus for node in nodes if node["Alive"])
+
+
 class RayTransport(Transport):
     """Workers as actors of Ray.
 
     workers: how many, 0 is as many as there is room for. cpus: cores of each. sources, modules: of the user's own parts
-    (see `load_parts`).
+    (see `load_parts`). Cores that other work on the cluster holds count as room, and are waited for, `PATIENCE` seconds
+    at most: they may be free in a moment, and how many of each node's are free Ray tells only in what is its own.
     """
 
     def __init__(
@@ -85,31 +91,34 @@ class RayTransport(Transport):
         if not ray.is_initialized():
             connect(ray, self.address, self.workers * self.cpus, "execution.address =")
             self._ours = True
-        room = int(ray.cluster_resources().get("CPU", 0)) // self.cpus
-        count = self.workers or room
-        if not 0 < count <= room:
+        most = room(ray.nodes(), self.cpus)
+        count = self.workers or most
+        if not 0 < count <= most:
             self.close()
             raise InputError(
-                f"execution.workers = {self.workers}, execution.cpus = {self.cpus}: the cluster has room for {room} "
-                "workers of so many cores"
+                f"execution.workers = {self.workers}, execution.cpus = {self.cpus}: the cluster has room for {most} "
+                "workers of so many cores, each on one machine"
             )
         self.actors = [self._actor(ray) for _ in range(count)]
-        self._await(ray, self.actors)
+        missing = self._missing(ray)
+        if missing:
+            raise FedroamError(
+                f"{missing} of {count} workers of {self.cpus} cores found no room on the Ray cluster within "
+                f"{PATIENCE:g} s: other work holds its cores; wait for its end, or set execution.workers to fewer"
+            )
         self._nodes = len(set(self.get([actor.node.remote() for actor in self.actors])))
 
     def _actor(self, ray: Any) -> Any:
         options = {"num_cpus": self.cpus, "scheduling_strategy": "SPREAD", "max_restarts": 0}
         return ray.remote(Worker).options(**options).remote(self.sources, self.modules)
 
-    def _await(self, ray: Any, actors: Sequence[Any]) -> None:
-        """Wait until they are there."""
-        asked = [actor.here.remote() for actor in actors]
+    def _missing(self, ray: Any) -> int:
+        """Wait until the workers are there; how many have found no room by then."""
+        asked = [actor.here.remote() for actor in self.actors]
         _, missing = ray.wait(asked, num_returns=len(asked), timeout=PATIENCE)
-        if missing:
-            raise FedroamError(
-                f"{len(missing)} of {len(actors)} workers found no room on the Ray cluster within {PATIENCE:g} s"
-            )
-        self.get(asked)
+        if not missing:
+            self.get(asked)
+        return len(missing)
 
     @override
     def call(self, worker: int, method: str, *given: Any, returns: int = 1) -> list[Any]:
@@ -149,7 +158,14 @@ class RayTransport(Transport):
                 self.get([actor.here.remote()])
             except WorkersLost:
                 self.actors[k] = self._actor(ray)
-        self._await(ray, self.actors)
+        missing = self._missing(ray)
+        if missing:
+            raise FedroamError(
+                f"a worker is lost, and the Ray cluster had no room for {missing} of {len(self.actors)} workers of "
+                f"{self.cpus} cores within {PATIENCE:g} s: its machines that are left have room for "
+                f"{room(ray.nodes(), self.cpus)}; start one in its place, or set execution.workers to fewer, and go "
+                "on from the last checkpoint with --resume"
+            )
 
     @override
     def close(self) -> None:
