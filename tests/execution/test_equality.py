@@ -14,6 +14,7 @@ from torch import nn
 
 from fedroam.components import kinds
 from fedroam.execution.transport import Transport
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load
 from fedroam.runner import run
@@ -78,12 +79,14 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def both(settings: dict[str, Any], folder: Path, transport: Transport) -> tuple[Run, Run, Scene]:
-    """A run in this process, and spread over workers."""
+def both(
+    settings: dict[str, Any], folder: Path, transport: Transport, threads: int = 1
+) -> tuple[Run, Run, Scene]:
+    """A run in this process, and spread over workers with so many threads each."""
     experiment, scenes = tiny(**{"evaluate_every": 1, **settings}), []
 
     def stage(described: Any) -> Scene:
-        scenes.append(spread_out(described, transport))
+        scenes.append(spread_out(described, transport, threads))
         return scenes[0]
 
     alone = run(experiment, folder / "alone")
@@ -119,6 +122,19 @@ def test_a_spread_run_is_the_run_of_one_process(case: str, tmp_path: Path) -> No
 def test_the_number_of_workers_changes_nothing(count: int, tmp_path: Path) -> None:
     settings = {"training": {"kind": "sgd", "lr": 0.1, "momentum": 0.5, "batch_size": 8, "epochs": 1}}
     same(*both(settings, tmp_path, InProcess(count))[:2])
+
+
+@pytest.mark.parametrize("rule", ["average", "trimmed_mean"])
+def test_the_threads_of_a_worker_change_nothing(rule: str, tmp_path: Path) -> None:
+    """Of what is done to all models together, too: these are wide enough to be divided."""
+    model = {"kind": "mlp", "hidden": [150]}
+    settings = {"model": model, "aggregation": rule, "engine": {"kind": "cpu", "workers": 1}}
+    before = shared_workers().count
+    try:
+        same(*both(settings, tmp_path, InProcess(2), threads=3)[:2])
+        assert shared_workers().count == 3
+    finally:
+        shared_workers().resize(before)
 
 
 def test_clients_that_change_places_change_nothing(tmp_path: Path) -> None:

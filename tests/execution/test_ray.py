@@ -15,6 +15,7 @@ from fedroam import components
 from fedroam.components import use
 from fedroam.errors import FedroamError, InputError, MissingExtraError
 from fedroam.execution import cluster
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.measurement import Measurement
 from fedroam.planning import sweep_plan
 from fedroam.runner import run
@@ -130,13 +131,17 @@ def test_more_workers_than_there_is_room_for_are_refused(two_nodes: Any, tmp_pat
 
 
 def test_a_worker_fits_one_machine(two_nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of 1, 1 and 3 cores have room for one worker of 2, which all cores together would have for two. Where there
-    is no room for another, or for one in the place of one that is lost, the error says what to do."""
+    """Nodes of 1, 1 and 3 cores have room for one worker of 2, which all cores together would have for two; it computes
+    with 2 threads. Where there is no room for another, or for one in the place of one that is lost, the error says what
+    to do."""
     third = two_nodes.add_node(num_cpus=3, **warm.for_ray())
     workers, another = Kept("auto", 0, 2), cluster.RayTransport("auto", 1, 2)
     try:
         workers.start()
         assert workers.count == 1
+        same(*both(OURS, tmp_path, workers, threads=2)[:2])
+        threads = workers.actors[0].__ray_call__.remote(lambda worker: shared_workers().count)
+        assert ray.get(threads) == 2
         with pytest.raises(InputError, match=r"execution.workers = 2.*room for 1 workers .* on one machine"):
             cluster.RayTransport("auto", 2, 2).start()
         monkeypatch.setattr(cluster, "PATIENCE", 0.1)

@@ -81,8 +81,8 @@ class InProcess(Transport):
                 each.end()
 
 
-def spread_out(experiment: Experiment, transport: Transport) -> Scene:
-    """The scene of an experiment whose clients are spread over workers that are reached so."""
+def spread_out(experiment: Experiment, transport: Transport, threads: int = 1) -> Scene:
+    """The scene of an experiment whose clients are spread over workers that are reached so; threads: of each."""
     scene, parts = prepare(experiment), experiment.parts
     own = experiment.evaluate_on == "own"
     run = Spreading(
@@ -94,7 +94,7 @@ def spread_out(experiment: Experiment, transport: Transport) -> Scene:
         scene.split.test,
         None if own else (scene.test_x, scene.test_y),
     )
-    found = spread(run, transport, 1)
+    found = spread(run, transport, threads)
     return replace(scene, learner=found.learner, aggregator=found.aggregator, spread=found)
 
 

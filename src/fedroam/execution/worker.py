@@ -16,6 +16,7 @@ from fedroam.execution.loading import load_parts
 from fedroam.federation import AggregatesAtHolders, FederationContext, Gathered, KnownToHolders
 from fedroam.learning import Anchor, Engine, Job, Learner, Models, Task, to_tensors
 from fedroam.learning.capacity import with_capacity
+from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.exchange import mix_rows
 from fedroam.learning.sums import column_sums, distances
 from fedroam.mixing import Facts
@@ -27,8 +28,8 @@ Arrays = Mapping[str, np.ndarray]
 class Outfit:
     """What every worker needs of a run, besides samples.
 
-    task: without samples. context: without samples, too, and without its task. test: samples that all share and their
-    classes, as arrays hold them.
+    task: without samples. context: without samples, too, and without its task. threads: by which its engine computes,
+    and what is done to all models together. test: samples that all share and their classes, as arrays hold them.
     """
 
     task: Task
@@ -106,6 +107,8 @@ class Worker:
         """Get ready for a run; nothing of an earlier one stays."""
         self.end()
         self._outfit = outfit
+        # They would be as many as torch has threads, which is one.
+        shared_workers().resize(outfit.threads)
         self._test = to_tensors(*outfit.test, torch.device("cpu"))
 
     def end(self) -> None:
