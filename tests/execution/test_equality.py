@@ -13,7 +13,10 @@ import torch
 from torch import nn
 
 from fedroam.components import kinds
+from fedroam.execution.crew import FIRST
+from fedroam.execution.placement import Meetings
 from fedroam.execution.transport import Transport
+from fedroam.execution.worker import Worker, WorkerSamples
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.recording import Run
 from fedroam.recording.checkpoint import kept, load
@@ -137,7 +140,7 @@ def test_the_threads_of_a_worker_change_nothing(rule: str, tmp_path: Path) -> No
         shared_workers().resize(before)
 
 
-def test_clients_that_change_places_change_nothing(tmp_path: Path) -> None:
+def test_clients_that_change_places_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who meet are first with different workers, so that it is worth to move."""
     settings = {
         "clients": 12,
@@ -147,9 +150,36 @@ def test_clients_that_change_places_change_nothing(tmp_path: Path) -> None:
         "mobility": {"kind": "random", "grid": 9, "mobile": 1},
         "contacts": {"kind": "radius", "radius": 2.0},
     }
+    sent: list[int] = []
+    charged: list[float] = []
+    hold, better = Worker.hold, Meetings.better
+
+    def held(worker: Worker, samples: WorkerSamples) -> None:
+        """What is sent is what a worker lacks."""
+        had = np.zeros(0) if worker._samples is None else worker._samples.numbers
+        assert set(samples.new) == set(samples.numbers) - set(had)
+        assert len(samples.new) == len(samples.x) == len(samples.y)
+        sent.append(len(samples.new))
+        hold(worker, samples)
+
+    def looked(meetings: Meetings, place: np.ndarray, load: np.ndarray, cost: np.ndarray, *rest: int) -> Any:
+        found = better(meetings, place, load, cost, *rest)
+        if found is not None:
+            charged.append(float(cost[found != place].sum()))
+        return found
+
+    monkeypatch.setattr(Worker, "hold", held)
+    monkeypatch.setattr(Meetings, "better", looked)
     alone, spread, scene = both(settings, tmp_path, InProcess(3))
     same(alone, spread)
-    assert crew_of(scene).told["clients that changed places"] > 0
+    crew = crew_of(scene)
+    moved, layout = crew.told["clients that changed places"], scene.task.layout
+    assert moved > 0
+    assert crew.told["samples sent from here"] == sum(sent)
+    # A move was charged what was sent for it; none of these clients has a sample of another's.
+    ratio = scene.task.x[0].numel() / (layout.size + layout.buffer_size)
+    assert 0 < sum(sent[3:]) * ratio + 2 * moved <= sum(charged)
+    assert sum(sent[:3]) == len(scene.task.y) + 2 * FIRST
 
 
 def test_only_what_the_contacts_need_travels(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,24 @@ class HeldSamples:
     train: Sequence[np.ndarray]
     further: Sequence[Sequence[np.ndarray]]
 
-    def of(self, clients: np.ndarray) -> WorkerSamples:
-        """Those of some clients (int64). The first few are always among them: by these an engine finds out how a
-        network may be computed, and all workers must find the same."""
+    def of(self, clients: np.ndarray, there: np.ndarray) -> WorkerSamples:
+        """Those of some clients (int64), for a worker that has samples `there` (int64, each once). The first few are
+        always among them: by these an engine finds out how a network may be computed, and all workers must find the
+        same."""
         own = [each[i] for each in (self.train, *self.further) for i in clients.tolist()]
         numbers = np.unique(np.concatenate([np.arange(min(FIRST, len(self.y))), *own]).astype(np.int64))
-        index = torch.from_numpy(numbers)
+        new = np.setdiff1d(numbers, there, assume_unique=True)
+        index = torch.from_numpy(new)
         x = self.x[index]
         x = x.permute(0, 2, 3, 1) if x.dim() == 4 else x
         train = {i: np.searchsorted(numbers, self.train[i]) for i in clients.tolist()}
-        return WorkerSamples(x.contiguous().numpy(), self.y[index].numpy(), numbers, train)
+        return WorkerSamples(numbers, new, x.contiguous().numpy(), self.y[index].numpy(), train)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """How many each client has, int64 [clients]."""
+        each = [[len(own) for own in parts] for parts in (self.train, *self.further)]
+        return np.asarray(np.sum(each, axis=0), dtype=np.int64)
 
 
 FIRST = 4
@@ -48,14 +57,16 @@ FIRST = 4
 class Crew:
     """Workers, the models that they hold, and the clients whose samples they hold.
 
-    place: int64 [clients], the worker of each client. told: what travelled, by name: `rows` are models, `bytes` theirs.
-    life: how often everything was begun anew. changes: how often models were changed.
+    place: int64 [clients], the worker of each client. there: the samples that each worker has, int64, rising. told: how
+    many rows of models went which way, samples went to workers, clients changed places, and workers were replaced, by
+    name. life: how often everything was begun anew. changes: how often models were changed.
     """
 
     def __init__(self, transport: Transport, outfit: Outfit, held: HeldSamples) -> None:
         self.transport, self.outfit, self.held = transport, outfit, held
         self.meetings = Meetings(outfit.context.clients)
         self.place = np.zeros(outfit.context.clients, np.int64)
+        self.there: list[np.ndarray] = []
         self.slots: list[Slots] = []
         self.told: Counter[str] = Counter()
         self.life = self.changes = 0
@@ -82,6 +93,7 @@ class Crew:
         workers = range(self.transport.count)
         for left in reversed(range(TRIES)):
             self.slots = [Slots() for _ in workers]
+            self.there = [np.zeros(0, np.int64) for _ in workers]
             done = [each for w in workers for each in self.transport.call(w, "begin", self.outfit)]
             done += self._hand_out(workers)
             try:
@@ -93,30 +105,38 @@ class Crew:
                 self.transport.renew()
 
     def _hand_out(self, workers: Sequence[int]) -> list[Any]:
-        """Give workers the samples of their clients."""
-        return [
-            each
-            for w in workers
-            for each in self.transport.call(w, "hold", self.held.of(np.flatnonzero(self.place == w)))
-        ]
+        """Give workers the samples of their clients that they do not have."""
+        done = []
+        for w in workers:
+            samples = self.held.of(np.flatnonzero(self.place == w), self.there[w])
+            self.there[w] = samples.numbers
+            self._count("samples sent from here", len(samples.new))
+            done += self.transport.call(w, "hold", samples)
+        return done
 
     def _load(self) -> np.ndarray:
         return np.asarray(np.maximum(self.outfit.context.samples, 1), dtype=np.float64)
 
     def settle(self, rounds_left: int) -> None:
-        """Have clients change places where that is worth it (see `Meetings.better`)."""
-        width = self.outfit.task.layout.size + self.outfit.task.layout.buffer_size
-        samples = self.outfit.context.samples * (self.held.x[:1].numel() / width)
+        """Have clients change places where that is worth it (see `Meetings.better`).
+
+        Workers that clients leave are told nothing: what they have is given up when others come, or of use should the
+        same come back.
+        """
+        layout = self.outfit.task.layout
+        # Samples that the new worker has already, because other clients hold them, too, are charged all the same; their
+        # numbers, of which a worker is told all, are not.
+        samples = self.held.counts * (self.held.x[:1].numel() / (layout.size + layout.buffer_size))
+        model = 1.0 + self.outfit.momentum  # which is as wide, and goes along
         found = self.meetings.better(
-            self.place, self._load(), samples + 1.0, self.transport.count, rounds_left
+            self.place, self._load(), samples + model, self.transport.count, rounds_left
         )
         if found is None:
             return
         changed = np.flatnonzero(found != self.place)
-        touched = sorted({*found[changed].tolist(), *self.place[changed].tolist()})
         self.place = found
         self.told["clients that changed places"] += len(changed)
-        self.get(self._hand_out(touched))
+        self.get(self._hand_out(np.unique(found[changed]).tolist()))
 
     # --- what is asked of them --------------------------------------------------------------------------------
 
@@ -219,8 +239,8 @@ class Crew:
             found[own] = self.slots[w].take(len(own))
         return found
 
-    def _count(self, what: str, rows: int) -> None:
-        self.told[what] += rows
+    def _count(self, what: str, number: int) -> None:
+        self.told[what] += number
 
     def _give(self, worker: int, wanted: list[tuple[np.ndarray, slice]], momentum: bool) -> list[Any]:
         return self.transport.call(worker, "give", wanted, momentum, returns=len(wanted))

@@ -43,13 +43,30 @@ class Outfit:
 
 @dataclass(frozen=True)
 class WorkerSamples:
-    """The samples of a worker's clients, as arrays hold them: their numbers in the run (int64, rising), and the
-    training samples (int64) of each client."""
+    """The samples that a worker holds from now on.
 
+    numbers: theirs in the run, int64, rising. new: those of them (int64, rising) that it lacks, which x and y are, as
+    arrays hold them. train: the training samples of each of its clients, int64, places among `numbers`.
+    """
+
+    numbers: np.ndarray
+    new: np.ndarray
     x: np.ndarray
     y: np.ndarray
-    numbers: np.ndarray
     train: Mapping[int, np.ndarray]
+
+    def complete(self, before: WorkerSamples | None) -> WorkerSamples:
+        """With all samples, where it had those of `before`: in the order of their numbers, as if all were new."""
+        if before is None or len(self.new) == len(self.numbers):
+            return self
+        old = np.isin(self.numbers, self.new, assume_unique=True, invert=True)
+        there = np.searchsorted(before.numbers, self.numbers[old])
+        found = []
+        for given, had in ((self.x, before.x), (self.y, before.y)):
+            whole = np.empty((len(self.numbers), *given.shape[1:]), dtype=given.dtype)
+            whole[~old], whole[old] = given, had[there]
+            found.append(whole)
+        return WorkerSamples(self.numbers, self.numbers, found[0], found[1], self.train)
 
 
 @dataclass
@@ -118,10 +135,12 @@ class Worker:
         self._learner = self._models = self._samples = self._outfit = None
 
     def hold(self, samples: WorkerSamples) -> None:
-        """From now on these are its clients' samples."""
+        """From now on these are its clients' samples; what it had of them since it began, it is not sent again."""
         outfit = self._known
         if self._learner is not None:
             self._learner.close()
+            self._learner = None  # and with it a copy of the samples that it had
+        samples = samples.complete(self._samples)
         x, y = to_tensors(samples.x, samples.y, torch.device("cpu"))
         engine = outfit.engine
         if "workers" in type(engine).model_fields:
