@@ -22,14 +22,14 @@ from fedroam.runner import run
 from fedroam.scene import Scene, prepare
 from fedroam.sweep.running import run_sweep
 from support import warm
-from support.ray_nodes import Kept, two_nodes_of_ray
+from support.ray_nodes import Kept, installed_ray, two_nodes_of_ray
 from support.spreading import crew_of
 from support.sweeps import same as same_sweep
 from support.sweeps import settings
 from support.tiny import tiny
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
+ray = installed_ray()
 
 pytestmark = pytest.mark.slow
 SPREAD = {"kind": "ray", "address": "auto", "workers": 2}

@@ -1,10 +1,11 @@
-"""Ray on this machine: a cluster of two nodes, and workers that several runs have one after the other."""
+"""Ray on this machine: itself, a cluster of two nodes, and workers that several runs have one after the other."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from typing_extensions import override
@@ -16,9 +17,30 @@ TRIES = 3
 LEAN = {"num_cpus": 1, "include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 
 
+NOTHING_MISSING = "FEDROAM_NOTHING_MISSING"  # in the environment of continuous integration
+
+
+def go_without(reason: str) -> NoReturn:
+    """Skip tests of Ray, or all of a module that is being imported. Fail where nothing may be missing: skipped in every
+    run that counts, they would be gone without a word."""
+    if os.environ.get(NOTHING_MISSING):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
+
+
+def installed_ray() -> Any:
+    """Ray; tests go without it where it is not installed."""
+    try:
+        import ray
+    except ImportError:
+        go_without("Ray is not installed: pip install -c constraints.txt '.[ray]'")
+    return ray
+
+
 @contextlib.contextmanager
 def two_nodes_of_ray() -> Iterator[Any]:
-    """Two nodes of one processor each, to which this process is connected. Skips where Ray does not come up."""
+    """Two nodes of one processor each, to which this process is connected; tests go without where Ray does not come
+    up."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -38,7 +60,7 @@ def two_nodes_of_ray() -> Iterator[Any]:
         try:
             in_some_tries(begin, end)
         except Exception as error:
-            pytest.skip(f"Ray's own server does not start here: {error}")
+            go_without(f"Ray's own server does not start here: {error}")
         yield begun[0]
     finally:
         end()

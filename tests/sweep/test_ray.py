@@ -14,11 +14,11 @@ import pytest
 from fedroam.planning import SweepPlan, sweep_plan
 from fedroam.sweep import Event, Progress, Sweep, cluster, open_sweep
 from fedroam.sweep.running import run_sweep
-from support.ray_nodes import two_nodes_of_ray
+from support.ray_nodes import installed_ray, two_nodes_of_ray
 from support.sweeps import OVER, bad_parts, same, settings
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install -c constraints.txt '.[ray]'")
+ray = installed_ray()
 
 pytestmark = pytest.mark.slow
 
