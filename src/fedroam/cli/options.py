@@ -102,7 +102,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 Workers = Annotated[
     int,
     typer.Option(
-        metavar="N", help="Runs at a time, one core each; 0 is one a core. The last runs share the cores."
+        metavar="N",
+        help="Runs at a time, one core each; 0 is one a core. The last runs share this machine's cores.",
     ),
 ]
 Worlds = Annotated[int | None, typer.Option("--seeds", metavar="K", help="Look at K worlds of each.")]
