@@ -240,7 +240,8 @@ def test_claims_that_wait_for_their_first_look_are_told_apart() -> None:
     assert said.count("To its first look") == 2
     assert "2 claims wait for their first look: 3 runs, about 19 core minutes." in said
     assert "n = 0" not in said
-    assert "not at this scale. Needs scale full." in said
+    measures = "what that takes is measured by: fedroam reproduce made large --scale full --dry-run."
+    assert f"not at this scale. Needs scale full; {measures}" in said
     # Judged once: without any run they wait for those of the study.
     nothing = judged(made, Records("made", "quick"))
     ahead = outlook(nothing, [])
@@ -390,7 +391,7 @@ def test_cards_say_what_was_found_beside_the_paper_and_lead_to_it(tmp_path: Path
     assert '<a href="#table-gain">Gain</a>' in card[0]
     assert '<a href="#run-b">b</a>' in card[0]
     large = page[page.index('id="claim-large"') :]
-    assert "Needs scale full." in large[: large.index("</details>")]
+    assert "Needs scale full; what that takes is measured by" in large[: large.index("</details>")]
     for anchor in re.findall(r'href="#([^"]+)"', page):
         assert f'id="{anchor}"' in page, anchor
     assert [item.name for item in shown_in(result, made.claims[1])] == ["gain", "figure-1"]

@@ -75,7 +75,9 @@ def to_decide(
         if scales:
             gpu = any(needs_gpu(result.study, variant) for variant in claim.variants)
             takes = f": {needs_words(result.study, claim, measured)}" if gpu and measured else ""
-            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + f"{takes}."
+            tried = f"fedroam reproduce {result.study.name} {claim.name} --scale {scales[0]} --dry-run"
+            measures = "" if gpu else f"; what that takes is measured by: {tried}"
+            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + f"{takes or measures}."
     elif outlook is not None and claim.name in outlook.of_claim:
         more = outlook.of_claim[claim.name]
         beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
