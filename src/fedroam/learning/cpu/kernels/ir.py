@@ -13,7 +13,13 @@ Body = Callable[[Value, list[Value]], Sequence[Value] | None]
 
 
 class KernelBuilder:
-    """Writes one function `kernel(address, ..., number, ...)` of float32 vectors with `lanes` values."""
+    """Writes one function `kernel(address, ..., number, ...)` of float32 vectors with `lanes` values.
+
+    Nothing is checked when it runs: whoever calls it has made sure that each address lies in an array that is long
+    enough, contiguous and of the type that the kernel's docstring says, and that classes and rows are within range.
+    What lies at one address must not overlap what lies at another (`noalias`), so a kernel that works in place gets
+    one address for both. A kernel that is called through `Calls` has at most `calls.MOST` arguments.
+    """
 
     def __init__(self, module: Any, lanes: int, addresses: int, numbers: int) -> None:
         self.whole, self.half, self.float = ir.IntType(64), ir.IntType(32), ir.FloatType()
