@@ -7,10 +7,9 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from fedroam.clock import COLUMNS, SO_FAR, TIME, TOTALS, Spans
@@ -21,6 +20,9 @@ from fedroam.federation import AddsColumns, EvaluationModels, Meeting, judged_by
 from fedroam.learning import Held, Scores
 from fedroam.scene import Scene
 from fedroam.state import State
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A mean test or training loss this many times that of guessing (ln classes) is divergence, though no number is NaN yet.
 DIVERGED = 100.0
@@ -41,11 +43,15 @@ class Measurement:
     @cached_property
     def round_row(self) -> pd.DataFrame:
         """The row of `rounds`."""
+        import pandas as pd
+
         return pd.DataFrame([self.numbers])
 
     @cached_property
     def client_rows(self) -> pd.DataFrame:
         """The rows of `clients`."""
+        import pandas as pd
+
         return pd.DataFrame(dict(self.clients))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,9 @@ from support.tiny import tiny
 NO_BATTERY: dict[str, np.ndarray] = {}
 
 
-def told(found: pd.DataFrame, client: int) -> list[tuple[str, float, float]]:
+def told(rows: Mapping[str, np.ndarray] | pd.DataFrame, client: int) -> list[tuple[str, float, float]]:
     """The rows of a client, rounded to what a hand reckons."""
+    found = pd.DataFrame(rows)
     own = found[found["client"] == client]
     return [
         (str(state), round(float(low), 9), round(float(high), 9))
@@ -36,7 +38,7 @@ def test_the_pass_by_hand() -> None:
     tell = passing((19.0, 5.0)).spans
     assert tell is not None
     found = tell().rows(3, 2, 100.0, NO_BATTERY, NO_BATTERY)
-    assert found["round"].tolist() == [3] * len(found)
+    assert found["round"].tolist() == [3] * len(found["client"])
     assert told(found, 0) == [("training", 100.0, 119.0), ("sending", 119.0, 128.0)]
     assert told(found, 1) == [("training", 100.0, 105.0), ("sending", 112.0, 128.0)]
 

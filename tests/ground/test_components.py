@@ -335,3 +335,28 @@ for begin in ("", "gc.disable()", "gc.freeze()"):
     # Whether it was loaded anew; whether anything was collected; whether the collector works; what is frozen.
     told = ["True False True 0", "True False False 0", "True True True 1"]
     assert done.stdout.splitlines() == ["[]", *told]
+
+
+def test_a_run_needs_pandas_at_no_time_and_little_else_before_its_first_round(tmp_path: Path) -> None:
+    """In a process of its own, by the command: only its last table, which is none of the run's, asks for pandas.
+    pyarrow would load it with the first table that is written, and did."""
+    code = f"""\
+import sys
+from fedroam import runner
+from fedroam.cli import main
+def told(name):
+    known = getattr(runner, name)
+    def tell(*given):
+        print(name, [each for each in {NEEDED_BY_FEW} if each in sys.modules])
+        return known(*given)
+    setattr(runner, name, tell)
+told("play_round")
+told("open_run")
+sys.exit(main(["run", "tiny.toml", "--no-report", "--quiet", "--set", "clock.kind=seconds"]))
+"""
+    settings = "rounds = 1\nfederation = 'fedavg'\nmodel = 'softmax_regression'\n"
+    (tmp_path / "tiny.toml").write_text(settings, encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[:2] == ["play_round []", "open_run []"]

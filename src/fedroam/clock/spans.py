@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fedroam.clock.plan import PlannedTransfers
 from fedroam.clock.sending import Sent
 from fedroam.contacts.ragged import rising, stable_order
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # What a client can be at in a timetable; where it is at none of these, it waits.
 STATES = ("training", "sending", "charging", "dead", "away")
@@ -66,7 +62,7 @@ class Spans:
         begin: float,
         before: Mapping[str, np.ndarray],
         after: Mapping[str, np.ndarray],
-    ) -> pd.DataFrame:
+    ) -> dict[str, np.ndarray]:
         """The timetable of the first `clients` clients in a round that begins at `begin` (s since the start): columns
         `round`, `client`, `state` (of `STATES`), `begin` and `end` (s since the start). What no row covers is waiting.
 
@@ -74,8 +70,6 @@ class Spans:
         charged or not, and so is who runs empty in it from then on; in a round in which a battery got energy, its
         device charges whenever it lives and neither trains nor sends.
         """
-        import pandas as pd
-
         clients = min(clients, len(self.trains))
         trains, dies = self.trains[:clients], self.dies[:clients].copy()
         sends = _without(_joined(*self._sends_of(clients)), trains)
@@ -94,15 +88,13 @@ class Spans:
         found = _Rows.joined([found, gaps])
         last &= ~np.isin(found.who, rests)
         found = found.some(np.lexsort((found.state, found.high, found.low, last, found.who)))
-        return pd.DataFrame(
-            {
-                "round": np.full(len(found.who), round, np.int32),
-                "client": found.who.astype(np.int32),
-                "state": pd.Series(_NAMES[found.state], dtype="str"),
-                "begin": begin + found.low,
-                "end": begin + found.high,
-            }
-        )
+        return {
+            "round": np.full(len(found.who), round, np.int32),
+            "client": found.who.astype(np.int32),
+            "state": _NAMES[found.state],
+            "begin": begin + found.low,
+            "end": begin + found.high,
+        }
 
     def _sends_of(self, clients: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Who of the first clients sends from when to when, by client and then by time."""
@@ -113,7 +105,7 @@ class Spans:
 
 
 # What a row can tell, in the order of the names.
-_NAMES = np.array(sorted(STATES), dtype=object)
+_NAMES = np.array(sorted(STATES))
 _AWAY, _CHARGING, _DEAD, _SENDING, _TRAINING = range(len(STATES))
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.lib.format as npy
-import pandas as pd
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
@@ -23,6 +23,9 @@ from fedroam.facts import checked_facts
 from fedroam.handover.export import MODEL, Exported
 from fedroam.recording import read_json
 from fedroam.recording.models import DESCRIPTION, NetworkInput, filled, network, network_input
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 BATCH = 500
 Compute = Callable[[torch.Tensor], torch.Tensor]
@@ -48,6 +51,8 @@ class Predictions:
 
     def table(self, all_classes: bool = False) -> pd.DataFrame:
         """row (from 1), class, probability; with `all_classes` also the probability of each, as `p(NAME)`."""
+        import pandas as pd
+
         answers = self.answers
         columns = {
             "row": np.arange(1, len(answers) + 1),

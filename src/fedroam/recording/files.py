@@ -12,20 +12,23 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fedroam import writing
 from fedroam.errors import InputError
 from fedroam.facts import json_object
+from fedroam.recording.columns import column_of
 from fedroam.writing import write_aside, write_named
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Rows of a table, by the names of its columns, each with a value a row; numbers, truth values or text.
-Columns = pd.DataFrame | Mapping[str, np.ndarray]
+Columns: TypeAlias = "pd.DataFrame | Mapping[str, np.ndarray]"
 LARGE = 2**20  # bytes of a table that threads read sooner; for a smaller one they cost more than they save
 # Bytes of a table that compressed takes three times as long, to write and to read, for a tenth less.
 SMALL = 2**16
@@ -124,15 +127,12 @@ def manifest_of(facts: Mapping[str, Any]) -> dict[str, FileFacts]:
 def arrow(rows: Columns) -> pa.Table:
     """Rows as they are written, where what is not a number is missing. They stay what they are when the arrays are
     changed afterwards."""
-    return pa.table({name: _arrow_column(values) for name, values in rows.items()})
-
-
-def _arrow_column(values: pd.Series | np.ndarray) -> pa.Array | pa.ChunkedArray:
-    if isinstance(values, pd.Series):
-        return pa.array(values)
-    if values.dtype.kind == "U":
-        return pa.array(values, pa.large_string())
-    return pa.array(values.copy(), from_pandas=True)
+    return pa.table(
+        {
+            name: column_of(values) if isinstance(values, np.ndarray) else pa.array(values)
+            for name, values in rows.items()
+        }
+    )
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
@@ -140,6 +140,8 @@ def joined(tables: Sequence[pa.Table]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     if any(table.schema != tables[0].schema for table in tables):
+        import pandas as pd
+
         return arrow(pd.concat([table.to_pandas() for table in tables], ignore_index=True))
     whole = pa.concat_tables(tables)
     # Numbers lie in one piece, as those of one table do; for text that would be a copy of all letters.

@@ -18,7 +18,6 @@ from fedroam.recording.files import (
     joined,
     read_json,
     settle,
-    table_of,
     write_json,
     write_table,
 )
@@ -130,7 +129,7 @@ class TablePieces:
     def seconds(self) -> float:
         """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""
         found = list(self._paths("rounds"))[-1:]
-        return float(table_of(found[0].read_bytes(), found[0])["seconds"].iloc[-1]) if found else 0.0
+        return float(arrow_of(found[0].read_bytes(), found[0])["seconds"][-1].as_py()) if found else 0.0
 
     def _paths(self, table: str) -> list[Path]:
         return sorted(self.folder.glob(f"{table}-*.parquet"))

@@ -9,8 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
@@ -29,6 +27,7 @@ from fedroam.recording.schema import Environment, Settings, Status, WorldFile, c
 from fedroam.writing import checked_name
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import nn
 
 # New ones at the end: a checkpoint counts their rows in this order.
@@ -182,6 +181,8 @@ class Run:
 
     def table(self, name: str) -> pd.DataFrame:
         """A table by name; of an unfinished run, as far as it got; empty where the run has none of it."""
+        import pandas as pd
+
         path = table_path(self.folder, name)
         if path.exists():
             return checked_table(read_table(path), name, path)

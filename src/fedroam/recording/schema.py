@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import pandas as pd
 from pydantic import AfterValidator, Field
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class _File(JsonObject):

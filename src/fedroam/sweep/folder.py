@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from pydantic import Field
 
 from fedroam.errors import InputError
@@ -28,6 +27,9 @@ from fedroam.recording import (
     write_text,
 )
 from fedroam.writing import checked_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE, SOURCE = "sweep.json", "sweep.toml"
 RUNS = "runs"
@@ -191,6 +193,8 @@ class Sweep:
     def table(self) -> pd.DataFrame:
         """One row per combination and seed: the varied settings, seed, digest, state, reason, round, rounds,
         diverged_at, and the last measurement (accuracy, loss, ..., see `Run.rounds`)."""
+        import pandas as pd
+
         rows = []
         for row in self.runs:
             status = {} if row.run is None else row.run.status
@@ -221,6 +225,8 @@ class Sweep:
         Runs that have not finished are there as far as they got. A run that stands for several combinations is
         there for each.
         """
+        import pandas as pd
+
         front = [*self.varied, "seed"]
         pieces = []
         for row in self.runs:
