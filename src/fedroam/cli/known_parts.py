@@ -134,11 +134,11 @@ def sources(home: Path) -> Iterator[Path]:
 
 def _cache() -> Path:
     """Where this very source's parts are kept."""
-    import pooch
+    import platformdirs
 
     home = Path(fedroam.__file__).parent
     seen = hashlib.sha256(f"{platform.python_version()} {fedroam.__version__}".encode())
     for path in sources(home):
         told = hashlib.sha256(path.read_bytes()).hexdigest()
         seen.update(f"{path.relative_to(home).as_posix()} {told}\n".encode())
-    return Path(pooch.os_cache("fedroam")) / f"parts-{seen.hexdigest()[:32]}.json"
+    return Path(platformdirs.user_cache_dir("fedroam")) / f"parts-{seen.hexdigest()[:32]}.json"

@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 def cache_folder() -> Path:
     """The platform's cache folder for downloaded data (created by `fetch`, not here)."""
-    import pooch
+    import platformdirs
 
-    return Path(pooch.os_cache("fedroam"))
+    return Path(platformdirs.user_cache_dir("fedroam"))
 
 
 def search_path(root: str | None) -> list[Path]:

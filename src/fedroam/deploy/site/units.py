@@ -13,7 +13,7 @@ FOLDER = "units"
 # for the machine that looks at runs. tests/deploy/test_boards.py holds it.
 DEVICE = (
     "torch", "numpy", "scipy", "pandas", "pyarrow", "pydantic", "safetensors", "typer", "rich", "pillow", "pooch",
-    "tomli-w", "typing_extensions", "grpcio", "cryptography", "prometheus-client", "zeroconf",
+    "platformdirs", "tomli-w", "typing_extensions", "grpcio", "cryptography", "prometheus-client", "zeroconf",
 )  # fmt: skip
 HARD = """\
 NoNewPrivileges=yes
