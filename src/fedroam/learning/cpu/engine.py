@@ -86,7 +86,8 @@ class CpuLearner(Learner):
         self.task = task
         self.nature = replace(probe(task), native=native)
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
-        self.layers = recognise(worker_model(task, self.nature), task)
+        network = worker_model(task, self.nature)
+        self.layers = recognise(network, task)
         self.workers = Workers(workers)
         self._shared: int | None = None  # workers for all models together, before this run was given cores
         self._known: dict[int, np.ndarray] = {}
@@ -97,7 +98,7 @@ class CpuLearner(Learner):
         if self.nature.plain:
             notes.append("the network cannot work with channels-last images: it is computed the slower way")
         usual = replace(task, objective=CrossEntropy())
-        if self.layers is None and recognise(worker_model(usual, self.nature), usual) is not None:
+        if self.layers is None and recognise(network, usual) is not None:
             notes.append(
                 "the loss is not the plain cross-entropy: each worker trains one client after the other"
             )
