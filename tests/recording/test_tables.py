@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedroam.recording import Recorder, files, pieces
+from fedroam.recording.columns import column_of
 from fedroam.runner import run
 from support.tiny import own_data, tiny
 
@@ -74,6 +75,31 @@ def test_who_made_a_table_does_not_decide_whether_it_is_compressed(
     facts = files.write_table(tmp_path / "made.parquet", made)
     read = files.arrow_of((tmp_path / "made.parquet").read_bytes(), tmp_path / "made.parquet")
     assert files.write_table(tmp_path / "read.parquet", read) == facts
+
+
+@pytest.mark.parametrize("kind", ["?bhilqBHILQefd", "M8[s]", "m8[s]", "S3", "U", "O"])
+def test_a_column_is_what_pyarrow_makes_of_the_array(kind: str) -> None:
+    """Values of all kinds, those that are none of ours to lay out among them; every other of them, too, and none."""
+    held: list[np.ndarray] = []
+    for each in [kind] if "8" in kind or kind[0] in "SUO" else list(kind):
+        if each[0] in "UO":
+            for texts in (["a", "é", ""] * 5, ["a", "b\0c", "d\0"], [""], ["a", "b", "c"]):
+                held.append(np.array(texts, each if each == "O" else None))
+        else:
+            held.append(np.array([0, 1, 1] * 9).astype(each))
+        if each in ("e", "f", "d"):
+            held.append(np.array([np.nan, 0.0, -0.0, np.inf, -np.inf] * 3, each))
+        if each == "O":
+            held += [np.array(values, "O") for values in ([None, "a"], [1, 2], ["a", np.nan])]
+    for whole in held:
+        for values in (whole, whole[::2], whole[:0]):
+            text = values.dtype.kind == "U"
+            wanted = pa.array(values, pa.large_string()) if text else pa.array(values, from_pandas=True)
+            found = column_of(values)
+            found.validate(full=True)
+            assert found.type == wanted.type
+            assert found.null_count == wanted.null_count
+            assert found.equals(wanted)
 
 
 def test_rows_stay_what_they_were_when_they_came() -> None:
