@@ -247,7 +247,7 @@ def prepare(experiment: Experiment) -> Scene:
     own = experiment.evaluate_on == "own"
     test_x, test_y = (x, y) if own else to_tensors(dataset.x_test, dataset.y_test, device)
     attackers = parts.attack.attackers(seed, experiment.clients)
-    x, y, train = _poisoned(parts.attack, attackers, x, y, split.train, dataset.classes)
+    x, y, train = _poisoned(experiment, parts.attack, attackers, x, y, split.train, dataset.classes)
     if not ours(parts.model):
         kind, shape = experiment.model.kind, dataset.input_shape
         try_out(parts.model, kind, shape, dataset.classes, seed, logits=ours(parts.objective))
@@ -358,6 +358,7 @@ def own_distances(experiment: Experiment) -> DistanceDistribution:
 
 
 def _poisoned(
+    experiment: Experiment,
     attack: Attack,
     attackers: np.ndarray,
     x: torch.Tensor,
@@ -367,14 +368,23 @@ def _poisoned(
 ) -> tuple[torch.Tensor, torch.Tensor, tuple[np.ndarray, ...]]:
     """Training samples x, y with those that attackers learn by other classes added, and each client's then (indices).
 
-    Samples are added, not changed: others may hold them, too, or be tested on them.
+    Samples are added, not changed: others may hold them, too, or be tested on them. Raises InputError for classes that
+    kernels cannot learn: they write at the class that they are told, wherever that lies.
     """
     held, added, total = list(train), [], len(y)
     for client in attackers.tolist():
         own = train[client]
-        true = y[torch.from_numpy(own).to(y.device)].cpu().numpy()
+        # Not to be written into: changed in place, it would be the truth that it is compared with.
+        true = _fixed(y[torch.from_numpy(own).to(y.device)].cpu().numpy())
         lied = attack.labels(true, classes)
-        if len(own) and not np.array_equal(lied, true):
+        if not len(own):
+            continue
+        if told := _no_classes(lied, len(own), classes):
+            raise InputError(
+                f"attack kind {experiment.attack.kind!r}: labels gave {told} for client {client}; allowed is int64 "
+                f"[{len(own)}], from 0 to {classes - 1}"
+            )
+        if not np.array_equal(lied, true):
             added.append((own, lied))
             held[client] = np.arange(total, total + len(own))
             total += len(own)
@@ -384,6 +394,16 @@ def _poisoned(
         torch.from_numpy(np.concatenate(each)).to(y.device) for each in zip(*added, strict=True)
     )
     return torch.cat([x, x[indices]]), torch.cat([y, labels.to(y.dtype)]), tuple(held)
+
+
+def _no_classes(found: object, samples: int, classes: int) -> str:
+    """What was found, in words, where it is not one of so many classes for each sample; else nothing."""
+    if not isinstance(found, np.ndarray):
+        return f"a {type(found).__name__}"
+    if found.dtype.kind not in "iu" or found.shape != (samples,):
+        return f"{found.dtype} {list(found.shape)}"
+    low, high = found.min(), found.max()
+    return "" if 0 <= low and high < classes else f"classes from {low} to {high}"
 
 
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:

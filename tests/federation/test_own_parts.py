@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from fedroam import components
+from fedroam.attacks.attackers import Attackers
 from fedroam.components import Part, register
 from fedroam.errors import FedroamError, InputError
 from fedroam.federation.protocol import EvaluationModels, own_models
@@ -25,7 +26,7 @@ from fedroam.recording import Run
 from fedroam.runner import run
 from support.tiny import tiny
 
-KINDS = ("model", "federation", "objective")
+KINDS = ("model", "federation", "objective", "attack")
 ENGINES = ("reference", "cpu", "batched")
 
 
@@ -46,6 +47,17 @@ def model(build: Callable[[tuple[int, ...], int], nn.Module]) -> dict[str, Any]:
 
     register("model", "own")(Own)
     return {"model": "own", "federation": "fedavg"}
+
+
+def attack(lie: Callable[[np.ndarray, int], Any]) -> dict[str, Any]:
+    """Settings with an attack by client 3, which learns what `lie` makes of the true classes."""
+
+    class Own(Attackers):
+        def labels(self, y: np.ndarray, classes: int) -> Any:
+            return lie(y, classes)
+
+    register("attack", "own")(Own)
+    return {"kind": "own", "clients": (3,)}
 
 
 class Noisy(nn.Module):
@@ -290,6 +302,49 @@ def test_a_loss_that_is_no_mean_is_told(
     register("objective", "own")(Own)
     with pytest.raises(FedroamError, match=f"Own: loss gave {said}; allowed is a mean"):
         run(tiny(federation="fedavg", objective="own", engine=engine, model="mlp"), tmp_path / "run")
+
+
+def in_place(y: np.ndarray, classes: int) -> np.ndarray:
+    y[:] = classes - 1 - y
+    return y
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        (lambda y, c: np.full(len(y), c), r"labels gave classes from 10 to 10 for client 3; allowed is int64"),
+        (lambda y, c: np.append(y[1:], 2**62), r"labels gave classes from \d to 4611686018427387904 for"),
+        (lambda y, c: np.append(y[1:], -1), r"labels gave classes from -1 to \d for"),
+        (lambda y, c: y[1:], r"labels gave int64 \[(\d+)\] for client 3; allowed is int64 \[\d+\], from 0 to 9"),
+        (lambda y, c: y[:, None], r"labels gave int64 \[\d+, 1\] for"),
+        (lambda y, c: y / 2, r"labels gave float64 \[\d+\] for"),
+        (lambda y, c: y > 2, r"labels gave bool \[\d+\] for"),
+        (lambda y, c: None, "labels gave a NoneType for"),
+    ],
+)
+def test_classes_of_an_attack_that_there_are_not_are_refused(
+    lie: Callable[[np.ndarray, int], Any], said: str, engine: str, tmp_path: Path
+) -> None:
+    """Kernels write at the class that they are told: the gradient of a sample beside it would be another."""
+    with pytest.raises(InputError, match=f"attack kind 'own': {said}"):
+        run(tiny(attack=attack(lie), engine=engine, model="mlp"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_attack_that_changes_the_true_classes_in_place_is_told(tmp_path: Path) -> None:
+    """What it gave could not be told from the truth, and attackers learnt that."""
+    with pytest.raises(ValueError, match="read-only"):
+        run(tiny(attack=attack(in_place)), tmp_path / "run")
+
+
+def test_an_attack_may_lie_in_any_whole_numbers(tmp_path: Path) -> None:
+    usual = run(tiny(attack={"kind": "label_flip", "clients": (3,)}), tmp_path / "usual").rounds
+    for kind in (np.int64, np.int32, np.uint8):
+        own = attack(lambda y, c, kind=kind: (c - 1 - y).astype(kind))
+        found = run(tiny(attack=own), tmp_path / np.dtype(kind).name).rounds
+        assert found["loss"].tolist() == usual["loss"].tolist()
+        components._registry["attack"].pop("own")
 
 
 def test_what_is_no_part_is_told() -> None:

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -326,6 +327,19 @@ class Broken(nn.Module):
 
     def working(self) -> None:
         """Nobody listens."""
+
+
+@pytest.mark.parametrize("kind", ["softmax_regression", "mlp", "mnist_cnn"])
+def test_classes_may_be_a_column_of_a_table(kind: str) -> None:
+    """Kernels read classes side by side; what lies between those of a table is none."""
+    usual = problem(kind, sizes=SIZES, **MODELS[kind])
+    table = torch.full((len(usual.task.y), 2), CLASSES - 1)
+    table[:, 0] = usual.task.y
+    (found, losses), (expected, usual_losses) = (
+        replace(usual, task=replace(usual.task, y=y)).trained("cpu") for y in (table[:, 0], usual.task.y)
+    )
+    assert torch.equal(found.parameters, expected.parameters)
+    np.testing.assert_array_equal(losses, usual_losses)
 
 
 def test_errors_name_the_client() -> None:

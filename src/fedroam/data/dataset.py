@@ -43,6 +43,8 @@ class Dataset:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
             if x.dtype != np.float32 or y.dtype != np.int64:
                 raise InputError(f"{self.name}: {part} samples must be float32 and classes int64")
+            if y.ndim != 1:
+                raise InputError(f"{self.name}: {part} classes are {list(y.shape)}, allowed is one a sample")
             if len(x) != len(y):
                 raise InputError(f"{self.name}: {len(x)} {part} samples but {len(y)} classes")
             if len(y) and (y.min() < 0 or y.max() >= self.classes):

@@ -36,7 +36,8 @@ class Samples:
     def __init__(self, x: torch.Tensor, y: torch.Tensor, *, plain: bool = False) -> None:
         self.images = x.dim() == 4
         self.base = x.permute(0, 2, 3, 1).contiguous() if self.images else x.contiguous()
-        self.y, self.plain = y, plain
+        # Side by side, as kernels read them: classes may be a column of a table.
+        self.y, self.plain = y.contiguous(), plain
 
     def __len__(self) -> int:
         return len(self.y)
