@@ -403,7 +403,7 @@ def _no_classes(found: object, samples: int, classes: int) -> str:
     if found.dtype.kind not in "iu" or found.shape != (samples,):
         return f"{found.dtype} {list(found.shape)}"
     low, high = found.min(), found.max()
-    return "" if 0 <= low and high < classes else f"classes from {low} to {high}"
+    return "" if low >= 0 and high < classes else f"classes from {low} to {high}"
 
 
 def movement(experiment: Experiment, world: World) -> Iterator[Paths]:

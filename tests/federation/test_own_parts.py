@@ -313,10 +313,16 @@ def in_place(y: np.ndarray, classes: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
-        (lambda y, c: np.full(len(y), c), r"labels gave classes from 10 to 10 for client 3; allowed is int64"),
+        (
+            lambda y, c: np.full(len(y), c),
+            r"labels gave classes from 10 to 10 for client 3; allowed is int64",
+        ),
         (lambda y, c: np.append(y[1:], 2**62), r"labels gave classes from \d to 4611686018427387904 for"),
         (lambda y, c: np.append(y[1:], -1), r"labels gave classes from -1 to \d for"),
-        (lambda y, c: y[1:], r"labels gave int64 \[(\d+)\] for client 3; allowed is int64 \[\d+\], from 0 to 9"),
+        (
+            lambda y, c: y[1:],
+            r"labels gave int64 \[(\d+)\] for client 3; allowed is int64 \[\d+\], from 0 to 9",
+        ),
         (lambda y, c: y[:, None], r"labels gave int64 \[\d+, 1\] for"),
         (lambda y, c: y / 2, r"labels gave float64 \[\d+\] for"),
         (lambda y, c: y > 2, r"labels gave bool \[\d+\] for"),

@@ -342,6 +342,24 @@ def test_classes_may_be_a_column_of_a_table(kind: str) -> None:
     np.testing.assert_array_equal(losses, usual_losses)
 
 
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    ("shape", "layers"),
+    [
+        ((12,), [nn.Linear(12, 5)]),
+        ((12, 12, 1), [nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(400, 5)]),
+        ((12, 12, 1), [nn.Conv2d(1, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(400, 5)]),
+    ],
+    ids=["perceptron", "convolution", "any other"],
+)
+def test_a_network_without_an_output_for_each_class_is_told(
+    shape: tuple[int, ...], layers: list[nn.Module], engine: str
+) -> None:
+    """Kernels write at a sample's class: that of a network which a federation has cut would be its neighbour's."""
+    with pytest.raises((IndexError, FedroamError), match=r"Target \d is out of bounds"):
+        problem(lambda: nn.Sequential(*layers), shape, SIZES).trained(engine)
+
+
 def test_errors_name_the_client() -> None:
     task = problem(Broken, (12,), (9, 9, 9, 9))
     task.task.x[task.held[2][3], 0] = 77

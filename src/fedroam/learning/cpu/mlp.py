@@ -17,7 +17,7 @@ from torch import nn
 
 from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron, RowSteps
 from fedroam.learning.cpu.kernels import target
-from fedroam.learning.cpu.sequential import sequence
+from fedroam.learning.cpu.sequential import answers, sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import HalfPrecision, widened
 from fedroam.learning.layout import Entry
@@ -42,7 +42,8 @@ class LinearEntries:
 def recognise(module: nn.Module, task: Task) -> tuple[LinearEntries, ...] | None:
     """The linear layers of a network that is a sequence of them with ReLU between; None for any other network.
 
-    Also None where the objective is not the plain cross-entropy, or a parameter is frozen, shared or hooked.
+    Also None where the objective is not the plain cross-entropy, a parameter is frozen, shared or hooked, or a class
+    has no output.
     """
     if type(task.objective) is not CrossEntropy or task.layout.buffers:
         return None
@@ -65,7 +66,9 @@ def recognise(module: nn.Module, task: Task) -> tuple[LinearEntries, ...] | None
         return None
     layers = tuple(LinearEntries(entries[f"{name}.weight"], entries.get(f"{name}.bias")) for name in linear)
     named = sum(1 if layer.bias is None else 2 for layer in layers)
-    return layers if named == len(task.layout.parameters) else None
+    if named != len(task.layout.parameters) or not answers(layers[-1].weight.shape[0], task):
+        return None
+    return layers
 
 
 def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:

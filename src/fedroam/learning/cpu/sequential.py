@@ -228,7 +228,8 @@ def sequential_model(
     It can where the objective is the plain cross-entropy, maybe with a term of the features (`AddsTerm`) or with
     something between extractor and head (`TransformsFeatures`), and the network is a sequence of 2-D convolutions,
     group norms, 2-D max-pools, two 1-D convolutions that kernels of ours compute, ReLUs, dropouts and linear layers,
-    none of them frozen, shared or hooked. native: whether convolutions may be computed by kernels of ours.
+    none of them frozen, shared or hooked, with an output for each class. native: whether convolutions may be computed
+    by kernels of ours.
     """
     objective = task.objective
     extra: AddsTerm | TransformsFeatures | None = None
@@ -293,7 +294,8 @@ def sequential_model(
         elif type(layer) not in (nn.Identity, ParameterHolder):  # these hand on what they are given
             return None
     own = _between(module, entries) if isinstance(extra, TransformsFeatures) else []
-    if type(named[-1][1]) is not nn.Linear or used + len(own) != len(entries):
+    last = named[-1][1]
+    if type(last) is not nn.Linear or used + len(own) != len(entries) or not answers(last.out_features, task):
         return None
     seen = None
     if extra is not None:
@@ -305,7 +307,13 @@ def sequential_model(
             extractor = _stacked(layers[:boundary], task.x, gradient, here)
             layers, boundary = extractor + behind, len(extractor)
         seen = _Features(extra, boundary, own, view, dict(module.named_buffers()))
-    return SequentialModel(layers, named[-1][1].out_features, objective.label_smoothing, many, head, seen)
+    return SequentialModel(layers, last.out_features, objective.label_smoothing, many, head, seen)
+
+
+def answers(outputs: int, task: Task) -> bool:
+    """Whether so many outputs are enough for the classes of a task. Where they are not, torch says so; kernels would
+    write at a sample's class, whatever lies there."""
+    return not len(task.y) or int(task.y.max()) < outputs
 
 
 def _between(module: nn.Module, entries: Mapping[str, Entry]) -> list[Entry]:
