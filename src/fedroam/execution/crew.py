@@ -16,6 +16,7 @@ from fedroam.execution.rows import HERE, Slots, SpreadModels
 from fedroam.execution.transport import Transport, WorkersLost
 from fedroam.execution.worker import Outfit, WorkerSamples
 from fedroam.learning import Models
+from fedroam.learning.alike import first_alike
 from fedroam.learning.sums import distances, in_order
 
 TRIES = 3  # to give workers what they need
@@ -364,24 +365,5 @@ def _values(models: Models, rows: np.ndarray, momentum: bool) -> np.ndarray:
 def _different(models: Models, rows: np.ndarray, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of rows those that differ, bit for bit, and where each of `place` is among them: what all clients were given is
     sent once."""
-    first: dict[bytes, list[int]] = {}
-    kept: list[int] = []
-    found = np.zeros(len(rows), np.int64)
-    for k, row in enumerate(rows.tolist()):
-        alike = first.setdefault(models.parameters[row, :64].numpy().tobytes(), [])
-        for other in alike:
-            if _same(models, kept[other], row):
-                found[k] = other
-                break
-        else:
-            found[k] = len(kept)
-            alike.append(len(kept))
-            kept.append(row)
-    return np.array(kept, dtype=np.int64), found[place]
-
-
-def _same(models: Models, a: int, b: int) -> bool:
-    matrices = (models.parameters, models.buffers, models.momentum)
-    return all(
-        matrix is None or matrix[a].numpy().tobytes() == matrix[b].numpy().tobytes() for matrix in matrices
-    )
+    kept, found = np.unique(first_alike(models, rows, momentum=True), return_inverse=True)
+    return rows[kept], found[place]

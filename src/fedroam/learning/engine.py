@@ -13,6 +13,7 @@ from torch import nn
 from typing_extensions import override
 
 from fedroam.errors import FedroamError
+from fedroam.learning.alike import first_alike
 from fedroam.learning.held import ClassMeans, Held, class_means
 from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
@@ -201,33 +202,21 @@ class Cases:
 
 def cases(models: Models, rows: Rows, parts: Indices | None) -> Cases:
     """What there is to evaluate of these rows, in the order in which it is first asked."""
-    found: list[int] = []  # where in `rows` each case was first asked
-    of, chosen = np.empty(len(rows), np.int64), list(rows)
-    # By the first few values: rows that differ do so there, but for accidents.
-    heads = models.parameters[chosen, :64].cpu().numpy()
-    seen: dict[bytes, list[int]] = {}
-    for k, row in enumerate(chosen):
-        alike = seen.setdefault(heads[k].tobytes(), [])
-        for case in alike:
-            first = found[case]
-            if _equal(models, row, chosen[first]) and (
-                parts is None or _same_samples(parts[k], parts[first])
-            ):
-                of[k] = case
-                break
-        else:
-            of[k] = len(found)
-            alike.append(len(found))
+    chosen, found = list(rows), list[int]()  # found: where in `rows` each case was first asked
+    of, seen = np.empty(len(chosen), np.int64), dict[tuple[int, bytes], int]()
+    samples = [b""] * len(chosen) if parts is None else _contents(list(parts))
+    for k, asked in enumerate(zip(first_alike(models, chosen).tolist(), samples, strict=True)):
+        of[k] = case = seen.setdefault(asked, len(found))
+        if case == len(found):
             found.append(k)
     return Cases([chosen[k] for k in found], None if parts is None else [parts[k] for k in found], of)
 
 
-def _equal(models: Models, a: int, b: int) -> bool:
-    return a == b or all(torch.equal(matrix[a], matrix[b]) for matrix in (models.parameters, models.buffers))
-
-
-def _same_samples(a: np.ndarray, b: np.ndarray) -> bool:
-    return a is b or np.array_equal(a, b)
+def _contents(arrays: list[np.ndarray]) -> list[bytes]:
+    """What each holds. Where many stand for one and the same, as a test set that all share, it is written out once."""
+    once = {id(array): array for array in arrays}
+    written = {name: array.tobytes() for name, array in once.items()}
+    return [written[id(array)] for array in arrays]
 
 
 @dataclass(frozen=True)
