@@ -170,9 +170,14 @@ class Scene:
         all share; None for the whole shared set. Before the last evaluations that is a share of them (`Experiment`).
         """
         own = list(self.split.test) if self.experiment.evaluate_on == "own" else None
-        if round >= self.experiment.whole_from:
-            return own
-        return [self._some(part) for part in own or [np.arange(len(self.test_y))]]
+        return list(self._shares) if round < self.experiment.whole_from else own
+
+    @cached_property
+    def _shares(self) -> list[np.ndarray]:
+        """What every evaluation before the last ones is of: the same samples each time, which may take longer to choose
+        than to judge by a small model."""
+        own = self.experiment.evaluate_on == "own"
+        return [self._some(part) for part in (self.split.test if own else [np.arange(len(self.test_y))])]
 
     def _some(self, part: np.ndarray) -> np.ndarray:
         """`evaluate_share` of some test samples, at least one of them."""

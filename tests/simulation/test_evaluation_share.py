@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedroam import scene
+from fedroam.data.preparing import limit
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.recording import Run
@@ -80,6 +83,29 @@ def test_of_a_clients_own_test_samples(tmp_path: Path) -> None:
         assert asked[t, client] == (number if t > 2 else math.ceil(0.25 * number))
     late = plain.rounds["round"] > 2
     assert plain.rounds[late].drop(columns="seconds").equals(shared.rounds[late].drop(columns="seconds"))
+
+
+@pytest.mark.parametrize("mode", [{}, {"evaluate_on": "own", "test_share": 0.4}], ids=["shared", "own"])
+def test_the_samples_are_chosen_once(mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same in every round; to choose them anew took longer than small models take to judge them."""
+    chosen: list[int] = []
+
+    def counted(labels: np.ndarray, count: int, setting: str, purpose: str) -> np.ndarray:
+        chosen.append(count)
+        return limit(labels, count, setting, purpose)
+
+    monkeypatch.setattr(scene, "limit", counted)
+    experiment = tiny(**ROUNDS, evaluate_share=0.3, evaluate_whole=1, **mode)
+    one, again = prepare(experiment), prepare(experiment)
+    first = one.test_parts(0) or []
+    count = len(chosen)
+    assert count == (experiment.clients if mode else 1)
+    for t in (2, 4, 6):
+        for found, expected in zip(one.test_parts(t) or (), first, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    assert len(chosen) == count
+    for found, expected in zip(again.test_parts(6) or (), first, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_digests_stay_and_what_is_no_share_is_refused() -> None:
