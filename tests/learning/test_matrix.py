@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import warnings
 from collections.abc import Iterator
@@ -176,6 +177,31 @@ def test_mix_is_the_dense_product(rows: int, buffers: int, width: int, density: 
     np.testing.assert_allclose(models.buffers, dense @ more.astype(np.float64), rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(models.parameters[keeps], x[keeps])
     assert models.parameters.data_ptr() == address
+
+
+FORMS = (sparse.csr_array, sparse.csr_matrix, sparse.coo_array, lambda weights: weights.toarray())
+
+
+@given(st.data(), st.sampled_from(FORMS))
+def test_the_rows_that_change_are_those_of_scipy_entry_by_entry(data: st.DataObject, form: Any) -> None:
+    """Empty rows, rows that keep themselves only nearly, and entries in any order and more than once."""
+    rows = data.draw(st.integers(1, 6))
+    entry = st.tuples(st.integers(0, rows - 1), st.sampled_from([1.0, 0.5, 0.0]))
+    held = data.draw(st.lists(st.lists(entry, max_size=3), min_size=rows, max_size=rows))
+    held = [own or [(i, 1.0)] if data.draw(st.booleans()) else own for i, own in enumerate(held)]
+    columns, values = ([each[k] for own in held for each in own] for k in (0, 1))
+    begins = np.cumsum([0, *map(len, held)])
+    given_weights = form(sparse.csr_array((np.array(values, float), columns, begins), shape=(rows, rows)))
+    weights = sparse.csr_array(given_weights)
+    changed, own = exchange.changes(given_weights)
+    ends = enumerate(itertools.pairwise(weights.indptr.tolist()))
+    alone = [weights.indices[a:b].tolist() == [i] and weights.data[a] == 1.0 for i, (a, b) in ends]
+    assert changed.tolist() == np.flatnonzero(~np.array(alone)).tolist()
+    expected = weights[changed]
+    assert own.shape == expected.shape
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(own, name), getattr(expected, name))
+    assert own.data.dtype == expected.data.dtype
 
 
 @pytest.mark.parametrize(("rows", "width"), [(2, 3), (7, 255), (40, 1000), (300, 4099)])
