@@ -112,6 +112,7 @@ class CpuLearner(Learner):
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
+        jobs = list(jobs)  # each is asked for several times, and `Jobs` makes it anew each time
         losses = np.full(len(jobs), np.nan)
         units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
 
