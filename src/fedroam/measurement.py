@@ -113,7 +113,7 @@ def evaluate(scene: Scene, state: State, result: RoundResult, seconds: float) ->
             "loss": asked.mean() if len(asked) else np.nan,
             "accuracy_mean_model": mean_accuracy,
             "loss_mean_model": mean_loss,
-            "consensus_distance": judged_models.models.consensus_distance(),
+            "consensus_distance": judged_models.models.consensus_distance(judged_models.mean),
             "degree_mean": degree[present].mean() if present.any() else np.nan,
             "isolated": int((degree[present] == 0).sum()),
             "active": len(result.learners),

@@ -197,3 +197,4 @@ def test_sums_over_rows_are_those_of_their_values() -> None:
     plain = models.widened()
     assert torch.equal(models.mean().parameters, plain.mean().parameters)
     assert models.consensus_distance() == plain.consensus_distance()
+    assert models.consensus_distance(models.mean()) == plain.consensus_distance()

@@ -13,7 +13,7 @@ from fedroam.components import kinds
 from fedroam.data import Dataset
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
-from fedroam.learning import Job
+from fedroam.learning import Job, consensus_distance, sums
 from fedroam.measurement import RoundResult, evaluate
 from fedroam.randomness import stream
 from fedroam.runner import run
@@ -391,6 +391,34 @@ def test_a_single_diverged_client_is_seen_in_the_mean_loss() -> None:
 
 
 # --- small worlds and failures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("attack", ["none", {"kind": "sign_flip", "clients": (2,)}])
+def test_an_evaluation_sums_models_once(attack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their mean and how far they are from it are of one sum; where some attack, so are those of the honest."""
+    scene = prepare(tiny(attack=attack))
+    state, result = play_round(scene, begin(scene))
+    honest = [0, 1, 3, 4] if len(scene.attackers) else list(range(5))
+    rows = state.models.parameters[honest]
+    summed: list[int] = []
+    real = sums.column_sums
+
+    def counted(matrix: torch.Tensor) -> torch.Tensor:
+        if matrix.shape[1]:
+            summed.append(len(matrix))
+        return real(matrix)
+
+    monkeypatch.setattr(sums, "column_sums", counted)
+    found = evaluate(scene, state, result, 0.0).numbers["consensus_distance"]
+    assert summed == ([5, 4] if len(scene.attackers) else [5])
+    assert found == consensus_distance(rows)
+    # Of other models, or where the mean is a method's own, they are.
+    other = state.models.rows(torch.tensor([1, 3]))
+    apart = consensus_distance(other.parameters)
+    summed.clear()
+    assert other.consensus_distance(state.models.mean()) == apart
+    assert other.consensus_distance(other.rows(torch.tensor([0]))) == apart
+    assert summed == [5, 2, 2]
 
 
 def test_one_client_alone() -> None:

@@ -157,9 +157,9 @@ class SpreadModels(Models):
         return Models(self.layout, parameters, buffers, None)
 
     @override
-    def consensus_distance(self) -> float:
+    def consensus_distance(self, mean: Models | None = None) -> float:
         if (self.holder == HERE).all():
-            return super().consensus_distance()
+            return super().consensus_distance(mean)
         return self.crew.consensus_distance(self)
 
     def column_sums(self) -> torch.Tensor:

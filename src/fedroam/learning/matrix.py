@@ -148,12 +148,21 @@ class Models:
 
     def mean(self) -> Models:
         """The average of all models, as a matrix of one row (accumulated in float64, in row order)."""
+        return Mean(self, column_means(self.parameters), column_means(self.buffers))
 
-        def mean(matrix: torch.Tensor) -> torch.Tensor:
-            return rounded(column_means(matrix))[None]
+    def consensus_distance(self, mean: Models | None = None) -> float:
+        """How far the parameters are from their mean, as the function of this name.
 
-        return Models(self.layout, mean(self.parameters), mean(self.buffers), None)
+        mean: where it is what `mean` has given of these very models, as they are, they are not summed again.
+        """
+        exact = mean.exact if isinstance(mean, Mean) and mean.of is self else None
+        return consensus_distance(self.parameters, exact)
 
-    def consensus_distance(self) -> float:
-        """How far the parameters are from their mean, as the function of this name."""
-        return consensus_distance(self.parameters)
+
+class Mean(Models):
+    """The average of models, as a matrix of one row. of: the models; exact: float64 [layout.size], their mean
+    parameters before these were rounded."""
+
+    def __init__(self, of: Models, parameters: torch.Tensor, buffers: torch.Tensor) -> None:
+        super().__init__(of.layout, rounded(parameters)[None], rounded(buffers)[None], None)
+        self.of, self.exact = of, parameters

@@ -59,11 +59,14 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     return total
 
 
-def consensus_distance(parameters: torch.Tensor) -> float:
-    """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64)."""
+def consensus_distance(parameters: torch.Tensor, mean: torch.Tensor | None = None) -> float:
+    """||X - Xbar||_F^2 = sum_i ||x_i - xbar||^2, the distance of Jahani et al., Lemma 3 (float64).
+
+    mean: `column_means` of the same, where they are known.
+    """
     if len(parameters) == 0:
         return 0.0
-    return in_order(distances(parameters, column_means(parameters)))
+    return in_order(distances(parameters, column_means(parameters) if mean is None else mean))
 
 
 def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
