@@ -319,6 +319,23 @@ def upon(whole: Played, reached: int, last: int) -> dict[str, pd.DataFrame]:
     }
 
 
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("kind", of("federation"))
+def test_torchs_threads_change_no_bit(kind: str, engine: str) -> None:
+    """With layers that are wide enough for torch to divide their sums."""
+    wide = {"kind": "mlp", "hidden": (700,)}
+    experiment = run_with("federation", kind).replace(model=wide, engine=engine)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(play(experiment))
+    finally:
+        torch.set_num_threads(before)
+    assert found[0].states == found[1].states
+    same_tables(found[0].tables(), found[1].tables())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", of("execution"))
 def test_an_execution_changes_no_bit(kind: str) -> None:

@@ -1,7 +1,7 @@
 """The reference engine: one client after the other, plain `nn.Module` and the step of `torch.optim.SGD`.
 
-Slow and obvious. It is the documentation of what local training means, and the oracle that every fast engine
-must agree with.
+Slow and obvious, and with one thread. It is the documentation of what local training means, and the oracle that every
+fast engine must agree with.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import scalar
 from fedroam.learning.samples import standard
+from fedroam.learning.sums import one_thread
 from fedroam.learning.training import Training
 from fedroam.models import noise, split
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -46,6 +47,7 @@ class ReferenceLearner(Learner):
         self._known: dict[int, np.ndarray] = {}
         self.module = task.network().to(task.x.device)
 
+    @one_thread()
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
@@ -81,6 +83,7 @@ class ReferenceLearner(Learner):
                 entry.view(models.momentum[job.row]).copy_(momentum[entry.name])
         return total / seen if seen else float("nan")
 
+    @one_thread()
     @torch.no_grad()
     @override
     def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
@@ -94,6 +97,7 @@ class ReferenceLearner(Learner):
             found.append(torch.cat(pieces))
         return found
 
+    @one_thread()
     @torch.no_grad()
     @override
     def evaluate(

@@ -6,6 +6,7 @@ milliseconds when they are done, on cores that the workers need.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -25,6 +26,18 @@ SHARES, MOST_NEAREST = 4, 32  # parts for each worker, and how many times as man
 # Columns, a multiple of BLOCK: what torch leaves to one thread (its grain size). More it divides among all, and those
 # that have nothing to do until the next row wait at full speed.
 _ALONE = 32_768
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Within it torch computes with one thread: where several divide a sum, its last digits tell how many they are, and
+    a run would be another one on a machine with more cores, or in a sweep."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def column_sums(matrix: torch.Tensor) -> torch.Tensor:
