@@ -193,7 +193,7 @@ def test_a_variant_without_runs_is_taken_to_cost_what_others_do() -> None:
 
 
 def test_what_runs_took_of_late_by_hand() -> None:
-    """20 runs are enough, of as many sittings as have them; what nobody timed tells nothing."""
+    """20 runs of an hour together are enough, of as many sittings as have them; what nobody timed tells nothing."""
 
     def seconds(*sittings: tuple[int, float]) -> float | None:
         return Records(
@@ -202,6 +202,9 @@ def test_what_runs_took_of_late_by_hand() -> None:
 
     assert seconds((50, 10.0), (12, 0.5), (10, 0.6)) == pytest.approx(3600 * 1.1 / 22)
     assert seconds((50, 10.0), (20, 1.0)) == pytest.approx(180)
+    assert seconds((50, 10.0), (24, 1.2), (20, 0.01)) == pytest.approx(3600 * 1.21 / 44), (
+        "short ones tell little"
+    )
     assert seconds((2, 1.0)) == pytest.approx(1800)
     assert seconds() is None
     assert seconds((5, 0.0)) is None

@@ -33,7 +33,8 @@ Where = Literal["simulation", "network"]
 SIMULATION: Where = "simulation"
 
 
-RECENT = 20  # runs by which it is told how long others will take
+# Runs, and core hours, by which it is told how long others will take: a sitting of very short ones tells little.
+RECENT, RECENT_HOURS = 20, 1.0
 MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 MOST_ROUNDS = 10**9
@@ -138,11 +139,11 @@ class Records:
 
     @property
     def recent_seconds(self) -> float | None:
-        """Core-seconds of a run in the last sittings, of which so many are looked at that they hold `RECENT` runs, or
-        all: fedroam becomes faster, and is run on several machines. None where nothing is known."""
+        """Core-seconds of a run in the last sittings, of which so many are looked at that they hold `RECENT` runs and
+        `RECENT_HOURS`, or all: fedroam becomes faster, and is run on several machines. None where nothing is known."""
         runs, hours = 0, 0.0
         for sitting in reversed(self.sittings):
-            if runs < RECENT:
+            if runs < RECENT or hours < RECENT_HOURS:
                 runs += int(sitting.get("runs", 0))
                 hours += float(sitting.get("hours", 0.0))
         return 3600 * hours / runs if runs and hours else None
