@@ -16,6 +16,7 @@ from fedroam.components import FAMILIES, NODE_FAMILIES, Part, field, kinds, regi
 from fedroam.contacts import graph_of
 from fedroam.errors import InputError
 from fedroam.experiment import Experiment
+from fedroam.learning.sums import torch_threads
 from fedroam.mixing import Facts
 from fedroam.mobility import Paths, World
 from fedroam.randomness import stream
@@ -325,13 +326,10 @@ def test_torchs_threads_change_no_bit(kind: str, engine: str) -> None:
     """With layers that are wide enough for torch to divide their sums."""
     wide = {"kind": "mlp", "hidden": (700,)}
     experiment = run_with("federation", kind).replace(model=wide, engine=engine)
-    before, found = torch.get_num_threads(), []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
+    found = []
+    for threads in (1, 2):
+        with torch_threads(threads):
             found.append(play(experiment))
-    finally:
-        torch.set_num_threads(before)
     assert found[0].states == found[1].states
     same_tables(found[0].tables(), found[1].tables())
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedroam.recording.origin import gone_on, in_words, stretches
+from fedroam.recording.environment import gone_on, in_words, stretches
 
 ROUNDS = 9
 PLACES = st.sampled_from(["simulation", "network"])

@@ -19,6 +19,7 @@ from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
 from fedroam.learning.cpu.kernels import object_cache, target
 from fedroam.learning.cpu.workers import cores
+from fedroam.learning.sums import torch_threads
 from fedroam.writing import write_named
 
 # What can be measured, in the order of the table.
@@ -47,15 +48,11 @@ def run(
         raise InputError(f"repeats = {repeats}: allowed are whole numbers from 1")
     console = console or Console(highlight=False)
     count = workers or cores()
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
     results: list[Result] = []
-    try:
+    with torch_threads(count):
         for name in names:
             with console.status(f"measuring {name}"):
                 results += _measure(name, repeats, count)
-    finally:
-        torch.set_num_threads(before)
     console.print(_table(results, count))
     console.print(kernels(), markup=False, soft_wrap=True)
     if out is not None:

@@ -20,7 +20,7 @@ from fedroam.learning.layout import Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import scalar
 from fedroam.learning.samples import standard
-from fedroam.learning.sums import one_thread
+from fedroam.learning.sums import torch_threads
 from fedroam.learning.training import Training
 from fedroam.models import noise, split
 from fedroam.randomness import torch_default_stream, torch_stream
@@ -47,7 +47,7 @@ class ReferenceLearner(Learner):
         self._known: dict[int, np.ndarray] = {}
         self.module = task.network().to(task.x.device)
 
-    @one_thread()
+    @torch_threads(1)
     @override
     def train(self, models: Models, jobs: Sequence[Job]) -> np.ndarray:
         check_jobs(jobs, self.task, len(models), self._known)
@@ -83,7 +83,7 @@ class ReferenceLearner(Learner):
                 entry.view(models.momentum[job.row]).copy_(momentum[entry.name])
         return total / seen if seen else float("nan")
 
-    @one_thread()
+    @torch_threads(1)
     @torch.no_grad()
     @override
     def features(self, models: Models, rows: Rows, parts: Indices) -> list[torch.Tensor]:
@@ -97,7 +97,7 @@ class ReferenceLearner(Learner):
             found.append(torch.cat(pieces))
         return found
 
-    @one_thread()
+    @torch_threads(1)
     @torch.no_grad()
     @override
     def evaluate(

@@ -29,11 +29,11 @@ _ALONE = 32_768
 
 
 @contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Within it torch computes with one thread: where several divide a sum, its last digits tell how many they are, and
-    a run would be another one on a machine with more cores, or in a sweep."""
+def torch_threads(count: int) -> Iterator[None]:
+    """Within it torch computes with so many threads. Where several divide a sum, its last digits tell how many they
+    are: what a run computes so takes one, or it would be another run on a machine with more cores, or in a sweep."""
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(count)
     try:
         yield
     finally:

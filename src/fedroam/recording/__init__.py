@@ -1,6 +1,9 @@
 """Recording: the run folder, its checkpoints, and reading it back."""
 
+from fedroam.recording.environment import NETWORK as NETWORK
+from fedroam.recording.environment import SIMULATION as SIMULATION
 from fedroam.recording.environment import environment as environment
+from fedroam.recording.environment import gone_on as gone_on
 from fedroam.recording.files import FileFacts as FileFacts
 from fedroam.recording.files import check_summed as check_summed
 from fedroam.recording.files import manifest_of as manifest_of
@@ -20,9 +23,6 @@ from fedroam.recording.inputs import unchanged_files as unchanged_files
 from fedroam.recording.locking import folder_at as folder_at
 from fedroam.recording.locking import lock_folder as lock_folder
 from fedroam.recording.locking import take_lock as take_lock
-from fedroam.recording.origin import NETWORK as NETWORK
-from fedroam.recording.origin import SIMULATION as SIMULATION
-from fedroam.recording.origin import gone_on as gone_on
 from fedroam.recording.recorder import Existing as Existing
 from fedroam.recording.recorder import Recorder as Recorder
 from fedroam.recording.recorder import check as check

@@ -13,6 +13,7 @@ from fedroam.components import FAMILIES
 from fedroam.errors import InputError
 from fedroam.facts import checked_facts
 from fedroam.planning.settings import parse_toml
+from fedroam.recording.environment import NETWORK, SIMULATION, in_words
 from fedroam.recording.files import (
     FileFacts,
     check_summed,
@@ -22,7 +23,6 @@ from fedroam.recording.files import (
     read_table,
     write_summed,
 )
-from fedroam.recording.origin import NETWORK, SIMULATION, in_words
 from fedroam.recording.schema import Environment, Settings, Status, WorldFile, checked_table
 from fedroam.writing import checked_name
 

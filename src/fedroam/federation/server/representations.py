@@ -11,7 +11,7 @@ from fedroam.errors import InputError
 from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
 from fedroam.learning import ClassMeans, Layout
-from fedroam.learning.sums import one_thread
+from fedroam.learning.sums import torch_threads
 from fedroam.models import noise, split
 from fedroam.randomness import stream, torch_stream
 
@@ -50,7 +50,7 @@ def beside_class_means(round: ServerRound) -> Beside:
     return Beside.of(round.context.clients, round.clients, extractor=round.context.samples[round.clients])
 
 
-@one_thread()
+@torch_threads(1)
 def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:
     """Train the server's head, state `global`, on the pairs (mean features, class): plain SGD on the cross-entropy.
 
