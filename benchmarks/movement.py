@@ -80,7 +80,7 @@ def half_explored(mobility: Any, state: dict[str, np.ndarray], world: World) -> 
     terrain, (left, _, right, _) = mobility.terrain(world), mobility.bounds()
     seen, known = state["seen"], state["known"]
     survey = np.array([terrain.survey_point(k)[0] for k in range(terrain.survey_points)])
-    seen[:, survey < (left + right) / 2] = True
+    seen |= np.packbits(survey < (left + right) / 2, bitorder="little")
     known[:, terrain.coverage.places[:, 0] < (left + right) / 2] = True
     return {**state, "seen": seen, "known": known}
 

@@ -25,7 +25,8 @@ def slow_round(part: Any, state: State, world: World, round: int) -> tuple[dict[
     terrain, n = part.terrain(world), part.mobile
     draws = stream(world.seed, "destinations", round).random((world.clients, 4))
     before, destination = state["position"], state["destination"].copy()
-    after, known, seen = before.copy(), state["known"], state["seen"]
+    survey = terrain.survey_points if part.knowledge == "contacts" else 0
+    after, known, seen = before.copy(), state["known"], seen_points(state, survey)
     heading = (destination != before[:n]).any(axis=1)
     for m in range(n):
         if part.knowledge == "warm_up" and (round <= part.warm_up or (known.shape[1] and not known[m].any())):
@@ -48,8 +49,14 @@ def slow_round(part: Any, state: State, world: World, round: int) -> tuple[dict[
         known[m] |= _in_reach(terrain.coverage, after[m])
         if part.knowledge == "contacts":
             seen[m] |= _view(part, terrain, after[m])
-    moved = {**state, "position": after, "destination": destination, "known": known, "seen": seen}
+    bits = np.packbits(seen, axis=1, bitorder="little")
+    moved = {**state, "position": after, "destination": destination, "known": known, "seen": bits}
     return moved, Paths.straight(before, after)
+
+
+def seen_points(state: State, survey: int) -> np.ndarray:
+    """Which of so many survey points each mobile client has had within reach; bool [mobile, survey points]."""
+    return np.unpackbits(state["seen"], axis=1, count=survey, bitorder="little").astype(bool)
 
 
 def _on_grid(part: Any) -> bool:

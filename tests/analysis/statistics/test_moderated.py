@@ -28,7 +28,7 @@ MOST = stats.binom.isf(1e-6, STUDIES, ALPHA) / STUDIES  # 6.7 %
 # How the contrasts of a study hang together, by what draws [studies, contrasts, seeds] of unit variance.
 DEPENDENCE = ("none", "equal 0.3", "equal 0.9", "one baseline", "blocks", "two factors", "neighbours", "same")
 # How unlike their variances are.
-SPREADS = ("equal", "inverse chi-square", "every third is double")
+SPREADS = ("equal", "inverse chi-square", "every third is double", "every third averages eight")
 
 
 def contrasts(kind: str, spread: str, m: int, n: int) -> np.ndarray:
@@ -68,6 +68,8 @@ def scales(spread: str, m: int, n: int) -> np.ndarray:
         scale = np.sqrt(4 / stream(m * 100 + n, f"scales: {spread}").chisquare(4, (STUDIES, m, 1)))
     elif spread == "every third is double":
         scale[:, ::3] = 2.0
+    elif spread == "every third averages eight":  # variants, beside contrasts of two runs
+        scale[:, ::3] = math.sqrt(1 / 8)
     return scale
 
 

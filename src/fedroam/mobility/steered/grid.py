@@ -27,6 +27,7 @@ from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
 from fedroam.mobility.steered.sketch import GridDistances, Sketch
+from fedroam.mobility.steered.surveyed import mark
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import MOST_CELLS, UnservedGrid
 from fedroam.mobility.world import World
@@ -121,12 +122,12 @@ class GridTerrain:
         return points_at(number, self.grid)
 
     def see(self, seen: np.ndarray, places: np.ndarray) -> None:
-        """Mark the points within radio reach of `places`, float64 [clients, 2], in `seen`, bool [clients, points]."""
+        """Mark the points within radio reach of `places`, float64 [clients, 2], in `seen`."""
         for part in self._parts(len(places), len(self._in_reach)):
             x, y = (places[part].astype(np.int64)[:, None] + self._in_reach).transpose(2, 0, 1)
             there = (x >= 1) & (x <= self.grid) & (y >= 1) & (y <= self.grid)
-            clients = np.arange(len(places))[part, None]
-            seen.reshape(-1)[(clients * self.survey_points + (x - 1) * self.grid + y - 1)[there]] = True
+            clients = np.broadcast_to(np.arange(len(places))[part, None], there.shape)
+            mark(seen, clients[there], ((x - 1) * self.grid + y - 1)[there])
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Any point within `max_step`, as the mobility kind "random" does."""

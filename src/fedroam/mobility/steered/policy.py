@@ -12,6 +12,7 @@ from fedroam.components import Part, field
 from fedroam.errors import InputError
 from fedroam.mobility.grid import mobile_groups, pick
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
+from fedroam.mobility.steered.surveyed import as_bits, how_many, nothing_seen, unseen
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.world import Paths, State, World
 from fedroam.randomness import stream
@@ -48,7 +49,7 @@ class Terrain(Protocol):
     def see(self, seen: np.ndarray, places: np.ndarray) -> None:
         """Mark the survey points within reach of each of `places`, float64 [clients, 2], in `seen`.
 
-        seen: bool [clients, survey points].
+        seen: a bit for each client and survey point, as `surveyed` has them.
         """
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
@@ -114,9 +115,9 @@ class Steered(Part):
     def start(self: Policy, world: World) -> dict[str, np.ndarray]:
         """All at their start places, the first `mobile` of them ready to fly.
 
-        position; destination float64 [mobile, 2] (equal to the place: none); known bool [mobile, statics]; seen bool
-        [mobile, survey points], those once within reach (empty but for "contacts"). Raises InputError where more
-        clients move than there are, or where static ones are needed and all move.
+        position; destination float64 [mobile, 2] (equal to the place: none); known bool [mobile, statics]; seen
+        uint8 [mobile, survey points / 8], a bit for each point once within reach (empty but for "contacts"). Raises
+        InputError where more clients move than there are, or where static ones are needed and all move.
         """
         mobile_groups(world, self.mobile)
         if (needs := self.needs_static()) and self.mobile and self.mobile == world.clients:
@@ -130,7 +131,7 @@ class Steered(Part):
             "position": terrain.places.copy(),
             "destination": terrain.places[: self.mobile].copy(),
             "known": np.full((self.mobile, world.clients - self.mobile), self.knowledge == "oracle"),
-            "seen": np.zeros((self.mobile, explored), dtype=bool),
+            "seen": nothing_seen(self.mobile, explored),
         }
         _look(terrain, state, self.knowledge)
         return state
@@ -183,7 +184,7 @@ def steer(policy: Policy, state: State, world: World, round: int) -> tuple[dict[
     after[flying] = terrain.fly(here[flying], destination[flying], draws[flying, 1])
     moved = {**state, "position": after, "destination": destination}
     if policy.knowledge != "oracle":
-        moved |= {"known": known.copy(), "seen": state["seen"].copy()}
+        moved |= {"known": known.copy(), "seen": as_bits(state["seen"]).copy()}
         _look(terrain, moved, policy.knowledge)
     return moved, Paths.straight(before, after)
 
@@ -197,12 +198,18 @@ def _choose(
     draws: np.ndarray,
 ) -> None:
     """New destinations, written into `destination`, for those of the clients `steered` that have reached theirs."""
-    terrain, position, known, seen = policy.terrain(world), state["position"], state["known"], state["seen"]
+    terrain, position, known, seen = (
+        policy.terrain(world),
+        state["position"],
+        state["known"],
+        as_bits(state["seen"]),
+    )
     heading = (state["destination"] != position[: len(destination)]).any(axis=1)
     arrived = steered[~heading[steered]]
-    unseen = seen.shape[1] - np.array([np.count_nonzero(seen[m]) for m in arrived], dtype=np.int64)
+    survey = terrain.survey_points if policy.knowledge == "contacts" else 0
+    left = survey - np.array([how_many(seen[m]) for m in arrived], dtype=np.int64)
     knows = known[arrived].any(axis=1)
-    exploring = (unseen > 0) & ((draws[arrived, 2] < unseen / terrain.survey_points) | ~knows)
+    exploring = (left > 0) & ((draws[arrived, 2] < left / terrain.survey_points) | ~knows)
     choosing = ~exploring & (knows | (known.shape[1] == 0))
     places, own = position[arrived[choosing]], world.class_counts[arrived[choosing]]
     mixes = terrain.coverage.mixes_at(places, own, known[arrived[choosing]])
@@ -222,7 +229,7 @@ def _choose(
 
     for m in arrived[exploring | choosing].tolist():
         if m not in flyers:
-            destination[m] = terrain.survey_point(int(pick(np.flatnonzero(~seen[m]), draws[m, 3])))
+            destination[m] = terrain.survey_point(int(pick(unseen(seen[m], survey), draws[m, 3])))
         else:
             avoided = others() if kept is None else None
             if avoided is not None:

@@ -16,6 +16,7 @@ from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_
 from fedroam.mobility.steered.coverage import CoverageMap, near_pairs, tree_of
 from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
+from fedroam.mobility.steered.surveyed import mark
 from fedroam.mobility.steered.targets import OtherTargets, Unserved
 from fedroam.mobility.steered.unserved import UnservedPoints
 from fedroam.mobility.world import World
@@ -52,7 +53,7 @@ class RectangleTerrain:
 
     def see(self, seen: np.ndarray, places: np.ndarray) -> None:
         """Mark the survey points within radio reach of `places`, float64 [clients, 2], in `seen`."""
-        seen[near_pairs(places, self.survey, self.survey_tree, self.coverage.reach)] = True
+        mark(seen, *near_pairs(places, self.survey, self.survey_tree, self.coverage.reach))
 
     def wander(self, here: np.ndarray, m: int, round: int, draw: float) -> np.ndarray:
         """Uniform over the points of the rectangle within `max_step`, as "random" is on a grid."""

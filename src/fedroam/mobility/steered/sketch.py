@@ -11,13 +11,11 @@ import numpy as np
 from fedroam.mobility.grid import points_at
 from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.distances import FLYERS, Distances, Rounded
+from fedroam.mobility.steered.distances import FLYERS, Distances, Rounded, distances_to
 from fedroam.mobility.steered.targets import Unserved
 from fedroam.mobility.steered.unserved import UnservedGrid
 
-_EPS = float(np.finfo(np.float64).eps)
 _AT_ONCE = 1 << 22  # distances that are held at once: 32 MiB
-_BLOCK = 1 << 11  # points at once, for one flyer: they stay in a core's cache
 
 
 @dataclass(frozen=True)
@@ -114,11 +112,4 @@ def _of_some(coverage: CoverageMap, flyer: Flyer, here: np.ndarray) -> Rounded:
     sums = coverage.faces.columns[:, which] @ coverage.counts[which].astype(np.float64)
     if 2 * knows >= statics:
         np.subtract(coverage.sums, sums, out=sums)
-    found, every = np.empty(len(sums)), np.ones(len(here))
-    for part in (slice(first, first + _BLOCK) for first in range(0, len(sums), _BLOCK)):
-        mixes = sums[part] + flyer.own
-        mixes /= (mixes @ every)[:, None]
-        mixes -= here
-        found[part] = np.sqrt(np.einsum("ij,ij->i", mixes, mixes))
-    # Each share of a class is off by a unit in the last place, the root by one for each of them.
-    return Rounded(found, 8 * (len(here) + 4) * _EPS, nowhere, 0.0)
+    return distances_to(sums, flyer.own, here)
