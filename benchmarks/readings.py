@@ -1,23 +1,38 @@
-"""What readings of the papers change, where it can be counted without training.
+"""What readings of the papers change, counted, or measured by a few short runs.
 
-    python benchmarks/readings.py          # a minute of a core; docs/records/readings.json
+    python benchmarks/readings.py                # some minutes of two cores; docs/records/readings.json
+    python benchmarks/readings.py reza mohawk    # of these studies alone; the record keeps what it has of others
 
-Pages of results tell these numbers beside the readings (`fedroam.papers`); a test holds them together.
+Pages of results tell these numbers beside the readings (`fedroam.papers`); a test holds them together. Those of Reza et
+al. and MOHAWK need the files of MNIST, the latter also the check-ins (FEDROAM_DATA).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedroam.analysis.connectivity.contact_statistics import simulate
+from fedroam.federation import hierarchical
 from fedroam.papers.heredia.study import STUDY as HEREDIA
 from fedroam.papers.mocfl.study import STUDY as MOCFL
+from fedroam.papers.mohawk.study import STUDY as MOHAWK
+from fedroam.papers.reza.study import STUDY as REZA
 from fedroam.randomness import stream
+from fedroam.recording import Run
+from fedroam.runner import run
 from fedroam.scene import deal
+from fedroam.study.files import make_files
+from fedroam.traces import read_trace
+from fedroam.traces.selection import select
 from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "readings.json"
@@ -25,6 +40,16 @@ SHARES = ("p=0", "p=0.05", "p=0.2", "p=0.4", "p=0.6", "p=0.8", "p=1")
 WORLDS, ROUNDS, SPLITS = 20, 20, 200
 CLASSES, CHUNKS = 10, 4
 SAMPLED = {"kind": "sampled", "radius": 45.0, "samples": 100}
+# What the study of Reza et al. leaves open on MNIST: its reading, and the two others.
+STEERED, SEEDS = "random,m=5,Rc=3,Rm=5,a=0.05", 2
+OTHERWISE: dict[str, dict[str, Any]] = {
+    "as read": {},
+    "momentum kept": {"training": {"momentum_state": "kept"}},
+    "pixels standardised": {"data": {"normalise": "standardise"}},
+}
+# MOHAWK, and hours of it: with one cosine a model, and with one a slice of a tensor, as the authors' code has it.
+CARRIED, HOURS = "mnist,non-iid,k2=5,mohawk", 240
+COSINES = ("flat", "per_slice")
 
 
 def contacts(variant: str, scale: str, worlds: int = WORLDS, **changed: Any) -> float:
@@ -80,17 +105,106 @@ def repeated(splits: int = 5) -> list[float]:
     return found
 
 
-def main() -> None:
+def settings_changed(variant: str, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The parts of a variant of Reza et al. that have other settings, whole."""
+    parts = REZA.experiment(variant, "quick").settings()
+    return {name: {**parts[name], **other} for name, other in changes.items()}
+
+
+def _played(experiment: Any) -> Run:
+    """A run in a folder that is thrown away, with its tables read."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = run(experiment, Path(folder) / "run")
+        _ = found.rounds
+        return found
+
+
+def ends(changes: dict[str, dict[str, Any]], **shorter: Any) -> dict[str, list[Any]]:
+    """Of runs of Reza et al. at scale quick, by seed: accuracies (%) at the end, and the rounds in which they diverged
+    (None: never)."""
+    found: dict[str, list[Any]] = {"accuracy": [], "diverged": []}
+    for seed in range(SEEDS):
+        experiment = REZA.experiment(STEERED, "quick", seed)
+        played = _played(experiment.replace(**settings_changed(STEERED, changes), **shorter))
+        found["accuracy"].append(100 * float(played.rounds["accuracy"].iloc[-1]))
+        found["diverged"].append(played.status["diverged_at"])
+    return found
+
+
+@contextmanager
+def weights_watched(found: list[float]) -> Iterator[None]:
+    """Gather by how much the farthest weight of each average of several models is off that of equal ones, as a part of
+    it."""
+    plain = hierarchical.attention
+
+    def watched(*given: Any, **named: Any) -> Any:
+        weights = plain(*given, **named)
+        counts = given[6] if len(given) > 6 else None
+        equal = np.ones(len(weights.parameters)) if counts is None else np.asarray(counts, dtype=float)
+        if equal.sum() > 1:
+            found.append(float(np.abs(weights.parameters / (equal / equal.sum())[:, None] - 1).max()))
+        return weights
+
+    hierarchical.attention = watched
+    try:
+        yield
+    finally:
+        hierarchical.attention = plain
+
+
+def unequal(cosine: str, hours: int = HOURS) -> dict[str, float]:
+    """By how much weights of MOHAWK are off equal ones, over all averages of a run at scale quick: the median of those
+    that are farthest in their average, and the farthest of all."""
+    experiment = MOHAWK.experiment(CARRIED, "quick", 0)
+    federation = {**experiment.settings()["federation"], "cosine": cosine}
+    experiment = experiment.replace(rounds=hours, federation=federation)
+    list(make_files(MOHAWK, [experiment]))
+    found: list[float] = []
+    with weights_watched(found), tempfile.TemporaryDirectory() as folder:
+        run(experiment, Path(folder) / "run")
+    return {"median": float(np.median(found)), "most": max(found), "averages": len(found)}
+
+
+def devices_there() -> int:
+    """Devices that check in within the square of MOHAWK's month."""
+    experiment = MOHAWK.experiment(CARRIED, "full", 0)
+    list(make_files(MOHAWK, [experiment]))
+    of = experiment.mobility.settings()
+    begin = datetime.fromisoformat(of["begin"]).timestamp()
+    return select(read_trace(of["file"]), begin, of["length"], of["box"]).devices
+
+
+def heredia() -> dict[str, Any]:
+    """Contacts, those that sampling misses, and classes held."""
     degrees = {v: {scale: contacts(v, scale) for scale in ("quick", "full")} for v in SHARES}
     missed = {v: 1 - contacts(v, "full", contacts=SAMPLED) / degrees[v]["full"] for v in SHARES}
-    record = {
-        "heredia": {
-            "contacts": degrees,
-            "missed_by_sampling": missed,
-            "classes": {scale: classes_held(scale) for scale in ("quick", "full")},
-        },
-        "mocfl": {"repeated": repeated()},
+    return {
+        "contacts": degrees,
+        "missed_by_sampling": missed,
+        "classes": {scale: classes_held(scale) for scale in ("quick", "full")},
     }
+
+
+STUDIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "heredia": heredia,
+    "mocfl": lambda: {"repeated": repeated()},
+    "mohawk": lambda: {
+        "devices": devices_there(),
+        "unequal_weights": {cosine: unequal(cosine) for cosine in COSINES},
+    },
+    "reza": lambda: {"ends": {name: ends(changes) for name, changes in OTHERWISE.items()}},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("studies", nargs="*", help=f"of {', '.join(STUDIES)}; all by default")
+    chosen = parser.parse_args().studies or [*STUDIES]
+    if unknown := set(chosen) - set(STUDIES):
+        parser.error(f"no study here: {', '.join(sorted(unknown))}")
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    record |= {name: STUDIES[name]() for name in chosen}
+    record = {name: record[name] for name in sorted(record)}
     write_text(RECORD, json.dumps(record, indent=1) + "\n")
     print(json.dumps(record, indent=1))
 

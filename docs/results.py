@@ -391,8 +391,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             _table(["paper", "claim", "verdict"], primaries),
             "Everything is made from the kept records in [results/](../../results), and `make docs` makes these pages "
             "again. Core hours are of one processor core; four records at scale quick (DAM and DCM, "
-            "steered movement, MOHAWK, the README) have those of a busy machine, some three times what the runs "
-            "computed. No study's figures on CIFAR-10 with networks that need a GPU are run here.",
+            "steered movement, MOHAWK, the README) have those of a machine that was busy with other work, too, which "
+            "makes them more. No study's figures on CIFAR-10 with networks that need a GPU are run here.",
         ]
     ) + "\n"  # fmt: skip
 

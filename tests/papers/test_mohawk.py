@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import gzip
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from fedroam.components import build
 from fedroam.cost import DistanceDistribution, full_exchange
 from fedroam.errors import InputError
+from fedroam.federation import hierarchical
 from fedroam.papers.mohawk import measures as measures
 from fedroam.papers.mohawk.measures import THRESHOLDS
 from fedroam.papers.mohawk.study import STUDY
@@ -25,6 +29,7 @@ from fedroam.study import Quotient, Scale, evaluate_study, make_files
 from fedroam.study.measures import final
 from fedroam.study.values import Find, Reader
 from fedroam.traces import Trace, write_trace
+from support.scripts import ROOT, benchmark
 
 pytestmark = pytest.mark.usefixtures("rough_pictures")
 
@@ -407,3 +412,32 @@ def test_traces_are_made_once_and_where_that_cannot_be_the_error_says_how(
     assert list(make_files(STUDY, [month])) == ["made: studies/traces/gowalla-new-york.parquet"]
     assert list(make_files(STUDY, [month])) == []
     assert month.mobility.path().is_file()
+
+
+def test_readings_tell_what_was_measured_and_what_degrees_do() -> None:
+    """The authors' degrees are all as long as one to the north: east to west they are shorter by the cosine."""
+    told = {reading.about: reading for reading in STUDY.readings}
+    too_long = 100 * (1 / math.cos(math.radians(30.3)) - 1)
+    assert f"Austin (30.3) overstates east to west by {too_long:.0f} %" in told["distances"].paper
+    record = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))
+    weights = record["mohawk"]["unequal_weights"]
+    tables = {table.name: table.caption for table in STUDY.tables}
+    assert f"in this month and square there are {record['mohawk']['devices']:,}." in tables["table-9-mnist"]
+    ours, theirs = (
+        f"{100 * weights[form]['median']:.2g} %, at most {100 * weights[form]['most']:.2g} %"
+        for form in ("flat", "per_slice")
+    )
+    assert ours in told["cosine of the attention"].effect
+    assert theirs in told["cosine of the attention"].effect
+
+
+def test_weights_are_watched_by_how_much_they_are_off_equal_ones() -> None:
+    """Cosines of 1 and 0 with a strength of ln 3: weights of 3/4 and 1/4. An average of one model counts as none."""
+    script, found = benchmark("readings"), list[float]()
+    matrix = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
+    layout = SimpleNamespace(size=2)
+    with script.weights_watched(found):
+        hierarchical.attention(matrix, 0, np.array([1, 2]), layout, "flat", math.log(3))  # type: ignore[arg-type]
+        hierarchical.attention(matrix, 0, np.array([1]), layout, "flat", math.log(3))  # type: ignore[arg-type]
+    assert found == [pytest.approx(0.5)]
+    assert hierarchical.attention.__name__ == "attention"

@@ -389,3 +389,34 @@ def test_measures_have_names_of_their_own() -> None:
         for cell in itertools.chain.from_iterable(table.cells for table in study.tables):
             used |= {term.measure for term in cell.value.terms}
     assert len({measure.name for measure in used}) == len(used)
+
+
+def test_readings_of_reza_tell_how_runs_ended_that_were_read_otherwise() -> None:
+    found = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))["reza"][
+        "ends"
+    ]
+    ends = {name: [f"{end:.1f}" for end in of["accuracy"]] for name, of in found.items()}
+    told = {reading.about: reading.effect for reading in REZA.readings}
+    kept, read = (" and ".join(ends[name]) for name in ("momentum kept", "as read"))
+    assert f"end at {kept} %, where they are {read} % as it is read" in told["momentum on MNIST"]
+    assert max(found["momentum kept"]["accuracy"]) < 11  # ten classes: it guesses
+    diverged = found["pixels standardised"]["diverged"]
+    assert [one is None for one in diverged] == [True, False]
+    whole, broken = ends["pixels standardised"]
+    assert (
+        f"one of the two runs diverges at this learning rate and ends at {broken} %, the other at {whole} %"
+        in told["scaling of pixels"]
+    )
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_a_run_that_is_read_otherwise_is_found_again() -> None:
+    """Settings change what is meant, and runs of a few rounds are gathered."""
+    script = benchmark("readings")
+    for name, changes in script.OTHERWISE.items():
+        changed = script.settings_changed(script.STEERED, changes)
+        experiment = REZA.experiment(script.STEERED, "quick")
+        assert (experiment.replace(**changed).digest == experiment.digest) == (name == "as read")
+    found = script.ends(script.OTHERWISE["momentum kept"], rounds=4, evaluate_every=4)
+    assert len(found["accuracy"]) == len(found["diverged"]) == script.SEEDS

@@ -143,7 +143,7 @@ READINGS = (
     Reading(
         "final accuracy",
         "Tables take the last evaluation, as printed; claims the mean of the last three.",
-        effect="Single clients swing by tens of points late in a run.",
+        effect="A mean of three swings less than a single evaluation.",
     ),
     Reading(
         "words for sizes",

@@ -60,13 +60,13 @@ READINGS = (
         "From its begin until the last model is aggregated. Evaluation and checkpoints, which the simulation lets take "
         "no time either, are not in it.",
         effect="The network runs of MNIST at scale quick were played twice. At first round 11 also had the server's "
-        "deletion of what its checkpoints held by then, up to 3 s, and other programs used the same two cores: rounds "
-        "were up to 50 % apart. Since then the deletion is done before a round begins. Before any of the second runs "
-        "it was declared that they are kept, whatever they come to, in the place of the first; nothing else ran then. "
-        "Beside those of CIFAR-10, which were played once, tests ran on the same cores. MOHAWK's were then declared "
-        "to be played once more: a device that came back with an older update brought it when all others had trained, "
-        "and not meanwhile, which made single rounds a transfer of 2.1 s too long. Those of MNIST were. Then each "
-        "device was let bring its update as soon as it has trained, and before anything of it was seen all eight were "
+        "deletion of what its checkpoints held by then, and other programs used the same two cores. Since then the "
+        "deletion is done before a round begins. Before any of the second runs it was declared that they are kept, "
+        "whatever they come to, in the place of the first; nothing else ran then. Beside those of CIFAR-10, which were "
+        "played once, tests ran on the same cores. MOHAWK's were then declared to be played once more: a device that "
+        "came back with an older update brought it when all others had trained, and not meanwhile, which made single "
+        "rounds a transfer too long. Those of MNIST were. Then each device was let bring its update as soon as it has "
+        "trained, and before anything of it was seen all eight were "
         "declared to be played with that. So they were, and these are kept; nothing else ran then. HierFAVG's on "
         "CIFAR-10 are the first ones.",
     ),

@@ -1,0 +1,90 @@
+"""Numbers in sentences of README and docs are those of the records beside them, reckoned here again."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import Any
+
+import pytest
+
+from support.pages import PAGES, ROOT
+
+
+def record(name: str) -> Any:
+    return json.loads((ROOT / "docs" / "records" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def engine_speed() -> dict[str, str]:
+    """What is neither training nor evaluation of a round, and what mixing in place takes of mixing."""
+    found: dict[str, str] = {}
+    for vectors, measured in record("engine-speed").items():
+        results = {each["name"]: each for each in measured["results"]}
+        whole = 1000 * statistics.median(results["overhead"]["times"]["round"])
+        share = results["overhead"]["value"]
+        found |= {
+            f"{vectors} share": f"{share:.1f} %",
+            f"{vectors} rest": f"{share / 100 * whole:.1f}",
+            f"{vectors} round": f"{whole:.0f}",
+        }
+        times = results["F"]["times"]
+        if "in_place" in times:
+            share = statistics.median(times["in_place"]) / statistics.median(times["mix"])
+            found[f"{vectors} in place"] = f"{share:.2f}"
+    return found
+
+
+def sentences() -> dict[str, tuple[str, str]]:
+    """A page and what it says, by what that is of."""
+    speed, (gpu, *_) = engine_speed(), record("gpu")["rows"]
+    cases = [case for part in record("clock-day") for case in part["cases"]]
+    firsts = [case["first"] for case in cases]
+    fleet, conv5, load = (record(name) for name in ("fleet", "fleet-conv5", "access-point-load"))
+    waits = (load["memory"]["all_wait"] - load["memory"]["begun"]) / load["devices"]
+    performance, deploy = "docs/performance.md", "docs/deploy.md"
+    return {
+        "mixing in place": (performance, f"takes {speed['AVX512 in place']} of the time with AVX512"),
+        "the rest of a round": (
+            performance,
+            f"by the record {speed['AVX512 rest']} ms of a round of {speed['AVX512 round']} ms are neither training",
+        ),
+        "the rest with AVX2": (
+            performance,
+            f"{speed['AVX2 rest']} of {speed['AVX2 round']} ms, which is {speed['AVX2 share']}",
+        ),
+        "shares of a round": (performance, f"{speed['AVX512 share']} of a round of A are neither"),
+        "begin of a day": (
+            performance,
+            f"the processors take {min(firsts):.1f} to {max(firsts):.1f} s, imports",
+        ),
+        "images that are read": (performance, f"fingerprinting {70_000 * 28 * 28 * 4 // 1_000_000} MB"),
+        "a checkpoint of E": (performance, f"a checkpoint of {1000 * 50_890 * 4 / 1e6:.0f} MB"),
+        "a GPU": (
+            "README.md",
+            f"in {gpu['thousand']:.0f} s on one H100, {gpu['over_cores']:.0f} times two cores",
+        ),
+        "a fleet": (
+            deploy,
+            f"its {fleet['processes']} processes had {fleet['gib']} GiB of memory together at most, took "
+            f"{fleet['seconds']:.0f} seconds on two cores",
+        ),
+        "a fleet with Conv5": (
+            deploy,
+            f"whose {conv5['processes']} processes had {conv5['gib']} GiB and took {conv5['seconds']:.0f} seconds",
+        ),
+        "an access point": (
+            deploy,
+            f"it took {load['updates']:,} of them, in {load['messages']:,} messages, with {load['core_seconds']} "
+            f"seconds of one core, {load['updates_a_core_minute']:,.0f} for each minute of it",
+        ),
+        "a device that waits": (deploy, f"in the midst of its call, costs {waits / 1e6:.1f} MB"),
+    }
+
+
+SENTENCES = sentences()
+
+
+@pytest.mark.parametrize("of", SENTENCES)
+def test_a_sentence_has_the_numbers_of_its_record(of: str) -> None:
+    page, said = SENTENCES[of]
+    assert said in PAGES[page], said
