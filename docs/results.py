@@ -70,12 +70,12 @@ _NAMED = 6  # tables and figures that are named
 
 @cache
 def measured() -> Measured:
-    """What was measured of networks that need a GPU, and of one."""
-    cost, gpu = (
+    """What was measured of networks that need a GPU, of one, and of runs at scales of which none is kept."""
+    cost, gpu, larger = (
         json.loads((DOCS / "records" / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("cifar-cost", "gpu")
+        for name in ("cifar-cost", "gpu", "larger-scales")
     )
-    return Measured.of(cost, gpu)
+    return Measured.of(cost, gpu, larger)
 
 
 SHARE = 0.25  # of a scale's claims that have been looked at, from which on a page may be of it

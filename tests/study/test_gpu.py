@@ -1,4 +1,4 @@
-"""What needs a GPU: the hours that pages tell are those of the images, and of what is on record."""
+"""What needs a GPU, or a scale that is not kept: hours of pages are those of images, and of what is on record."""
 
 from __future__ import annotations
 
@@ -122,3 +122,57 @@ def test_what_it_measures_is_measured() -> None:
     found = cost.seconds_an_image({"kind": "softmax_regression"}, 8, 1)
     assert set(found) == {"train", "evaluate"}
     assert min(found.values()) > 0
+
+
+def test_of_a_scale_that_is_not_kept_measured_hours_are_told_else_the_command() -> None:
+    """Two variants that only scale full has, of 900 and 1,800 core-seconds a run."""
+    large = {"a": {"rounds": 30}, "b": {"rounds": 60}}
+    made = replace(study(), variants={"grey": {}, **large})
+    (coloured, _), took = made.claims, {"a": 900.0, "b": 1800.0}
+    known = replace(MEASURED, runs={"made": {"full": took}})
+    assert known.core_hours(made, coloured, "full", 2) == pytest.approx(1.5)
+    once = evaluate_study(made, "quick", range(0), lambda variant, seed: None)
+    record = "estimated of a few rounds that were measured (docs/records/larger-scales.json)."
+    assert f"Needs scale full: 12 runs (6 seeds), about 4.5 core hours; {record}" in claims_html(
+        once, measured=known
+    )
+    looked = evaluate_study(made, "quick", range(0), lambda variant, seed: None, (4, 6, 20))
+    assert (
+        "Needs scale full: to its first look 8 runs (4 seeds), about 3 core hours; to the last that is planned 40 runs "
+        f"(20 seeds), about 15 core hours; {record}" in claims_html(looked, measured=known)
+    )
+    for unknown in (None, MEASURED, replace(MEASURED, runs={"made": {"full": {"a": 900.0}}})):
+        told = claims_html(looked, measured=unknown)
+        assert "is measured by: fedroam reproduce made coloured --scale full --dry-run." in told
+
+
+def test_the_record_of_larger_scales_has_what_pages_tell() -> None:
+    script = benchmark("larger_scales")
+    record = json.loads(script.RECORD.read_text(encoding="utf-8"))
+    wanted = {name: {*script.beyond(each, script.kept_scales(name))} for name, each in studies().items()}
+    found = {
+        name: {(scale, variant) for scale, of in part["seconds"].items() for variant in of}
+        for name, part in record.items()
+    }
+    assert found == {name: runs for name, runs in wanted.items() if runs}
+    assert all(
+        took > 0 for part in record.values() for of in part["seconds"].values() for took in of.values()
+    )
+
+
+def test_what_a_larger_scale_takes_is_measured_once_for_all_that_are_alike() -> None:
+    script = benchmark("larger_scales")
+    small: dict[str, Any] = {"data": {"kind": "digits"}, "evaluate_every": 2}
+    made = replace(
+        study(),
+        variants={
+            "grey": {},
+            "a": {**small, "rounds": 6},
+            "b": {**small, "rounds": 6, "contacts": {"radius": 1.0}},
+        },
+    )
+    assert {*script.beyond(made, {"quick"})} == {("full", "a"), ("full", "b"), ("full", "grey")}
+    assert {*script.beyond(made, {"full"})} == set()
+    runs = [made.experiment(variant, "full") for variant in ("a", "b", "grey")]
+    assert script.alike(runs[0]) == script.alike(runs[1]) != script.alike(runs[2])
+    assert script.core_seconds(runs[0]) > 0

@@ -215,7 +215,27 @@ def test_runs_on_a_network_are_no_measure_of_others() -> None:
     made = study(on_network=("b",))
     there = records(made, without=tuple(("b", seed) for seed in range(3)))
     found = outlook(judged(made, there), there.runs.values())
-    assert (found.missing.runs, math.isnan(found.missing.hours), found.missing.estimated) == (3, True, False)
+    assert (found.missing.runs, math.isnan(found.missing.clock), found.missing.estimated) == (3, True, False)
+    assert time_words(found.missing) == "a time that is not measured yet"
+
+
+def test_runs_on_a_network_take_the_time_of_their_rounds() -> None:
+    """b is played by a network, in 3 rounds of 100 s at quick, which its measure tells; a and c are simulated."""
+    made = replace(study(on_network=("b",)), round_time="time of a round")
+    there = records(made, without=(("b", 1), ("b", 2), ("a", 2)))
+    played = [
+        replace(
+            run, where="network", seconds=None, numbers={**run.numbers, "time of a round": (100.0, 100.0)}
+        )
+        if run.variant == "b"
+        else run
+        for run in there.runs.values()
+    ]
+    more = outlook(judged(made, there), played).missing
+    assert (more.runs, more.clock) == (3, pytest.approx(2 * 300 / 3600))
+    assert more.hours == pytest.approx(360 / 3600)
+    assert time_words(more) == "about 6 core minutes and about 10 minutes by the clock"
+    assert time_words(replace(more, hours=0.0)) == "about 10 minutes by the clock"
 
 
 def test_claims_that_wait_for_their_first_look_are_told_apart() -> None:

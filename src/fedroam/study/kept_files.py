@@ -67,6 +67,8 @@ def kept_texts(result: StudyResult, records: Records, outlook: Outlook) -> dict[
         more = outlook.of_claim.get(claim["claim"])
         claim["runs_needed"] = None if more is None else more.runs
         claim["hours_needed"] = None if more is None or math.isnan(more.hours) else more.hours
+        if more is not None and more.clock:  # of runs on a network, which core hours do not count
+            claim["clock_hours_needed"] = None if math.isnan(more.clock) else more.clock
         claim["hours_estimated"] = more is not None and more.estimated
     facts = {
         **whole,

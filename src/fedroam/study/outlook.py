@@ -12,6 +12,7 @@ from fedroam.analysis.statistics.verdicts import points_to_yes
 from fedroam.study.claims import Claim
 from fedroam.study.evaluation import StudyResult
 from fedroam.study.kept import SIMULATION, RunRecord, Where
+from fedroam.study.study import Study
 from fedroam.study.values import Item
 
 
@@ -20,13 +21,16 @@ class More:
     """Runs that are still to be computed, and the core hours that they take (NaN: of some, nothing is known).
 
     seeds: of each variant, in all; 0 where no number of seeds is known to be enough; estimated: whether some are of
-    variants without a measured run, which are taken to cost what runs of the scale did of late, or do on average.
+    variants without a measured run, which are taken to cost what runs of the scale did of late, or do on average;
+    clock: hours of those that the nodes of a network play, which last as long as their clock says, whatever computes
+    them, and are no core hours (NaN: of some, nothing is known).
     """
 
     seeds: int
     runs: int
     hours: float
     estimated: bool = False
+    clock: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,10 @@ class _Costs:
             if run.variant in self.of:
                 alike = self.of[run.variant]
                 self.there.setdefault(alike, set()).add(run.seed)
-                if run.seconds is not None:
-                    took.setdefault(alike, []).append(run.seconds)
-                    anywhere.setdefault(self.place[alike], []).append(run.seconds)
+                seconds = run.seconds if run.where == SIMULATION else played_seconds(study, scale, run)
+                if seconds is not None:
+                    took.setdefault(alike, []).append(seconds)
+                    anywhere.setdefault(self.place[alike], []).append(seconds)
         self.seconds = {alike: fmean(times) for alike, times in took.items()}
         # A run on a network takes the time that its clock says, which those that are simulated do not tell.
         self.usual = {place: fmean(times) for place, times in anywhere.items()}
@@ -93,14 +98,30 @@ class _Costs:
         lacking = {
             each: len(set(range(seeds)) - self.there.get(each, set())) for each, seeds in wanted.items()
         }
-        hours = math.fsum(count * self._took(each) / 3600 for each, count in lacking.items() if count)
+        hours, clock = (
+            math.fsum(
+                count * self._took(each) / 3600 for each, count in lacking.items() if count and there(each)
+            )
+            for there in (self._simulated, lambda each: not self._simulated(each))
+        )
         estimated = any(count and each not in self.seconds for each, count in lacking.items())
         most = max(wanted.values(), default=0)
-        return More(most, sum(lacking.values()), hours, estimated and not math.isnan(hours))
+        known = not math.isnan(hours + clock)
+        return More(most, sum(lacking.values()), hours, estimated and known, clock)
+
+    def _simulated(self, alike: str) -> bool:
+        return self.place[alike] == SIMULATION
 
     def _took(self, alike: str) -> float:
-        """Core-seconds of a run: the mean of its like, else what is usual where it is computed."""
+        """Core-seconds of a run, of one on a network those of its clock: the mean of its like, else what is usual
+        where it is computed."""
         return self.seconds.get(alike, self.usual.get(self.place[alike], math.nan))
+
+
+def played_seconds(study: Study, scale: str, run: RunRecord) -> float | None:
+    """How long the nodes of a network played a run, by what it tells of its rounds; None where it tells nothing."""
+    told = run.numbers.get(study.round_time)
+    return None if told is None else told[0] * study.experiment(run.variant, scale).rounds
 
 
 def outlook(result: StudyResult, runs: Iterable[RunRecord], recent: float | None = None) -> Outlook:

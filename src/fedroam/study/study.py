@@ -105,8 +105,10 @@ class Study:
     the settings name it, what makes it: see `make_files`); readings: how the paper was read where it is silent, and
     where the study departs from it; findings: what the runs say beyond the claims, computed from them (see
     `study.findings`); on_network: variants whose rounds are played by the nodes of an emulated network, each held
-    against its simulation, and not simulated alone; primary: at most three of the declared claims, in the order in
-    which they are tested (see `judge_in_order`). Raises InputError where a name is doubled or leads nowhere.
+    against its simulation, and not simulated alone; round_time: the name of the measure that tells the seconds of such
+    a run's round; codes: what the letters in variants' names mean, in a line; primary: at most three of the declared
+    claims, in the order in which they are tested (see `judge_in_order`). Raises InputError where a name is doubled or
+    leads nowhere.
     """
 
     name: str
@@ -126,6 +128,8 @@ class Study:
     findings: Describe | None = None
     primary: tuple[str, ...] = ()
     on_network: tuple[str, ...] = ()
+    round_time: str = ""
+    codes: str = ""
 
     def __post_init__(self) -> None:
         for what in ("tables", "searches", "figures", "claims"):

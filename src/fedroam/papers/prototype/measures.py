@@ -78,8 +78,9 @@ def _time(name: str, words: str) -> Measure:
     return Measure(words, "s", lambda run: _found(run).seconds.get(name, 0.0), digits=2)
 
 
+ON_NETWORK = _time("network", "time of a round on the network")
 TIMES = {
-    "A round on the network": _time("network", "time of a round on the network"),
+    "A round on the network": ON_NETWORK,
     "A round, simulated": _time("simulated", "simulated time of a round"),
     "… of it training": _time("train", "time of a round spent on training"),
     "… models on their way": _time("carry", "time of a round spent on transfers"),

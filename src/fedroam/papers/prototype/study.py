@@ -14,6 +14,7 @@ from __future__ import annotations
 from fedroam.papers.mohawk.runs import FILES
 from fedroam.papers.prototype.claims import CLAIMS
 from fedroam.papers.prototype.findings import describe
+from fedroam.papers.prototype.measures import ON_NETWORK
 from fedroam.papers.prototype.runs import BASE, QUICK, TINY
 from fedroam.papers.prototype.tables import FIGURES, TABLES
 from fedroam.study.study import Reading, Scale, Study, declared_by
@@ -112,5 +113,6 @@ STUDY = Study(
     readings=READINGS,
     files={name: make for name, make in FILES.items() if name == BASE["mobility"]["file"]},
     findings=describe,
+    round_time=ON_NETWORK.name,
     on_network=tuple(variant for variant in VARIANTS if variant.endswith(",network")),
 )

@@ -71,13 +71,7 @@ def to_decide(
     measured: of what needs a GPU, without which its hours are not told.
     """
     if verdict is None:
-        scales = [name for name in result.study.scales if result.study.can(claim, name)]
-        if scales:
-            gpu = any(needs_gpu(result.study, variant) for variant in claim.variants)
-            takes = f": {needs_words(result.study, claim, measured)}" if gpu and measured else ""
-            tried = f"fedroam reproduce {result.study.name} {claim.name} --scale {scales[0]} --dry-run"
-            measures = "" if gpu else f"; what that takes is measured by: {tried}"
-            yield f"Needs scale {' or '.join(scales)}" + ", and a GPU" * gpu + f"{takes or measures}."
+        yield from _elsewhere(result, claim, measured)
     elif outlook is not None and claim.name in outlook.of_claim:
         more = outlook.of_claim[claim.name]
         beyond = ", beyond the planned looks" * (bool(result.looks) and more.seeds > result.looks[-1])
@@ -92,6 +86,35 @@ def to_decide(
         yield f"{what}: {_runs(outlook.first[claim.name], more=False)}."
 
 
+def _elsewhere(result: StudyResult, claim: Claim, measured: Measured | None) -> Iterator[str]:
+    """At which scales a claim can be judged that this one cannot judge, and the hours that it takes there: those that
+    were measured, else the command that measures them."""
+    study = result.study
+    scales = [name for name in study.scales if study.can(claim, name)]
+    if not scales:
+        return
+    needs = f"Needs scale {' or '.join(scales)}"
+    if any(needs_gpu(study, variant) for variant in claim.variants):
+        takes = f": {needs_words(study, claim, measured)}" if measured else ""
+        yield f"{needs}, and a GPU{takes}."
+        return
+    planned = result.looks or (study.scale(scales[0]).seeds,)
+    first, last = planned[0], planned[-1]
+    hours = measured.core_hours(study, claim, scales[0], first) if measured else math.nan
+    if math.isnan(hours):
+        tried = f"fedroam reproduce {study.name} {claim.name} --scale {scales[0]} --dry-run"
+        yield f"{needs}; what that takes is measured by: {tried}."
+        return
+    count = len(claim.variants)
+    takes = f"{first * count} runs ({first} seeds), {hours_words(hours)}"
+    if last > first:
+        takes = (
+            f"to its first look {takes}; to the last that is planned {last * count} runs ({last} seeds), "
+            f"{hours_words(hours * last / first)}"
+        )
+    yield f"{needs}: {takes}; estimated of a few rounds that were measured (docs/records/larger-scales.json)."
+
+
 def _claims(count: int, which: str = "") -> str:
     """`3 undecided claims`."""
     return f"{count} {which} claim{'s' * (count != 1)}".replace("  ", " ")
@@ -103,14 +126,17 @@ def _runs(ahead: More, *, more: bool = True) -> str:
 
 
 def time_words(more: More) -> str:
-    """`about 3.2 core hours, estimated`: what runs to come take, and whether that is measured of each variant."""
-    return hours_words(more.hours) + ", estimated" * more.estimated
+    """`about 3.2 core hours, estimated`: what runs to come take, and whether that is measured of each variant; of those
+    on a network `about 25 minutes by the clock`."""
+    told = [hours_words(more.hours)] if more.hours or not more.clock else []
+    told += [hours_words(more.clock, "", " by the clock")] if more.clock else []
+    return " and ".join(dict.fromkeys(told)) + ", estimated" * more.estimated
 
 
-def hours_words(hours: float) -> str:
+def hours_words(hours: float, of: str = "core ", by: str = "") -> str:
     """`about 3.2 core hours`; said so where nothing is known."""
     if math.isnan(hours):
         return "a time that is not measured yet"
     if hours < 1 / 60:
-        return "less than a core minute"
-    return f"about {60 * hours:.0f} core minutes" if hours < 1 else f"about {hours:.3g} core hours"
+        return f"less than a {of}minute{by}"
+    return f"about {60 * hours:.0f} {of}minutes{by}" if hours < 1 else f"about {hours:.3g} {of}hours{by}"

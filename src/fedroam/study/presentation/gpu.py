@@ -1,13 +1,14 @@
-"""What of a study is run at no scale but the full one, because it trains on images in colour: the hours it would take.
+"""What of a study is run at no scale that is kept: the hours it would take, on a GPU where it trains on colour images.
 
-Nothing of it has been run. Hours are estimates, of numbers of images, which are counted, and of what was measured
-(`Measured`), which somebody hands over; without it none are told.
+Nothing of it has been run. Hours are estimates of what was measured (`Measured`), which somebody hands over, and, on
+images in colour, of numbers of images, which are counted; without it none are told.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedroam.data.dirichlet import ClientDirichlet
@@ -26,12 +27,13 @@ _SHAPE, _CLASSES, _TRAIN_SAMPLES, _TEST_SAMPLES = (3, 32, 32), 10, 50_000, 10_00
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured of networks for images in colour, and of a GPU with others.
+    """What was measured of networks for images in colour, of a GPU with others, and of runs at larger scales.
 
     processor: where; load: processes that were at work there; seconds: by the kind of a network, those of one core for
     training on an image (`train`) and for judging one (`evaluate`), in batches of so many (`batch`); trained: by study,
     how many clients train in a round where devices come and go; gpu: its name; rates: floating-point operations a
-    second that it reached, the least and the most.
+    second that it reached, the least and the most; runs: core-seconds of a run, by a few of its rounds, by study, scale
+    and variant, where no scale that is kept has it.
     """
 
     processor: str
@@ -40,10 +42,13 @@ class Measured:
     trained: Mapping[str, float]
     gpu: str
     rates: tuple[float, float]
+    runs: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, cost: Mapping[str, Any], gpu: Mapping[str, Any]) -> Measured:
-        """From the records of `benchmarks/cifar_cost.py` and `benchmarks/gpu.py`."""
+    def of(
+        cls, cost: Mapping[str, Any], gpu: Mapping[str, Any], larger: Mapping[str, Any] | None = None
+    ) -> Measured:
+        """From the records of `benchmarks/cifar_cost.py`, `benchmarks/gpu.py` and `benchmarks/larger_scales.py`."""
         rates = [1e9 * row["gflops"] for row in gpu["rows"]]
         return cls(
             cost["processor"],
@@ -52,7 +57,13 @@ class Measured:
             cost["trained"],
             gpu["machine"]["device"],
             (min(rates), max(rates)),
+            {study: found["seconds"] for study, found in (larger or {}).items()},
         )
+
+    def core_hours(self, study: Study, item: Item, scale: str, seeds: int) -> float:
+        """Of the runs of an item at a scale, with so many seeds; NaN where that of a variant was not measured."""
+        took = self.runs.get(study.name, {}).get(scale, {})
+        return seeds * math.fsum(took.get(variant, math.nan) for variant in item.variants) / 3600
 
 
 @dataclass(frozen=True)
