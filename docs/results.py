@@ -300,11 +300,16 @@ def _figures(scales: Sequence[AtScale]) -> Iterator[str]:
 def _settings(found: Sequence[Kept], scales: Sequence[AtScale]) -> Iterator[str]:
     """The settings of the page's scale, and folded away those of the others; each with where its runs are kept."""
     first, *others = (line_numbers(each.records) for each in found)
-    yield settings_html(scales[0].result, lines=first)
-    for each, lines in zip(scales[1:], others, strict=True):
-        table = settings_html(each.result, linked=False, lines=lines)
+    yield settings_html(scales[0].result, lines=first, file=_file(found[0]))
+    for kept, each, lines in zip(found[1:], scales[1:], others, strict=True):
+        table = settings_html(each.result, linked=False, lines=lines, file=_file(kept))
         told = folded(f"Settings at scale {each.result.scale}", table)
         yield f'<div id="runs{escape(each.place)}">{told}</div>'
+
+
+def _file(kept: Kept) -> str:
+    """Where the runs of a record are."""
+    return f"results/{kept.study.name}/{kept.scale}/{FILE}"
 
 
 def _record(found: Sequence[Kept]) -> Iterator[str]:

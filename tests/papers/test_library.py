@@ -6,6 +6,7 @@ import json
 import os
 import pkgutil
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,3 +126,13 @@ def test_a_study_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the name 'quickstart' is taken"):
         find_study(str(tmp_path / "mine.py"))
     assert replace(find_study("quickstart")[0], name="mine").name == "mine"
+
+
+@pytest.mark.parametrize("name", studies())
+def test_letters_in_the_names_of_variants_are_explained(name: str) -> None:
+    """Of `random,m=5,Rc=3` each of m and Rc, as `m: clients that move`."""
+    study = studies()[name]
+    letters = {
+        part.partition("=")[0] for variant in study.variants for part in variant.split(",") if "=" in part
+    }
+    assert [each for each in letters if not re.search(rf"(?<!\w){re.escape(each)}: ", study.codes)] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from html import unescape
 
 import pytest
@@ -76,8 +77,8 @@ def at(scale: str, variants: Iterable[str], *, own: bool = False, pictures: Iter
 
 
 def section(html: str, place: str) -> str:
-    """The HTML of a table or a search."""
-    found = re.search(rf'<h3 id="{place}">.*?(?=<h3|$)', html)
+    """The HTML of a table or a search, or the line of a table without numbers."""
+    found = re.search(rf'<h3 id="{place}">.*?(?=<h3|$)|<li id="{place}">.*?</li>', html)
     assert found is not None, place
     return unescape(found[0])
 
@@ -104,8 +105,12 @@ def test_a_page_of_one_scale_names_none() -> None:
     assert [number in ends for number in ("55.0 ± 5.0", "65.0 ± 4.0", "60.0 ± 4.0")] == [True] * 3
     assert '<a href="#runs">6 runs kept</a>, Table 1. Mean ± standard error over 2 seeds.</p>' in ends
     assert "reached on average from 1 on" in section(html, "search-enough")
-    assert '<a href="#runs">6 runs kept</a>: no number yet.' in section(html, "table-others")
-    assert "scale" not in html
+    assert section(html, "table-others") == (
+        '<li id="table-others">Others: <a href="#runs">6 runs kept</a>; computed by <code>fedroam reproduce made '
+        "others --scale large</code>.</li>"
+    )
+    assert "<p>1 table has no number yet:</p>" in html
+    assert html.count("scale") == 1  # in that command
 
 
 def test_what_the_own_scale_lacks_is_shown_of_another_that_is_named() -> None:
@@ -126,7 +131,7 @@ def test_what_the_own_scale_lacks_is_shown_of_another_that_is_named() -> None:
     assert "Enough, at scale small</h3><p>never reached" not in enough
     assert "Enough, at scale small</h3><p>reached on average from 1 on" in enough
     assert "Scale large has no result of it: 0 runs kept." in enough
-    assert "Others</h3>" in section(html, "table-others")  # no scale has any of it
+    assert "Others: " in section(html, "table-others")  # no scale has any of it
 
 
 def test_what_the_own_scale_has_in_part_comes_first() -> None:
@@ -134,8 +139,44 @@ def test_what_the_own_scale_has_in_part_comes_first() -> None:
     shown, folded = ends.split("<details>")
     assert ", at scale" not in shown
     assert "At scale" not in shown
-    assert shown.count("not run yet") == 2
+    assert "not run yet" not in shown
+    assert (
+        "<p>2 of 3 numbers are left out, as nothing of it has run yet: rows b; c; computed by <code>fedroam reproduce "
+        "made ends --scale large</code>.</p>" in shown
+    )
     assert "More of it at scale small: 3 of 3 numbers instead of 1" in folded
+
+
+def test_rows_and_columns_of_which_nothing_was_run_are_told_in_a_line() -> None:
+    """A row that no run is of, a column that the scale runs nothing of, and one cell that lacks its run."""
+    wide = table(
+        "wide",
+        "Wide",
+        {"one": ("a", "b"), "two": ("b", "c"), "three": ("c", "c")},
+        {"first": 0, "second": 1, "third": 2},
+        lambda row, of: final.of("d" if of == 2 else row[of]),
+    )
+    made = replace(STUDY, tables=(wide,))
+    runs = {
+        seed: RunRecord("b", seed, f"b{seed}", numbers={"final accuracy": (1.0, 1.0)}) for seed in range(2)
+    }
+
+    def html(scale: str) -> str:
+        result = evaluate_study(made, scale, range(2), lambda v, s: runs[s] if v == "b" else None)
+        return section(tables_html([AtScale(result, dict.fromkeys(made.items, "some"))]), "table-wide")
+
+    told = html("less")
+    assert re.findall(r"<th [^>]*>(.*?)</th>", told) == ["", "first", "second"]
+    assert re.findall(r"<tr><td [^>]*>(.*?)</td>", told) == ["one", "two"]
+    assert told.count("not run yet") == 2
+    left_out = "5 of 9 numbers are left out, as nothing of it has run yet: row three and column third"
+    assert f"<p>{left_out}; computed by <code>fedroam reproduce made wide --scale less</code>.</p>" in told
+    only = replace(made, tables=(replace(wide, cells=tuple(c for c in wide.cells if c.row != "three")),))
+    result = evaluate_study(only, "less", range(2), lambda v, s: runs[s] if v == "b" else None)
+    assert (
+        "<p>2 of 6 numbers are left out, as scale less runs nothing of it: column third.</p>"
+        in tables_html([AtScale(result, dict.fromkeys(only.items, "some"))])
+    )
 
 
 def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:

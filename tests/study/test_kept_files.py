@@ -473,7 +473,17 @@ def test_settings_are_told_once_and_what_differs_by_variant() -> None:
     assert rows["b"] == "–"  # the usual ones
     assert rows["c"] == "rounds = 4"
     assert "large" not in rows
-    assert re.findall(r'data-head="Seeds">([^<]*)<', told) == ["0 to 2", "0 to 2", "0, 2"]
+    assert re.findall(r'data-head="Runs">([^<]*)<', told) == [
+        "3 (seeds 0 to 2)",
+        "3 (seeds 0 to 2)",
+        "2 (seeds 0, 2)",
+    ]
+    assert re.findall(r'data-head="ITEM">([^<]*)<', told) == ["own", "dose", "beside"]
+    assert "<code>fedroam reproduce made ITEM --scale quick --seeds N</code>" in told
+    coded = replace(study(), codes="<a>: all that is a.")
+    assert "<p>Names of variants: &lt;a&gt;: all that is a.</p>" in settings_html(
+        judged(coded, records(coded))
+    )
     assert told.count("mobility.mobile") == 1
     assert "runs.jsonl" not in told
 
@@ -482,14 +492,15 @@ def test_each_run_is_told_by_its_line_of_the_record(tmp_path: Path) -> None:
     """The head is the first line; behind it a 0 to 2, b 0 to 2, c 0 and 2: not c 1, whose line is not there."""
     there = records(study(), without=(("c", 1),))
     lines = line_numbers(there)
-    told = settings_html(judged(study(), there), lines=lines)
-    assert re.findall(r'data-head="Lines of runs.jsonl">([^<]*)<', told) == ["2 to 4", "5 to 7", "8 to 9"]
+    told = settings_html(judged(study(), there), lines=lines, file="results/made/quick/runs.jsonl")
+    assert "<p>Runs are kept in results/made/quick/runs.jsonl, a line each.</p>" in told
+    assert re.findall(r'data-head="Lines of the file">([^<]*)<', told) == ["2 to 4", "5 to 7", "8 to 9"]
     written = write_records(tmp_path, there).read_text(encoding="utf-8").splitlines()
     for run in there.runs.values():
         line = json.loads(written[lines[run.key] - 1])
         assert (line["variant"], line["seed"]) == (run.variant, run.seed)
     apart = settings_html(judged(study(), there), lines={**lines, there_key(there, "b", 1): 20})
-    assert 'data-head="Lines of runs.jsonl">5, 7, 20<' in apart
+    assert 'data-head="Lines of the file">5, 7, 20<' in apart
 
 
 def there_key(there: Records, variant: str, seed: int) -> str:

@@ -16,6 +16,12 @@ STATIC = "static"
 STEERED = ("dam", "dcm")
 MOVING = ("random", *STEERED)
 PATTERNS = (STATIC, *MOVING)
+# What the letters in the variants' names mean.
+CODES = (
+    "m: clients that move; Rc: communication radius; Rm: longest move of a round (inf: unconstrained), both in grid "
+    "spacings; a: Dirichlet alpha of the split, smaller is more heterogeneous. Before them stands how they move, and "
+    "before that the network, where it is not that of 20 clients on 18 x 18 with MNIST: "
+)
 # Labels in tables and figures.
 LABELS = {"static": "static", "random": "random", "dam": "DAM", "dcm": "DCM"}
 # Axes of figure 3 in both papers, ours: the few values are run at every scale.

@@ -46,4 +46,8 @@ STUDY = Study(
     primary=("random-over-static-some", "dam-over-random-some", "mohawk-over-hierfavg-some"),
     readings=READINGS,
     files=FILES,
+    codes="R: reach in m; T: seconds of sending a model; hidden: units of the hidden layer, which make a model's size, "
+    "as does larger, a network of four times that. Before them stand the movement (waypoint, walk, grid, or the traces "
+    "bologna and taxis) and the method, or what becomes of a transfer that breaks: lost, resumed, or partial, when its "
+    "parts are used; shared: on shared air.",
 )

@@ -178,4 +178,6 @@ STUDY = Study(
     claims=declared_knowing("three seeds at scale quick", LATER, CLAIMS),
     primary=("more-is-better", "fast-ones-ahead", "naive-weights-lose"),
     readings=READINGS,
+    codes="p: share of high-mobility clients; alpha: how strongly weights go by speed (auto: each client chooses), "
+    "without it plain averaging; iid: with IID data.",
 )

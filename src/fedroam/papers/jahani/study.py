@@ -19,7 +19,7 @@ from fedroam.papers.jahani.figures import (
     SEARCHES,
 )
 from fedroam.papers.jahani.tables import TABLES as MEASURED
-from fedroam.papers.steered_variants import CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
+from fedroam.papers.steered_variants import CODES, CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
 from fedroam.study.claims import declared_knowing
 from fedroam.study.study import Reading, Scale, Study, all_but, declared_by
 from fedroam.study.values import Item
@@ -211,4 +211,9 @@ STUDY = Study(
     primary=("random-beats-static", "dcm-beats-random", "b-falls-with-steering"),
     readings=READINGS,
     findings=theory.findings,
+    codes=(
+        f"{CODES}27x27 and 35x35 have 35 and 50 clients, cifar10 is CIFAR-10. convex: the runs of the theory, softmax "
+        "regression on digits; warm_up: steered clients know of the others what they met in 20 rounds of random "
+        "movement."
+    ),
 )

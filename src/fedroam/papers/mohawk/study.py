@@ -211,4 +211,7 @@ STUDY = Study(
     primary=("fewer-rounds-mnist", "includes-more", "less-energy-mnist"),
     readings=READINGS,
     files=FILES,
+    codes="k1: local epochs; k2: rounds between two aggregations at the cloud; batch: samples of a minibatch; aps: "
+    "access points, where they are not 100; trace: on other movement than the stand-in month. turned: a method with "
+    "one switch turned, which is named; present: who is there, with next to nothing learnt.",
 )

@@ -10,7 +10,7 @@ from fedroam.papers.reza import runs
 from fedroam.papers.reza.claims import CLAIMS, limit_name
 from fedroam.papers.reza.figures import FIGURE_2, FIGURE_3, FIGURES
 from fedroam.papers.reza.tables import FINAL, GAINED, GAINED_SPARSE, TABLES
-from fedroam.papers.steered_variants import CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
+from fedroam.papers.steered_variants import CODES, CURVE_OF_CIFAR, QUICK, QUICK_IMAGES
 from fedroam.study.claims import declared_knowing
 from fedroam.study.study import Reading, Scale, Study, all_but, declared_by
 from fedroam.study.values import Item
@@ -170,4 +170,5 @@ STUDY = Study(
     claims=declared_knowing("two seeds at scale quick", LATER, CLAIMS),
     primary=("random-beats-static", "dam-beats-random", "dcm-beats-dam"),
     readings=READINGS,
+    codes=f"{CODES}35x35 has 50 clients on 35 x 35, cifar10 is CIFAR-10.",
 )

@@ -106,7 +106,9 @@ def _over(counts: Iterable[int]) -> str:
 def tables_html(scales: Sequence[AtScale]) -> str:
     """Ours beside the paper's, and the searches."""
     study = scales[0].result.study
-    tables = [_table(scales, each) for each in study.tables]
+    empty = [each for each in study.tables if not any(_numbers_of(scale, each) for scale in scales)]
+    tables = [_table(scales, each) for each in study.tables if each not in empty]
+    tables += [_without_numbers(scales, empty)] if empty else []
     open_ones = [each for each in study.searches if not any(_judged(scale, each) for scale in scales)]
     searches = [_search(scales, each) for each in study.searches if each not in open_ones]
     if open_ones:
@@ -117,15 +119,39 @@ def tables_html(scales: Sequence[AtScale]) -> str:
     return "".join([which_scale(scales), *tables, *searches]) if tables or searches else ""
 
 
+def _numbers_of(each: AtScale, table: Table) -> int:
+    """How many cells of a table have a number at a scale."""
+    return sum(not math.isnan(cell.mean) for cell in each.result.tables[table.name])
+
+
+def _without_numbers(scales: Sequence[AtScale], tables: Sequence[Table]) -> str:
+    """The tables that have no number at any scale, a line each, with the command that computes it."""
+    lines = []
+    for table in tables:
+        told = f"{escape(table.title)}: {scales[0].state(table)}{_source(table)}{_computed_by(scales[0], table)}."
+        lines.append(f'<li id="table-{escape(table.name)}">{told}</li>')
+    which = "1 table has" if len(tables) == 1 else f"{len(tables)} tables have"
+    return f"<p>{which} no number yet:</p><ul>{''.join(lines)}</ul>"
+
+
+def _computed_by(each: AtScale, table: Table) -> str:
+    """`; computed by COMMAND` at the scale, or the smallest that has all of the table, as HTML; empty where its runs
+    need what no such command gives."""
+    study, scale = each.result.study, each.result.scale
+    if table.name in each.beyond or not table.variants:
+        return ""
+    if not each.variants & set(table.variants):
+        scale = next((name for name in study.scales if study.can(table, name)), "")
+    command = f"fedroam reproduce {study.name} {table.name} --scale {scale}"
+    return f"; computed by <code>{escape(command)}</code>" if scale else ""
+
+
 def _table(scales: Sequence[AtScale], table: Table) -> str:
     def numbers(each: AtScale) -> int:
-        return sum(not math.isnan(cell.mean) for cell in each.result.tables[table.name])
+        return _numbers_of(each, table)
 
     shown, fuller = chosen(scales, numbers)
     heading = f'<h3 id="table-{escape(table.name)}">{escape(table.title + shown.named)}</h3>'
-    if not numbers(shown):
-        told = f"{shown.state(table)}{_source(table)}: no number yet."
-        return heading + _small([told, escape(table.caption)])
     html = heading + _numbers(shown, table, _none_here(scales, shown, table, "number"))
     if fuller is not None:
         more = f"{numbers(fuller)} of {len(table.cells)} numbers instead of {numbers(shown)}"
@@ -137,7 +163,8 @@ def _table(scales: Sequence[AtScale], table: Table) -> str:
 def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
     """A table's cells, and below them what they are."""
     cells = each.result.tables[table.name]
-    heads, rows = _matrix(cells, len(each.result.seeds))
+    told_cells, left_out = _with_runs(each, table)
+    heads, rows = _matrix(told_cells, len(each.result.seeds))
     printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
     told = [
         f"{each.state(table)}{_source(table)}.",
@@ -146,8 +173,32 @@ def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
         escape(table.caption),
         aside,
     ]
-    below = "".join(f"<p>{escape(line)}</p>" for line in not_above(table, cells))
+    below = left_out + "".join(f"<p>{escape(line)}</p>" for line in not_above(table, cells))
     return f"{table_html(heads, rows)}{_small(told)}{below}"
+
+
+def _with_runs(each: AtScale, table: Table) -> tuple[list[CellResult], str]:
+    """The cells of those rows and columns of a table of which anything was run, and, as HTML, what is left out."""
+    cells = each.result.tables[table.name]
+    rows, columns = ({getattr(one.cell, along) for one in cells if one.n} for along in ("row", "column"))
+    kept = [one for one in cells if one.cell.row in rows and one.cell.column in columns]
+    if len(kept) == len(cells):
+        return list(cells), ""
+    named = [
+        f"{along} {names[0]}" if len(names) == 1 else f"{along}s {'; '.join(names)}"
+        for along, there in (("row", rows), ("column", columns))
+        if (names := [name for name in _named(cells, along) if name not in there])
+    ]
+    gone = [one for one in cells if one not in kept]
+    here = any(one.possible for one in gone)
+    what = "nothing of it has run yet" if here else f"scale {each.result.scale} runs nothing of it"
+    told = f"{len(gone)} of {len(cells)} numbers are left out, as {what}: {' and '.join(named)}"
+    return kept, f"<p>{escape(told)}{_computed_by(each, table) if here else ''}.</p>"
+
+
+def _named(cells: Sequence[CellResult], along: str) -> list[str]:
+    """The names of rows or columns, in their order."""
+    return list(dict.fromkeys(getattr(one.cell, along) for one in cells))
 
 
 def _source(table: Table) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from html import escape
 
 from fedroam.analysis.formatting import NONE
@@ -28,9 +28,9 @@ from fedroam.study.presentation.gpu import Measured
 from fedroam.study.presentation.wording import (
     FEW,
     NOT_THE_PAPERS,
+    Examined,
     comparisons,
     estimate_words,
-    evidence_words,
     in_short,
     looked_words,
     looks_words,
@@ -85,8 +85,10 @@ def claims_html(
         "± standard error over these seeds alone. Intervals are for each claim alone; of claims that are not primary "
         "they, effect sizes and numbers of seeds that would decide take the spread over seeds as moderated by that of "
         "all others, so that an interval is wider than its ± says where seeds agree more than is usual in this study, "
-        "and narrower where they agree less. Effect size d: how far an estimate is above its bound (negative: below), "
-        "in standard deviations over seeds, on the scale of the test."
+        "and narrower where they agree less. Effect size d: how far an estimate is on the side of its bound on which "
+        "the claim has it (negative: on the other side), in standard deviations over seeds, on the scale of the test; "
+        "t has the same sign. So of a claim that something is less than a bound both are positive where the estimate "
+        "is below it."
     )
     return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
 
@@ -117,7 +119,7 @@ def _card(
             f'<p class="small">{escape(line)}</p>'
             for line in to_decide(result, claim, verdict, outlook, measured)
         ),
-        _where(result, claim),
+        _where(result, claim, verdict),
         _tested(result, claim, verdict),
     ]
     return f'<div class="claim {kind}" id="claim-{escape(claim.name)}">{"".join(lines)}</div>'
@@ -174,8 +176,8 @@ def _elsewhere(result: StudyResult, claim: Claim, others: Sequence[StudyResult])
             yield f"At scale {other.scale}{runs}: {verdict_words(other, claim.name)}, {found}."
 
 
-def _where(result: StudyResult, claim: Claim) -> str:
-    """Links to tables and figures that show it, and to the settings of its runs."""
+def _where(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
+    """Links to tables and figures that show it, and to the settings of its runs; and the command that repeats them."""
     shown = [
         f'<a href="#{item.kind}-{escape(item.name)}">{escape(item.title)}</a>'
         for item in shown_in(result, claim)
@@ -186,7 +188,12 @@ def _where(result: StudyResult, claim: Claim) -> str:
         runs = ", ".join(f'<a href="#run-{escape(v)}">{escape(v)}</a>' for v in variants)
     else:
         runs = f'<a href="#runs">{len(variants)} variants</a>' if variants else ""
-    told = [f"Shown in: {'; '.join(shown)}." * bool(shown), f"Runs: {runs}." * bool(runs)]
+    again = ""
+    if runs and verdict is not None and verdict.evidence.n:
+        by = f"--scale {result.scale} --seeds {verdict.evidence.n}"
+        command = escape(f"fedroam reproduce {result.study.name} {claim.name} {by}")
+        again = f"Again, {verdict.evidence.n * len(variants)} runs: <code>{command}</code>"
+    told = [f"Shown in: {'; '.join(shown)}." * bool(shown), f"Runs: {runs}." * bool(runs), again]
     return f'<p class="small">{" ".join(filter(None, told))}</p>' if any(told) else ""
 
 
@@ -297,11 +304,37 @@ def _tested(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
     if evidence.n and not any(map(math.isnan, evidence.values)):
         lines.append(f"By seed: {_by_seed(evidence)}.")
     parts = comparisons(claim, evidence)
-    each = [f"{part.test.words}: {evidence_words(part.evidence, part.test.unit)}" for part in parts]
-    listed = f"<p>All {len(parts)} comparisons</p><ul>{bullets(each)}</ul>" if len(parts) > FEW else ""
+    listed = _parts(parts) if len(parts) > FEW else ""
     name = evidence.test if evidence.n > 1 else "not yet"
     told = "".join(f"<p>{escape(line)}</p>" for line in lines)
     return folded(f"Tested: {name}", f'<div class="small">{told}{listed}</div>')
+
+
+def _parts(parts: Sequence[Examined]) -> str:
+    """Each of many tests as a row of a table; what all of them have in common stands above it, once."""
+    measures, asked, how = (
+        {part.measures for part in parts},
+        {part.asked for part in parts},
+        {part.how for part in parts},
+    )
+    alike = len(measures) == 1  # else a measure is told with each part, and what is asked of it, too
+    told = f"All {len(parts)} comparisons"
+    told += "".join(f" of {name}" for name in parts[0].measures if alike and len(parts[0].measures) == 1)
+    told += f", each {parts[0].asked}" * (len(asked) == 1 and bool(parts[0].asked))
+    told += f", by {parts[0].how}" * (len(how) == 1)
+    columns: list[tuple[str, Callable[[Examined], str]]] = [
+        ("", lambda part: part.label if alike else part.test.words)
+    ]
+    columns += [("Claimed", lambda part: part.asked)] * (alike and len(asked) > 1)
+    columns += [
+        ("Estimate", lambda part: part.found[0]),
+        ("95 % interval", lambda part: part.found[1]),
+        ("d", lambda part: part.found[2]),
+        ("Seeds", lambda part: str(part.evidence.n)),
+    ]
+    columns += [("Test", lambda part: part.how)] * (len(how) > 1)
+    rows = [[escape(tell(part)) for _, tell in columns] for part in parts]
+    return f"<p>{escape(told)}:</p>{table_html([head for head, _ in columns], rows, 'texts')}"
 
 
 def _by_seed(evidence: Evidence) -> str:
@@ -334,11 +367,14 @@ def readings_html(result: StudyResult) -> str:
     return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts")
 
 
-def settings_html(result: StudyResult, linked: bool = True, lines: Mapping[str, int] | None = None) -> str:
-    """The settings that most variants share, and for each variant what it has else, with the seeds that have run.
+def settings_html(
+    result: StudyResult, linked: bool = True, lines: Mapping[str, int] | None = None, file: str = ""
+) -> str:
+    """What the letters in variants' names mean, the settings that most variants share, and for each variant what it has
+    else, how many runs there are, and which item is the shortest way to them again.
 
-    linked: whether the page's links to settings and variants lead here. lines: where runs that are kept stand (see
-    `kept.line_numbers`), which is told then.
+    linked: whether the page's links to settings and variants lead here. lines: where runs that are kept stand in a file
+    (see `kept.line_numbers`), which is told then.
     """
     study, scale, find = result.study, result.scale, result.reader.find
     every = {variant: _settings(result, variant) for variant in study.needs(scale)}
@@ -348,28 +384,47 @@ def settings_html(result: StudyResult, linked: bool = True, lines: Mapping[str, 
             values.setdefault(name, Counter())[value] += 1
     usual = {name: counts.most_common(1)[0][0] for name, counts in values.items()}
     common = {name: value for name, value in usual.items() if sum(values[name].values()) > len(every) / 2}
-    rows = []
+    rows, shortest = [], _shortest(result)
     for variant, settings in every.items():
         own = [f"{name} = {value}" for name, value in settings.items() if common.get(name) != value]
         found = {seed: run for seed in result.seeds if (run := find(variant, seed)) is not None}
         row = [
             f'<span id="run-{escape(variant)}">{escape(variant)}</span>' if linked else escape(variant),
             escape("; ".join(own)) or NONE,
-            escape(_seeds([str(seed) for seed in found])),
+            f"{len(found)} (seeds {escape(_seeds([str(seed) for seed in found]))})" if found else "none",
         ]
         if lines is not None:
             kept = sorted(lines[run.key] for run in found.values() if isinstance(run, RunRecord))
             row.append(escape(_stretches(kept)) or NONE)
-        rows.append(row)
+        rows.append([*row, escape(shortest.get(variant, NONE))])
     shared = table_html(["Setting", "Value"], [[escape(k), escape(v)] for k, v in common.items()], "texts")
     notes = study.notes(scale)
     place = ' id="runs"' if linked else ""
-    heads = ["Variant", "What it has else", "Seeds", *([] if lines is None else ["Lines of runs.jsonl"])]
+    heads = ["Variant", "What it has else", "Runs", *([] if lines is None else ["Lines of the file"]), "ITEM"]
+    told = [f"Names of variants: {study.codes}"] if study.codes else []
+    told += [f"Runs are kept in {file}, a line each."] if file and lines else []
+    again = escape(f"fedroam reproduce {study.name} ITEM --scale {scale} --seeds N")
+    repeat = (
+        f"<code>{again}</code> computes the first N seeds of all variants of a claim, table or figure again; of each "
+        "variant ITEM is the one that has fewest others."
+    )
     return (
-        folded(f"Settings that most of the {len(every)} variants share", shared)
+        "".join(f"<p>{escape(line)}</p>" for line in told)
+        + f"<p>{repeat}</p>" * bool(rows)
+        + folded(f"Settings that most of the {len(every)} variants share", shared)
         + f"<div{place}>{table_html(heads, rows, 'texts')}</div>"
         + (f'<ul class="remarks">{bullets(notes)}</ul>' if notes else "")
     )
+
+
+def _shortest(result: StudyResult) -> dict[str, str]:
+    """For each variant of a scale the item that needs it and fewest others there, by name."""
+    study, here = result.study, set(result.study.needs(result.scale))
+    found: dict[str, str] = {}
+    for item in sorted(study.items.values(), key=lambda item: len(here & set(item.variants))):
+        for variant in here & set(item.variants) if item.partial or study.can(item, result.scale) else ():
+            found.setdefault(variant, item.name)
+    return found
 
 
 def _settings(result: StudyResult, variant: str) -> dict[str, str]:

@@ -18,6 +18,7 @@ from fedroam.analysis.statistics.verdicts import Verdict, p_text
 from fedroam.study.claims import Claim, Test
 from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
+from fedroam.study.values import Quotient
 
 FEW = 3  # tests that are told in full
 _MOST_DIGITS = 3
@@ -74,7 +75,8 @@ def search_words(result: SearchResult) -> str:
 
 
 def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
-    """A sentence for each column of percentages and each baseline: the rows whose mean is not above the baseline's.
+    """For each baseline, the rows whose mean is not above the baseline's, column by column of percentages; a sentence
+    for all columns of which the same is to be said.
 
     Means are over the seeds that both have. Rows that differ by no more than the standard error of the difference
     paired by seed are named too. No sentence where a column has no number of the baseline or of any other row.
@@ -84,13 +86,20 @@ def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
     }
     rows = [row for row in dict.fromkeys(each.cell.row for each in cells) if row not in table.baselines]
     sentences = []
-    for column in dict.fromkeys(column for column, _ in there):
-        for baseline in table.baselines:
+    for baseline in table.baselines:
+        said: dict[str, list[str]] = {}
+        for column in dict.fromkeys(column for column, _ in there):
             gaps = {row: _gaps(there, column, row, baseline) for row in rows}
             known = {row: gap for row, gap in gaps.items() if len(gap)}
             if known:
-                sentences.append(f"{column}: {_sentence(known, baseline)}")
+                said.setdefault(_sentence(known, baseline), []).append(column)
+        sentences += [f"{_columns(columns, len(said) == 1)}: {one}" for one, columns in said.items()]
     return sentences
+
+
+def _columns(columns: Sequence[str], every: bool) -> str:
+    """`NC = 10 (%); NC = 50 (%)`; of three and more, if they are all there are, so many."""
+    return f"In all {len(columns)} columns" if every and len(columns) > 2 else "; ".join(columns)
 
 
 def _gaps(there: dict[tuple[str, str], CellResult], column: str, row: str, baseline: str) -> np.ndarray:
@@ -110,6 +119,8 @@ def _sentence(gaps: dict[str, np.ndarray], baseline: str) -> str:
     ]
     if not behind:
         said = f"every method is above {baseline}"
+    elif len(behind) == len(gaps) > 2:
+        said = f"none of {len(gaps)} is above {baseline}"
     else:
         count = f"{len(behind)} of {len(gaps)} {'is' if len(behind) == 1 else 'are'}"
         said = f"{count} not above {baseline}: {', '.join(behind)}"
@@ -126,22 +137,34 @@ def evidence_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
 
 
 def estimate_words(evidence: Evidence, unit: str, digits: int = 1) -> str:
-    """What was found: `+33.7 ± 3.1 points, 95 % interval +20.2 to +47.2, effect size d = 6.2, n = 3 seeds`.
-
-    d: the distance of the mean from its bound in standard deviations of a seed, on the scale of the test; a sign test
-    has neither it nor an interval, which is said.
-    """
+    """What was found: `+33.7 ± 3.1 points, 95 % interval +20.2 to +47.2, effect size d = 6.2, n = 3 seeds`; a sign
+    test has neither an interval nor an effect size, which is said."""
     seeds = f"n = {evidence.n} seed{'s' * (evidence.n != 1)}"
     if _nothing(evidence):
         return seeds
     size, span = _size(evidence, unit, digits)
     if evidence.kind == "sign":
         span = ", no interval (sign test)"
-    elif math.isfinite(evidence.df) and evidence.values:
-        # Of the part that is shown, whose seeds may be more than n.
-        d = evidence.statistic / math.sqrt(len(evidence.values))
-        span += f", effect size d = {d:z.1f}".replace("-", "−")
+    elif d := effect_size(evidence):
+        span += f", effect size d = {d}"
     return f"{size}{span}, {seeds}"
+
+
+def effect_size(evidence: Evidence) -> str:
+    """How far the mean is on the claim's side of its bound, in standard deviations of a seed on the scale of the test:
+    `6.2`, or `−0.4` where it is on the other side; empty where a test has none."""
+    if not (math.isfinite(evidence.df) and evidence.values):
+        return ""
+    # Of the part that is shown, whose seeds may be more than n.
+    return f"{_for_the_claim(evidence) / math.sqrt(len(evidence.values)):z.1f}".replace("-", "−")
+
+
+def _for_the_claim(evidence: Evidence) -> float:
+    """The statistic, positive where the estimate is on the side of its bound on which the claim has it."""
+    if evidence.asks == "within":
+        inside = abs(evidence.estimate) < evidence.bound
+        return abs(evidence.statistic) if inside else -abs(evidence.statistic)
+    return -evidence.statistic if evidence.asks == "below" else evidence.statistic
 
 
 def test_words(evidence: Evidence) -> str:
@@ -194,7 +217,7 @@ def _enough_digits(sizes: Sequence[float], digits: int) -> int:
 def _tested(evidence: Evidence) -> str:
     known = math.isfinite(evidence.df)
     return evidence.test + (
-        f", t({evidence.df:.0f}) = {evidence.statistic:.2f}".replace("-", "−") if known else ""
+        f", t({evidence.df:.0f}) = {_for_the_claim(evidence):z.2f}".replace("-", "−") if known else ""
     )
 
 
@@ -206,9 +229,20 @@ class Examined:
     evidence: Evidence
 
     @property
+    def asked(self) -> str:
+        """What is asked of a value, or of a ratio of two: `> 0 points`, `> 1 times`; empty of a trend."""
+        ratio = self.evidence.asks == "ratio above" and not self.test.asked
+        return f"> {self.evidence.bound:g} times" if ratio else self.test.asked
+
+    @property
     def measures(self) -> frozenset[str]:
-        """The names of the measures of a test of one value; none of another."""
-        return self.test.compared[0].measures if self.test.asked else frozenset()
+        """The names of the measures of a test of one value, or of a ratio; none of another."""
+        parts = [
+            part
+            for value in (self.test.compared if self.asked else ())
+            for part in ((value.first, value.second) if isinstance(value, Quotient) else (value,))
+        ]
+        return frozenset(name for part in parts for name in part.measures)
 
     @property
     def label(self) -> str:
@@ -216,13 +250,30 @@ class Examined:
         if len(self.measures) != 1:
             return self.test.words
         (name,) = self.measures
-        value = self.test.compared[0].words
+        value = " / ".join(
+            f"({each.words})" if len(self.test.compared) > 1 else each.words for each in self.test.compared
+        )
         return value.replace(f"{name} of ", "").replace(f"{name}, mean of", "mean of")
 
     @property
     def size(self) -> str:
-        """`+1.2 ± 0.3`."""
+        """`+1.2 ± 0.3`; of a ratio, whose error is one of its logarithm, `1.2`."""
+        if self.evidence.asks == "ratio above":
+            return f"{self.evidence.estimate:.1f}"
         return f"{self.evidence.estimate:+z.1f} ± {self.evidence.error:.1f}".replace("-", "−")
+
+    @property
+    def found(self) -> tuple[str, str, str]:
+        """The estimate with its unit, its interval of 95 % and its effect size; dashes for what there is not."""
+        if _nothing(self.evidence):
+            return NONE, NONE, NONE
+        size, span = _size(self.evidence, self.test.unit, 1)
+        return size, span.removeprefix(", 95 % interval ") or NONE, effect_size(self.evidence) or NONE
+
+    @property
+    def how(self) -> str:
+        """The test, and what a reader must know of it."""
+        return "; ".join(filter(None, (self.evidence.test, self.evidence.note)))
 
     @property
     def tested(self) -> bool:
@@ -245,7 +296,7 @@ def in_short(claim: Claim, evidence: Evidence | None) -> str:
     count = len(parts) or max(len(claim.test.tests), 1)
     if count <= FEW:
         return claim.test.words
-    asked = {part.test.asked for part in parts}
+    asked = {part.asked for part in parts}
     measures = {part.measures for part in parts}
     said = f"{count} comparisons"
     said += f" of {next(iter(names))}" if len(measures) == 1 and len(names := measures.pop()) == 1 else ""
