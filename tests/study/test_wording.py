@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
+from html import unescape
 from io import StringIO
 from pathlib import Path
 
@@ -13,14 +15,15 @@ import pytest
 from rich.console import Console
 
 from fedroam.analysis.statistics.looks import shared
-from fedroam.analysis.statistics.paired import Evidence, above, below, every
+from fedroam.analysis.statistics.paired import Evidence, above, below, every, within
 from fedroam.analysis.statistics.verdicts import Verdict, judge
 from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study import claims as tested
-from fedroam.study.claims import declared_knowing, falls
+from fedroam.study.claims import declared_knowing, falls, ratio
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
+from fedroam.study.items import table
 from fedroam.study.presentation.page import write_study
 from fedroam.study.presentation.sections import claims_html, summary_html
 from fedroam.study.presentation.tables import claims_table
@@ -28,8 +31,10 @@ from fedroam.study.presentation.terminal import print_result
 from fedroam.study.presentation.wording import (
     MARKS,
     comparisons,
+    effect_size,
     estimate_words,
     in_short,
+    not_above,
     of_our_own,
     otherwise,
     shared_words,
@@ -389,3 +394,76 @@ def test_effects_by_hand() -> None:
     assert by_side([unclear, down, clear]) == {1: [clear], -1: [down], 0: [unclear]}
     assert named([clear, down]) == "up (+4.0 ± 0.6 points) and down (−4.0 ± 0.6 points)"
     assert (listed([]), listed(["a"]), listed(["a", "b", "c"])) == ("none", "a", "a, b and c")
+
+
+def test_effect_sizes_and_t_are_positive_on_the_claims_side() -> None:
+    """Mean 2, deviation 1: above 1 by one deviation, not below 1 by one, within 3 by one and not within 1 by one."""
+    x = (1.0, 2.0, 3.0)
+    for evidence, d in (
+        (above(x, 1.0), "1.0"),
+        (below(x, 1.0), "−1.0"),
+        (below(x, 3.0), "1.0"),
+        (within(x, 3.0), "1.0"),
+        (within([-one for one in x], 3.0), "1.0"),
+        (within(x, 1.0), "−1.0"),
+    ):
+        assert effect_size(evidence) == d
+        assert f"t(2) = {'−' * d.startswith('−')}1.73" in how_words(evidence)
+    assert effect_size(above((3.0,) * 3)) == ""  # a sign test
+
+
+def test_many_parts_are_a_table_and_what_they_share_stands_above_it(find: Find) -> None:
+    def told(tests: list) -> tuple[str, list[str], list[list[str]]]:
+        one = Claim("it", "", all_of(tests))
+        html = claims_html(evaluate_study(study((one,)), "full", range(2), find))
+        part = html[html.index("<p>All ") :]
+        rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", part)]
+        head = re.search(r"<p>(All .*?)</p>", part)
+        assert head is not None
+        return unescape(head[1]), re.findall(r"<th [^>]*>(.*?)</th>", part), rows
+
+    head, columns, rows = told([order(score.of(key), score.of("a")) for key in "bcde"])
+    assert head == "All 4 comparisons of score, each > 0 points, by paired one-sided t:"
+    assert columns == ["", "Estimate", "95 % interval", "d", "Seeds"]
+    assert rows[0] == ["b − a", "+10.0 ± 1.0 points", "−2.7 to +22.7", "7.1", "2"]
+    head, columns, rows = told([over(score.of(key), 40 + k) for k, key in enumerate("abcd")])
+    assert head == "All 4 comparisons of score, by one-sided t:"
+    assert columns[:2] == ["", "Claimed"]
+    assert [row[:2] for row in rows] == [[key, f"&gt; {40 + k} %"] for k, key in enumerate("abcd")]
+    head, columns, rows = told([ratio(score.of(key), score.of("a")) for key in "bcde"])
+    assert head.startswith(
+        "All 4 comparisons of score, each > 1 times, by one-sided t on logarithms of ratios"
+    )
+    assert rows[0][:2] == ["(b) / (a)", "1.2 times"]
+    mixed = [over(score.of(key), 40) for key in "abc"]
+    head, columns, rows = told([*mixed, equal(score.of("b"), score.of("c"), 9.0)])
+    assert "each" not in head
+    assert columns[-1] == "Test"
+    assert rows[-1][:2] == ["b − c", "within ±9 points"]
+    trend = told([falls({k: score.of(key) for k, key in enumerate("bcd")}), over(score.of("a"), 40)])
+    assert trend[2][0][0].startswith("score of b and so on falls over 0, 1, 2")
+    assert trend[2][-1][0] == "score of a &gt; 40 %"  # the measure is not told above
+
+
+def test_columns_of_which_the_same_is_said_are_told_together(find: Find) -> None:
+    """b to e are 10, 5, −2 and −4 above a, each ± 1; a column more has the same numbers, another one only a to c."""
+    rows = {key: key for key in SCORES}
+
+    def told(columns: dict[str, str], baselines: tuple[str, ...] = ("a",)) -> list[str]:
+        shown = table(
+            "t",
+            "T",
+            rows,
+            columns,
+            lambda row, of: (score if row in of else never).of(row),
+            baselines=baselines,
+        )
+        made = replace(study(()), tables=(shown,))
+        return not_above(shown, evaluate_study(made, "full", range(2), find).tables["t"])
+
+    never = Measure("never", "", lambda run: 1.0)
+    same = "2 of 4 are not above a: d, e."
+    assert told({"one": "abcde", "two": "abcde"}) == [f"one; two: {same}"]
+    assert told(dict.fromkeys(("one", "two", "three"), "abcde")) == [f"In all 3 columns: {same}"]
+    assert told({"one": "abcde", "two": "abc"}) == [f"one: {same}", "two: every method is above a."]
+    assert told({"one": "abcde"}, ("b",)) == ["one: none of 4 is above b."]

@@ -90,7 +90,11 @@ def claims_html(
         "t has the same sign. So of a claim that something is less than a bound both are positive where the estimate "
         "is below it."
     )
-    return "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
+    names = ""
+    if result.study.codes:
+        told = "What the letters in names of variants mean stands with their"
+        names = f'<p class="small">{told} <a href="#runs">settings</a>.</p>'
+    return names + "".join(cards) + f'<p class="small">{escape(rule)}</p>' if cards else ""
 
 
 def _card(

@@ -68,7 +68,8 @@ def print_result(
     if any(claim.name in items for claim in study.claims):
         console.print(
             f"\nVerdicts: level {study.alpha:g}; corrected: {escape(result.families())}. {looks_words(result)}"
-            "Estimates are means ± standard error over seeds; intervals are not corrected.",
+            "Estimates are means ± standard error over seeds; intervals are not corrected; t is positive where an "
+            "estimate is on the claim's side of its bound.",
             style="dim",
         )
         for line in (*summary(result), *outlook_words(result, ahead)):
