@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.kernels import Calls, kernel
+from fedroam.learning.cpu.kernels import Calls, Pattern, kernel, run
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.picked import Picked
@@ -162,6 +162,25 @@ def test_calls_are_done_in_turn() -> None:
     x *= 2
     calls()
     assert torch.equal(rows, x[index].flatten(1))
+
+
+def test_patterns_are_done_at_each_of_some_places() -> None:
+    """What is not known yet may be behind an address, and stand in several calls."""
+    here, x = of_lanes(LANES[0]), torch.arange(24.0).view(4, 2, 3, 1)
+    index = torch.tensor([[2, 0, 3, 1], [1, 1, 0, 2]])
+    lying, rows = torch.zeros(1, 2, 3, 4), torch.zeros(2, 4, 6)
+    pick, stand = kernel(Picked(Images(1, 2, 3, 0), 4), here), kernel(Standing(6, 4), here)
+    chosen, into = Pattern.unknown(2)
+    pattern = Pattern(
+        [
+            (pick, (x.data_ptr(), chosen + 8, lying.data_ptr(), 3, 4)),
+            (stand, (lying.data_ptr(), into, 4)),
+        ]
+    )
+    places = [(index[k].data_ptr(), rows[k].data_ptr()) for k in range(2)]
+    run(pattern.at(np.array(places, np.int64)), here)
+    for own, found in zip(index, rows, strict=True):
+        assert torch.equal(found, x[own[[1, 2, 3, 3]]].flatten(1))
 
 
 def test_a_head_of_other_layers_is_left_to_torch() -> None:

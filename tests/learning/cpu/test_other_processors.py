@@ -12,6 +12,7 @@ import pytest
 from fedroam.components import build
 from fedroam.learning.cpu.kernels import (
     ChannelsConvolution,
+    ContrastTerm,
     Conv1dMaxPool,
     Conv1dMaxPoolGradient,
     Conv1dSizes,
@@ -19,9 +20,15 @@ from fedroam.learning.cpu.kernels import (
     DenseLayer,
     DenseScores,
     DenseTraining,
+    Descent,
+    Gates,
     Images,
+    MemoryAhead,
+    PrototypeTerm,
     TiledConvolution,
     TiledWeightGradient,
+    ValveAhead,
+    ValveBack,
     Weights,
     leading,
     stages_of,
@@ -108,6 +115,9 @@ STEPS = (  # the second of a step of two backwards, for pixels that meet four we
 )
 POOL = (Images(6, 9, 9), Images(6, 4, 4, 1), Window(3, 2), 4)
 PERCEPTRON = (DenseLayer(37, 64, 0, 2368), DenseLayer(64, 10, 2432, 3072))
+GATES = Gates(
+    37, 10, 0, (2000, 4000), (2037, 4037), ((0, 370), (500, 3000)), together=True, least=1e-12, norm=1e-5
+)
 OTHERS = (
     Conv1dMaxPool(SIZES),
     Conv1dMaxPoolGradient(SIZES),
@@ -124,6 +134,12 @@ OTHERS = (
     TiledConvolution(WIDE.turned, False),
     TiledWeightGradient(WIDE),
     *STEPS,
+    ContrastTerm(37, 1e-8),
+    PrototypeTerm(37),
+    MemoryAhead(37),
+    ValveAhead(GATES),
+    ValveBack(GATES),
+    Descent(True),
 )
 
 

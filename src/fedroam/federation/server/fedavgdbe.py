@@ -16,6 +16,7 @@ from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import ServerLoop, ServerRound, transfers
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
+from fedroam.learning.forms import WithMemory
 from fedroam.learning.objective import Objective
 from fedroam.models import split
 
@@ -53,6 +54,11 @@ class Debiased:
     memory: bool
     tracked: bool  # whether the running mean lives in the start pass, too
     whole_batches: bool = True  # the mean of a piece is not that of the batch
+
+    @property
+    def form(self) -> WithMemory | None:
+        """For engines with kernels, which know it with a memory."""
+        return WithMemory(MEMORY, RUNNING, MEAN, self.kappa, self.momentum) if self.memory else None
 
     def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """The consensus."""

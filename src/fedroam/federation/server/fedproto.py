@@ -21,6 +21,7 @@ from fedroam.federation.server.representations import (
     widths,
 )
 from fedroam.learning import ClassMeans, Job, Models
+from fedroam.learning.forms import ToPrototypes
 from fedroam.learning.objective import Objective
 from fedroam.models import Network, split
 
@@ -78,6 +79,11 @@ class Aligned:
     base: Objective
     strength: float
     whole_batches: bool  # whether the features met are collected
+
+    @property
+    def form(self) -> ToPrototypes:
+        """For engines with kernels."""
+        return ToPrototypes(PROTOTYPES, KNOWN, self.strength)
 
     def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """A prototype for each class."""

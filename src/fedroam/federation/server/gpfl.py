@@ -17,6 +17,7 @@ from fedroam.federation.protocol import Arrays, Evaluated, FederationContext, ow
 from fedroam.federation.server.loop import GLOBAL, ServerLoop, ServerRound
 from fedroam.federation.server.representations import widths
 from fedroam.learning import Job, Layout, Models
+from fedroam.learning.forms import UnderConditions
 from fedroam.learning.objective import Objective
 from fedroam.models import split
 
@@ -83,6 +84,17 @@ class Guidance:
     magnitude: float
     decay: float
     whole_batches: bool  # whether the distance is one norm of the batch
+    valve: bool
+
+    @property
+    def form(self) -> UnderConditions | None:
+        """For engines with kernels, which know it with a valve and guidance."""
+        if not self.valve or not self.guided:
+            return None
+        return UnderConditions(
+            *(EMBEDDING, GAMMA, BETA, PERSONAL, GENERIC, EMBEDDING),
+            *(self.angle, self.magnitude, self.decay, self.whole_batches, LEAST, NORM),
+        )
 
     def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """The embeddings."""
@@ -294,7 +306,8 @@ class GPFL(Part, ServerLoop):
 
     def objective(self, base: Objective) -> Objective:
         """With the guidance of the global features."""
-        return Guidance(base, self.angle, self.magnitude, self.decay, self.distance == "batch")
+        together = self.distance == "batch"
+        return Guidance(base, self.angle, self.magnitude, self.decay, together, self.valve)
 
     @override
     def shared(self, layout: Layout) -> slice:

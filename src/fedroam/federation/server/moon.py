@@ -14,6 +14,7 @@ from fedroam.components import Part, field, register
 from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import ServerLoop, ServerRound
 from fedroam.learning import Job
+from fedroam.learning.forms import Contrast
 from fedroam.learning.objective import Objective
 from fedroam.models import split
 
@@ -27,6 +28,11 @@ class Contrastive:
     base: Objective
     mu: float
     temperature: float
+
+    @property
+    def form(self) -> Contrast:
+        """For engines with kernels."""
+        return Contrast("z_global", "z_previous", self.mu, self.temperature, SMALLEST)
 
     def handed_like(self, module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
         """Features."""

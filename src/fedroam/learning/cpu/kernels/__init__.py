@@ -5,10 +5,19 @@ lie side by side, and norm, pool and ReLU are one pass over memory. Between wide
 convolutions are computed by tiles of pixels (`tiled`), which takes fewer multiplications.
 """
 
+from fedroam.learning.cpu.kernels.between import ContrastTerm as ContrastTerm
+from fedroam.learning.cpu.kernels.between import Gates as Gates
+from fedroam.learning.cpu.kernels.between import MemoryAhead as MemoryAhead
+from fedroam.learning.cpu.kernels.between import MemoryBack as MemoryBack
+from fedroam.learning.cpu.kernels.between import PrototypeTerm as PrototypeTerm
+from fedroam.learning.cpu.kernels.between import ValveAhead as ValveAhead
+from fedroam.learning.cpu.kernels.between import ValveBack as ValveBack
 from fedroam.learning.cpu.kernels.blocks import leading as leading
 from fedroam.learning.cpu.kernels.blocks import stages_of as stages_of
 from fedroam.learning.cpu.kernels.calls import Call as Call
 from fedroam.learning.cpu.kernels.calls import Calls as Calls
+from fedroam.learning.cpu.kernels.calls import Pattern as Pattern
+from fedroam.learning.cpu.kernels.calls import run as run
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool as Conv1dMaxPool
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPoolGradient as Conv1dMaxPoolGradient
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dSizes as Conv1dSizes
@@ -17,9 +26,11 @@ from fedroam.learning.cpu.kernels.convolution import Images as Images
 from fedroam.learning.cpu.kernels.convolution import Weights as Weights
 from fedroam.learning.cpu.kernels.dense import DenseGradient as DenseGradient
 from fedroam.learning.cpu.kernels.dense import DenseLayer as DenseLayer
+from fedroam.learning.cpu.kernels.dense import DenseRows as DenseRows
 from fedroam.learning.cpu.kernels.dense import DenseScores as DenseScores
 from fedroam.learning.cpu.kernels.dense import DenseStack as DenseStack
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
+from fedroam.learning.cpu.kernels.descent import Descent as Descent
 from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
 from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
 from fedroam.learning.cpu.kernels.of_python import compiled as compiled

@@ -14,6 +14,7 @@ from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, addr
 
 MOST = 14  # arguments of a kernel
 WIDTH = MOST + 2
+PLACES = 56  # bits of an address that is not known yet which tell no more than how far behind it
 
 Call = tuple[Kernel, Sequence[int]]
 
@@ -53,12 +54,51 @@ class Calls:
 
     def __init__(self, calls: Sequence[Call], target: Target) -> None:
         self.kernels = [run for run, _ in calls]  # they own their code
-        rest = [0] * MOST
-        rows = [[address(run), len(given), *given, *rest[len(given) :]] for run, given in calls]
-        self.program = np.array(rows, dtype=np.int64)
+        self.program = _rows(calls)
         self._all = kernel(Chain(), target)
-        self._given = self.program.ctypes.data, len(rows)
+        self._given = self.program.ctypes.data, len(calls)
 
     def __call__(self) -> None:
         """Do them all."""
         self._all(*self._given)
+
+
+class Pattern:
+    """Calls that are done again and again, each time at other places.
+
+    For addresses that differ `unknown` gives what stands for them, to which bytes may be added. kept: what lies at the
+    others.
+    """
+
+    def __init__(self, calls: Sequence[Call], kept: object = None) -> None:
+        self.kernels, self.kept = [run for run, _ in calls], kept  # kernels own their code
+        rows = _rows(calls)
+        # The first column is where code lies.
+        self.which = rows >> PLACES
+        self.which[:, 0] = 0
+        self.rest = rows - (self.which << PLACES)
+
+    @staticmethod
+    def unknown(places: int) -> list[int]:
+        """What stands for so many addresses."""
+        return [number << PLACES for number in range(1, places + 1)]
+
+    def at(self, addresses: np.ndarray) -> np.ndarray:
+        """The calls for each row of addresses, int64 [times, places]: as `Chain` reads them, int64
+        [times, calls, WIDTH]."""
+        known = np.concatenate([np.zeros((len(addresses), 1), np.int64), addresses], axis=1)
+        found: np.ndarray = np.take(known, self.which, axis=1) + self.rest
+        return found
+
+
+def run(program: np.ndarray, target: Target) -> None:
+    """Do calls as `Pattern.at` gives them, one after the other."""
+    rows = np.ascontiguousarray(program)
+    kernel(Chain(), target)(rows.ctypes.data, rows.size // WIDTH)
+
+
+def _rows(calls: Sequence[Call]) -> np.ndarray:
+    """Calls as `Chain` reads them, int64 [calls, WIDTH]."""
+    rest = [0] * MOST
+    rows = [[address(run), len(given), *given, *rest[len(given) :]] for run, given in calls]
+    return np.array(rows, dtype=np.int64)
