@@ -207,13 +207,14 @@ def test_what_is_in_a_sequence_is_what_is_to_be_measured() -> None:
 
 
 @pytest.mark.parametrize("objective", ["moon", "fedproto", "gpfl", "fedavgdbe"])
-def test_only_what_is_between_extractor_and_head_is_torchs(objective: str) -> None:
-    """Where there are kernels: of a perceptron, and of the layers behind convolutions."""
+def test_nothing_of_known_objectives_is_torchs(objective: str) -> None:
+    """Where there are kernels: neither of a perceptron, nor of the layers behind convolutions."""
     kinds = {"a perceptron": [DenseStack], "kernels of ours": [ConvStack, DenseStack]}
     for name, expected in kinds.items():
         _, _, model, _, _ = set_up(name, objective, 0)
         compiled = [type(layer) for layer in model.layers] == expected and model.head is not None
-        assert compiled == (target() is not None)
+        between = model.features is not None and model.features.kernels is not None
+        assert compiled == between == (target() is not None)
 
 
 @pytest.mark.skipif(target() is None, reason="no kernels on this machine")

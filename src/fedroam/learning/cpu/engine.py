@@ -17,6 +17,7 @@ from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.cpu.workers import MOST_WORKERS, Workers, shared_workers
 from fedroam.learning.engine import Indices, Job, Learner, Rows, Scores, Task, check_jobs
+from fedroam.learning.forms import form_of
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -54,7 +55,7 @@ class _Worker:
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
         learner = self.learner
         if learner.layers is None:
-            return [self._alone(models, job) for job in jobs]
+            return self.trainer.train_all(models, jobs)
         if self._perceptrons is None:
             self._perceptrons = PerceptronTrainer(
                 learner.task,
@@ -67,10 +68,14 @@ class _Worker:
         return self._perceptrons.train(models, jobs)
 
     def _alone(self, models: Models, job: Job) -> float:
+        return self.trainer.train(models, job)
+
+    @property
+    def trainer(self) -> Trainer:
         learner = self.learner
         if self._any is None:
             self._any = Trainer(learner.task, learner.samples, learner.nature, learner.workers.check)
-        return self._any.train(models, job)
+        return self._any
 
     @property
     def evaluator(self) -> Evaluator:
@@ -88,6 +93,7 @@ class CpuLearner(Learner):
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         network = worker_model(task, self.nature)
         self.layers = recognise(network, task)
+        self.of_known_form = form_of(task.objective) is not None
         self.workers = Workers(workers)
         self._shared: int | None = None  # workers for all models together, before this run was given cores
         self._known: dict[int, np.ndarray] = {}
@@ -114,7 +120,8 @@ class CpuLearner(Learner):
         check_jobs(jobs, self.task, len(models), self._known)
         jobs = list(jobs)  # each is asked for several times, and `Jobs` makes it anew each time
         losses = np.full(len(jobs), np.nan)
-        units = [[k] for k in range(len(jobs))] if self.layers is None else list(groups(self.task, jobs))
+        several = self.layers is not None or (self.of_known_form and self._of(0).trainer.steps is not None)
+        units = list(groups(self.task, jobs)) if several else [[k] for k in range(len(jobs))]
 
         def do(worker: int, unit: int) -> None:
             losses[units[unit]] = self._of(worker).train(models, [jobs[k] for k in units[unit]])

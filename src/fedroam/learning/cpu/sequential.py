@@ -7,14 +7,19 @@ of torch for each layer and direction, and gradients go straight into the flat g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import nn
 
+from fedroam.learning.cpu.compiled_features import FeatureKernels, Step, feature_kernels
 from fedroam.learning.cpu.compiled_head import CompiledHead
+from fedroam.learning.cpu.compiled_steps import CompiledSteps
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
 from fedroam.learning.cpu.kernels import (
+    Call,
     ConvStack,
     DenseLayer,
     DenseStack,
@@ -38,6 +43,7 @@ from fedroam.learning.cpu.sequential_layers import (
 )
 from fedroam.learning.cpu.tiled_conv2d import ConvolutionByTiles, Room, Tiles
 from fedroam.learning.engine import Task
+from fedroam.learning.forms import form_of
 from fedroam.learning.layout import Entry
 from fedroam.learning.objective import (
     AddsTerm,
@@ -57,21 +63,22 @@ class _Features:
     """What an objective makes of the extractor's features, which the head's first layer gets: number `layer` of a
     sequence, or what computes the head.
 
-    own: parameters between extractor and head, with their gradients; buffers: what else is there, which is read in the
-    network itself.
+    own: parameters between extractor and head, whose gradients go into `gradient` [parameters]; buffers: what else is
+    there, which is read in the network itself. kernels: what computes it, if there are kernels for it.
     """
 
     def __init__(
         self,
         objective: AddsTerm | TransformsFeatures,
         layer: int,
-        own: Sequence[Entry] = (),
-        gradient: View | None = None,
-        buffers: Mapping[str, torch.Tensor] | None = None,
+        own: Sequence[Entry],
+        gradient: torch.Tensor,
+        buffers: Mapping[str, torch.Tensor],
+        kernels: FeatureKernels | None = None,
     ) -> None:
-        self.layer, self.own = layer, own
-        self.into = {} if gradient is None else {entry.name: gradient(entry) for entry in own}
-        self.between = dict(buffers or {})
+        self.layer, self.own, self.gradient, self.kernels = layer, own, gradient, kernels
+        self.into = {entry.name: entry.view(gradient) for entry in own}
+        self.between, self.row = dict(buffers), gradient
         self.idle: list[Entry] = []
         # Asked once: to compare an object with a protocol takes as long as some layers.
         self._look: Callable[..., Transformed]
@@ -83,11 +90,21 @@ class _Features:
 
     def attach(self, row: torch.Tensor) -> None:
         """Compute with a row's parameters from now on."""
+        self.row = row
         for entry in self.own:
             self.between[entry.name] = entry.view(row)
 
-    def seen(self, x: torch.Tensor, y: torch.Tensor, handed: Mapping[str, torch.Tensor]) -> Transformed:
-        """What the head gets of features x, and the term."""
+    def seen(
+        self, x: torch.Tensor, y: torch.Tensor, share: float, handed: Mapping[str, torch.Tensor]
+    ) -> Transformed:
+        """What the head gets of features x, and the term, of a batch that counts so much."""
+        kernels = self.kernels
+        if kernels is not None and x.dtype == torch.float32:
+            each = {name: handed[name] for name in kernels.of_samples if name in handed}
+            rest = {name: value for name, value in handed.items() if name not in each}
+            others = kernels.known(rest, each, len(y), self.between)
+            if others is not None:
+                return _Compiled(kernels, x.contiguous(), y, share, (self.row, self.gradient), others)
         return self._look(x, y, **handed)
 
 
@@ -103,6 +120,50 @@ class _Unchanged:
     def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """As `Transformed.backward`."""
         return slope.add(self.slope, alpha=share)
+
+
+class _Compiled:
+    """What kernels make of features of a batch that counts `share`.
+
+    own: a row, and its gradient; others: as of `Step`.
+    """
+
+    def __init__(
+        self,
+        kernels: FeatureKernels,
+        features: torch.Tensor,
+        y: torch.Tensor,
+        share: float,
+        own: tuple[torch.Tensor, torch.Tensor],
+        others: Sequence[torch.Tensor],
+    ) -> None:
+        n = len(y)
+        self.kernels, self.kept = kernels, (y, positions := np.arange(n, dtype=np.int64), own, others)
+        self.told = np.empty((1, kernels.told(n)), np.float32)
+        row, gradient = (each.data_ptr() for each in own)
+        places = features.data_ptr(), y.data_ptr(), positions.ctypes.data, 0, self.told.ctypes.data
+        self.step = Step(n, share, row, gradient, *places, [each.data_ptr() for each in others])
+        kernels.reserve(n)
+        self._do(kernels.before(self.step))
+        outputs = kernels.outputs(n)
+        self.features, self.outputs = features, features if outputs is None else outputs
+
+    @property
+    def term(self) -> float:
+        """As `Transformed.term`, once `backward` is done."""
+        n, share = self.step.n, self.step.share
+        return float(self.kernels.terms(self.told, n, share)[0]) / share
+
+    def backward(self, slope: torch.Tensor, share: float, into: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """As `Transformed.backward`, in the place of the slope."""
+        slope = slope.contiguous()
+        self._do(self.kernels.after(replace(self.step, slopes=slope.data_ptr())))
+        return slope
+
+    @staticmethod
+    def _do(calls: Sequence[Call]) -> None:
+        for run, given in calls:
+            run(*given)
 
 
 class SequentialModel:
@@ -149,6 +210,18 @@ class SequentialModel:
         if self.features is not None:
             self.features.attach(row)
 
+    def steps(
+        self, task: Task, samples: Samples, gradient: torch.Tensor, check: Callable[[], None]
+    ) -> CompiledSteps | None:
+        """All steps of a client by one call of kernels: where the extractor is linear layers, and there are kernels for
+        what the objective makes of its features."""
+        first, kernels = self.layers[0], None if self.features is None else self.features.kernels
+        if kernels is None or self.head is None or self.idle or len(self.layers) > 1:
+            return None
+        if not isinstance(first, DenseStack) or samples.base.dtype != torch.float32:
+            return None
+        return CompiledSteps(task, samples, first, self.head, kernels, gradient, check)
+
     @torch.no_grad()
     def outputs(self, x: torch.Tensor) -> torch.Tensor:
         """The logits [n, classes] of samples x, any number of them. No gradient can be asked for afterwards."""
@@ -190,7 +263,7 @@ class SequentialModel:
         shape, seen, into = x.shape, None, {}
         flat = len(shape) == 2
         if self.features is not None:
-            seen, into = self.features.seen(x if flat else x.flatten(1), y, handed), self.features.into
+            seen, into = self.features.seen(x if flat else x.flatten(1), y, share, handed), self.features.into
             x = seen.outputs if flat else seen.outputs.view(shape)
         if self.head is not None:
             loss, gradient = self.head.add_gradient_of(x, y, share)
@@ -284,7 +357,7 @@ def sequential_model(
             layers.append(MaxPool(layer))
         elif type(layer) is nn.ReLU:
             layers.append(ReLU(over=position > 0 and type(named[position - 1][1]) is not nn.ReLU))
-        elif type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1):
+        elif _flattens(layer):
             layers.append(Flatten())
         elif type(layer) is nn.Unflatten and layer.dim == 1 and not layers:
             layers.append(Unflatten(layer))
@@ -297,7 +370,7 @@ def sequential_model(
     last = named[-1][1]
     if type(last) is not nn.Linear or used + len(own) != len(entries) or not answers(last.out_features, task):
         return None
-    seen = None
+    seen, kernels, buffers = None, None, dict(module.named_buffers())
     if extra is not None:
         if not 0 < boundary < len(layers):
             return None
@@ -306,14 +379,16 @@ def sequential_model(
             behind = [] if head is not None else layers[boundary:]
             extractor = _stacked(layers[:boundary], task.x, gradient, here)
             layers, boundary = extractor + behind, len(extractor)
-        seen = _Features(extra, boundary, own, view, dict(module.named_buffers()))
+            if head is not None:
+                kernels = feature_kernels(form_of(task.objective), entries, buffers, head.layers, here)
+        seen = _Features(extra, boundary, own, gradient, buffers, kernels)
     return SequentialModel(layers, last.out_features, objective.label_smoothing, many, head, seen)
 
 
 def answers(outputs: int, task: Task) -> bool:
     """Whether so many outputs are enough for the classes of a task. Where they are not, torch says so; kernels would
     write at a sample's class, whatever lies there."""
-    return not len(task.y) or int(task.y.max()) < outputs
+    return not len(task.y) or 0 <= int(task.y.min()) <= int(task.y.max()) < outputs
 
 
 def _between(module: nn.Module, entries: Mapping[str, Entry]) -> list[Entry]:
@@ -394,6 +469,11 @@ def _stacked(layers: list[Layer], x: torch.Tensor, gradient: torch.Tensor, here:
     return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here, sparse)]
 
 
+def _flattens(layer: nn.Module) -> bool:
+    """Whether a layer is `nn.Flatten` of all but the samples."""
+    return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
+
+
 def _conv_stack(
     named: list[tuple[str, nn.Module]],
     task: Task,
@@ -406,8 +486,7 @@ def _conv_stack(
     if here is None or not blocks or blocks[-1].end == len(named):
         return None
     end = blocks[-1].end
-    flat = named[end][1]
-    if type(flat) is not nn.Flatten or (flat.start_dim, flat.end_dim) != (1, -1):
+    if not _flattens(named[end][1]):
         return None
     channels, height, width = task.x.shape[1:]
     stages = stages_of(blocks, (channels, height, width), entries)

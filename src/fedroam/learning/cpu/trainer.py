@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 
+from fedroam.learning.cpu.compiled_steps import CompiledSteps
 from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.sequential import PIECE, sequential_model
 from fedroam.learning.cpu.worker_model import (
@@ -45,12 +46,24 @@ class Trainer:
         self.sequential = (
             None if nature.plain else sequential_model(self.module, task, self.gradient, nature.native)
         )
+        self.steps: CompiledSteps | None = None
         if self.sequential is not None:
             self.without_gradient = self.sequential.idle
+            self.steps = self.sequential.steps(task, samples, self.gradient, check)
         elif nature.native and not nature.plain:
             self.module = fuse(self.module)
         # Momentum that does not outlive the round.
         self.passing_momentum = torch.zeros(task.layout.size) if task.training.momentum else None
+
+    def train_all(self, models: Models, jobs: Sequence[Job]) -> list[float]:
+        """Train the rows of some jobs; mean training loss of each."""
+        found: list[float | None] = [None] * len(jobs)
+        if self.steps is not None:
+            with torch.no_grad():
+                found = self.steps.train(models, jobs)
+        return [
+            self.train(models, job) if loss is None else loss for job, loss in zip(jobs, found, strict=True)
+        ]
 
     def train(self, models: Models, job: Job) -> float:
         """Train the job's row; mean training loss."""
