@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,11 @@ from torch import nn
 from fedroam.learning import Models
 from fedroam.learning.accelerator.batched import BatchedLearner
 from fedroam.learning.cpu import evaluation
+from fedroam.learning.cpu.kernels import target
+from fedroam.learning.cpu.worker_model import Nature
+from fedroam.learning.held import class_means
 from fedroam.learning.training import SGD
+from fedroam.models import Network
 from support.learners import CLASSES, clear, learner_of, problem
 
 
@@ -260,3 +265,53 @@ def test_balanced_accuracy_and_f1_are_scikit_learns(engine: str) -> None:
     placed = scores.only(np.array([3, 0, 1]), 5)
     np.testing.assert_array_equal(placed.samples, [len(few), 0, 0, 40, 0])
     assert np.isnan(placed.loss[[1, 2, 4]]).all()
+
+
+DENSE: dict[str, tuple[tuple[int, ...], Callable[[], nn.Module]]] = {
+    "one layer": ((12,), lambda: nn.Linear(12, 9)),
+    "two layers, a ReLU behind": (
+        (12,),
+        lambda: nn.Sequential(nn.Linear(12, 30), nn.ReLU(), nn.Linear(30, 9, bias=False), nn.ReLU()),
+    ),
+    "of colours, with a dropout": (
+        (4, 5, 3),
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(60, 9), nn.ReLU(), nn.Dropout(0.5)),
+    ),
+}
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["", "zeros are left out"])
+@pytest.mark.parametrize("name", DENSE)
+def test_features_of_linear_layers(name: str, zeros: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By kernels where there are some; those of a sample do not depend on which are beside it."""
+    shape, extractor = DENSE[name]
+    case = problem(lambda: Network(extractor(), nn.Linear(9, CLASSES)), shape, (40, 11))
+    if zeros:
+        case.task.x[:, ..., :11] *= case.task.x[:, ..., :1] > 2
+    found, part = [], np.append(np.arange(50)[::-1], 7)
+    models = case.start(equal=False)
+    for piece in (500, 7):
+        monkeypatch.setattr(evaluation, "PIECE", piece)
+        learner = learner_of(case.task, "cpu")
+        found += learner.features(models, [1], [part])
+        learner.close()
+    module: Any = case.module(models, 1).eval()
+    truth = module.double().extractor(case.task.x[torch.from_numpy(part)].double().contiguous()).detach()
+    assert float((found[0] - truth).norm() / truth.norm()) < 1e-6
+    assert torch.equal(*found)
+    known = evaluation.Evaluator(case.task, Nature())._extractor is not None
+    assert known == (target() is not None)
+
+
+@pytest.mark.parametrize("features", [1, 5])
+def test_class_means_are_those_of_each_class(features: int) -> None:
+    """To the last bit what numpy's mean of the class's rows is, of classes and clients without samples 0."""
+    draws = np.random.default_rng(3)
+    values = [draws.standard_normal((n, features)).astype(np.float32) for n in (40, 0, 1, 300)]
+    labels = [draws.integers(0, 4, len(some)) * 2 for some in values]
+    found = class_means([torch.from_numpy(some) for some in values], labels, 8)
+    for k, (some, own) in enumerate(zip(values, labels, strict=True)):
+        for c in range(8):
+            assert found.held[k, c] == (own == c).any()
+            expected = some[own == c].mean(0, dtype=np.float64) if (own == c).any() else np.zeros(features)
+            np.testing.assert_array_equal(found.mean[k, c], expected.astype(np.float32))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -12,9 +13,9 @@ from torch.nn import functional
 
 from fedroam.learning.cpu.compiled_scores import CompiledScores
 from fedroam.learning.cpu.fused_conv2d import fuse
-from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, target
+from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseStack, target
 from fedroam.learning.cpu.mlp import recognise
-from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
+from fedroam.learning.cpu.sequential import SequentialModel, dense_extractor, sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
 from fedroam.learning.engine import Indices, Rows, Scores, Task, cases, tally
 from fedroam.learning.half_precision import widened
@@ -66,10 +67,11 @@ class Evaluator:
     """One worker's network for evaluation."""
 
     def __init__(self, task: Task, nature: Nature) -> None:
-        self.layout, self.module = task.layout, worker_model(task, nature).eval()
+        self.task, self.layout, self.module = task, task.layout, worker_model(task, nature).eval()
+        self.native = nature.native and not nature.plain
         # Kernels of ours give the outputs too; else the network itself does.
         found, self.compiled = None, None
-        if nature.native and not nature.plain:
+        if self.native:
             usual = replace(task, objective=CrossEntropy())  # the outputs are the same for any other
             found = sequential_model(self.module, usual, torch.empty(task.layout.size))
             self.compiled = _compiled(self.module, usual, found)
@@ -108,14 +110,32 @@ class Evaluator:
             losses.append(compiled.count(samples, block.index(begin, min(begin + BATCH, block.end)), counts))
         return counts, losses
 
+    @cached_property
+    def _extractor(self) -> DenseStack | None:
+        """What computes features, where that is linear layers."""
+        return dense_extractor(self.module, self.task) if self.native else None
+
     def features(self, models: Models, row: int, samples: Samples, part: np.ndarray) -> torch.Tensor:
         """What a row's extractor makes of samples `part`, float32 [samples, features]."""
+        if self._extractor is not None:
+            return self._dense_features(self._extractor, models, row, samples, part)
         attach(self.module, self.layout, aligned(models.parameters[row]))
         read_buffers(self.module, self.layout, models.buffers[row])
         extractor, _ = split(self.module)
         with torch.no_grad():
             pieces = torch.from_numpy(part).split(BATCH)
             return torch.cat([extractor(samples.pick(piece)[0]).flatten(1) for piece in pieces])
+
+    @staticmethod
+    def _dense_features(
+        extractor: DenseStack, models: Models, row: int, samples: Samples, part: np.ndarray
+    ) -> torch.Tensor:
+        extractor.attach(widened(models.parameters[row].data))
+        found = torch.empty(len(part), extractor.outputs)
+        for begin in range(0, len(part), PIECE):
+            piece = torch.from_numpy(part[begin : begin + PIECE])
+            found[begin : begin + PIECE] = extractor.forward_of(samples, piece)
+        return found
 
 
 def _compiled(module: nn.Module, task: Task, found: SequentialModel | None) -> CompiledScores | None:

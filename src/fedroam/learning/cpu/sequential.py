@@ -469,9 +469,35 @@ def _stacked(layers: list[Layer], x: torch.Tensor, gradient: torch.Tensor, here:
     return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here, sparse)]
 
 
+def dense_extractor(module: nn.Module, task: Task) -> DenseStack | None:
+    """A network's extractor by kernels, where it is linear layers with ReLU between, and maybe behind, of which nothing
+    is drawn. None where it is not, or nothing is compiled."""
+    here, (extractor, _) = target(), split(module)
+    if here is None or task.x.dtype != torch.float32 or any(True for _ in extractor.buffers()):
+        return None
+    entries = {entry.name: entry for entry in task.layout.parameters}
+    found = sequence(extractor, "extractor") or []
+    flat = bool(found) and _flattens(found[0][1])
+    found = [(name, layer) for name, layer in found[flat:] if not _hands_on(layer)]
+    alternate = [type(layer) for _, layer in found] == ([nn.Linear, nn.ReLU] * len(found))[: len(found)]
+    if not found or not alternate or (task.x.dim() > 2 and not flat):
+        return None
+    linear = [(entries.get(f"{name}.weight"), entries.get(f"{name}.bias")) for name, _ in found[::2]]
+    known = [DenseLayer.of(weight, bias) for weight, bias in linear if weight is not None]
+    if len(known) != len(linear):  # shared: it stands under another name
+        return None
+    unused = torch.empty(0)  # nothing goes back
+    return DenseStack(known, len(found) % 2 == 0, unused, here, mostly_zeros(task.x))
+
+
 def _flattens(layer: nn.Module) -> bool:
     """Whether a layer is `nn.Flatten` of all but the samples."""
     return type(layer) is nn.Flatten and (layer.start_dim, layer.end_dim) == (1, -1)
+
+
+def _hands_on(layer: nn.Module) -> bool:
+    """Whether a layer gives what it is given."""
+    return type(layer) is nn.Identity or (type(layer) is Dropout and not (layer.training and layer.p))
 
 
 def _conv_stack(

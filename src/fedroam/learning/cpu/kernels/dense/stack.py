@@ -30,7 +30,8 @@ class DenseStack(Layer):
         target: Target,
         sparse: bool = False,
     ) -> None:
-        self.gradient, self.row, self.inputs = gradient, gradient, layers[0].inputs
+        self.gradient, self.row = gradient, gradient
+        self.inputs, self.outputs = layers[0].inputs, layers[-1].outputs
         ways: tuple[Literal["ahead", "back", "to inputs"], ...] = ("ahead", "back", "to inputs")
         self.ways = tuple(DenseRows(tuple(layers), activated, way, sparse) for way in ways)
         self.made: dict[int, Kernel] = {}
@@ -66,8 +67,7 @@ class DenseStack(Layer):
             self.n, size = n, spec.scratch(n)
             if len(self.scratch) < size:
                 self.scratch = torch.empty(size)
-            outputs = spec.layers[-1].outputs
-            self.given = self.scratch[spec.given(n) :][: n * outputs].view(n, outputs)
+            self.given = self.scratch[spec.given(n) :][: n * self.outputs].view(n, self.outputs)
         self.x, self.index = x, index
         self._go(0, None, None)
         return self.given
