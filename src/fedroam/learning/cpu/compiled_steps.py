@@ -12,10 +12,18 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.compiled_features import FeatureKernels, Step
 from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.compiled_mlp import MEMORY, WORK
-from fedroam.learning.cpu.kernels import DenseGradient, DenseStack, Descent, Pattern, kernel, run
+from fedroam.learning.cpu.kernels import (
+    DenseGradient,
+    DenseStack,
+    Descent,
+    FeatureKernels,
+    Pattern,
+    Step,
+    kernel,
+    run,
+)
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import widened
@@ -96,7 +104,8 @@ class CompiledSteps:
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float | None]:
         """Train the rows of jobs in place; mean training loss of each. None for those that kernels cannot compute, of
         which nothing is done."""
-        rows = [self._row(models, job) for job in jobs]
+        settings: dict[int, torch.Tensor] = {}  # of the rounds that jobs belong to: one, as a rule
+        rows = [self._row(models, job, settings) for job in jobs]
         alike: dict[int, _Alike] = {}
         count, work, copied = 0, 0.0, 0
         for row in rows:
@@ -125,8 +134,8 @@ class CompiledSteps:
             losses.append(row.loss / seen if seen else float("nan"))
         return losses
 
-    def _row(self, models: Models, job: Job) -> _Row | None:
-        """What is to be done to a job's row; None where kernels cannot do it."""
+    def _row(self, models: Models, job: Job, settings: dict[int, torch.Tensor]) -> _Row | None:
+        """What is to be done to a job's row; None where kernels cannot do it. settings: by round, added to."""
         if job.anchor is not None:
             return None
         buffers = models.buffers[job.row].data
@@ -142,10 +151,11 @@ class CompiledSteps:
         momentum = None if models.momentum is None else models.momentum[job.row].data
         if momentum is None and training.momentum:
             momentum = torch.zeros(len(own))  # which does not outlive the round
-        numbers = rate(training, job.round), training.weight_decay, training.momentum
-        settings = torch.tensor(numbers, dtype=torch.float32)
-        kept = [values, settings, *([] if momentum is None else [momentum]), *others]
-        places = [each.data_ptr() for each in (values, settings)]
+        if job.round not in settings:
+            numbers = rate(training, job.round), training.weight_decay, training.momentum
+            settings[job.round] = torch.tensor(numbers, dtype=torch.float32)
+        kept = [values, settings[job.round], *([] if momentum is None else [momentum]), *others]
+        places = [each.data_ptr() for each in kept[:2]]
         places.append(0 if momentum is None else momentum.data_ptr())
         places += [each.data_ptr() for each in others]
         return _Row(own, values, job, batches, places, kept)

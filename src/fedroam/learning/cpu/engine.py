@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import nn
 from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores
 from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
+from fedroam.learning.cpu.sequential import dense_extractor
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
 from fedroam.learning.cpu.workers import MOST_WORKERS, Workers, shared_workers
@@ -93,7 +95,6 @@ class CpuLearner(Learner):
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
         network = worker_model(task, self.nature)
         self.layers = recognise(network, task)
-        self.of_known_form = form_of(task.objective) is not None
         self.workers = Workers(workers)
         self._shared: int | None = None  # workers for all models together, before this run was given cores
         self._known: dict[int, np.ndarray] = {}
@@ -104,11 +105,18 @@ class CpuLearner(Learner):
         if self.nature.plain:
             notes.append("the network cannot work with channels-last images: it is computed the slower way")
         usual = replace(task, objective=CrossEntropy())
-        if self.layers is None and recognise(network, usual) is not None:
+        # Whether a worker is best handed several clients at a time.
+        self.several = self.layers is not None or self._at_once(network)
+        if not self.several and recognise(network, usual) is not None:
             notes.append(
                 "the loss is not the plain cross-entropy: each worker trains one client after the other"
             )
         self.notes = tuple(notes)
+
+    def _at_once(self, network: nn.Module) -> bool:
+        """Whether there are kernels for all of a step of an objective that looks at the features."""
+        known = self.nature.native and not self.nature.plain and form_of(self.task.objective) is not None
+        return known and dense_extractor(network, self.task) is not None
 
     def _of(self, worker: int) -> _Worker:
         if worker not in self._by_worker:
@@ -120,8 +128,7 @@ class CpuLearner(Learner):
         check_jobs(jobs, self.task, len(models), self._known)
         jobs = list(jobs)  # each is asked for several times, and `Jobs` makes it anew each time
         losses = np.full(len(jobs), np.nan)
-        several = self.layers is not None or (self.of_known_form and self._of(0).trainer.steps is not None)
-        units = list(groups(self.task, jobs)) if several else [[k] for k in range(len(jobs))]
+        units = list(groups(self.task, jobs)) if self.several else [[k] for k in range(len(jobs))]
 
         def do(worker: int, unit: int) -> None:
             losses[units[unit]] = self._of(worker).train(models, [jobs[k] for k in units[unit]])

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.compiled_features import FeatureKernels, Step, feature_kernels
 from fedroam.learning.cpu.compiled_head import CompiledHead
 from fedroam.learning.cpu.compiled_steps import CompiledSteps
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
@@ -23,7 +22,10 @@ from fedroam.learning.cpu.kernels import (
     ConvStack,
     DenseLayer,
     DenseStack,
+    FeatureKernels,
+    Step,
     Target,
+    feature_kernels,
     leading,
     stages_of,
     target,

@@ -6,12 +6,15 @@ convolutions are computed by tiles of pixels (`tiled`), which takes fewer multip
 """
 
 from fedroam.learning.cpu.kernels.between import ContrastTerm as ContrastTerm
+from fedroam.learning.cpu.kernels.between import FeatureKernels as FeatureKernels
 from fedroam.learning.cpu.kernels.between import Gates as Gates
 from fedroam.learning.cpu.kernels.between import MemoryAhead as MemoryAhead
 from fedroam.learning.cpu.kernels.between import MemoryBack as MemoryBack
 from fedroam.learning.cpu.kernels.between import PrototypeTerm as PrototypeTerm
+from fedroam.learning.cpu.kernels.between import Step as Step
 from fedroam.learning.cpu.kernels.between import ValveAhead as ValveAhead
 from fedroam.learning.cpu.kernels.between import ValveBack as ValveBack
+from fedroam.learning.cpu.kernels.between import feature_kernels as feature_kernels
 from fedroam.learning.cpu.kernels.blocks import leading as leading
 from fedroam.learning.cpu.kernels.blocks import stages_of as stages_of
 from fedroam.learning.cpu.kernels.calls import Call as Call

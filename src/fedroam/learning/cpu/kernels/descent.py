@@ -7,7 +7,6 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.between.columns import load_settings
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
@@ -26,7 +25,7 @@ class Descent(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 4, 1)
         row, gradient, velocities, settings, size = k.arguments
-        rate, decay, kept = load_settings(k, settings, 3)
+        rate, decay, kept = k.load_numbers(settings, 3)
         down, nothing = k.b.fneg(rate), k.constant(0.0)
 
         def of_columns(at: Value, some: int | Value) -> None:

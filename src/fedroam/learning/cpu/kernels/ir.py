@@ -129,6 +129,10 @@ class KernelBuilder:
         """The float at an address, in every lane."""
         return self.spread(self.b.load(address, typ=self.float))
 
+    def load_numbers(self, address: Value, count: int) -> list[Value]:
+        """The first floats at an address, each in every lane of a vector."""
+        return [self.load_spread(self.at(address, number)) for number in range(count)]
+
     def prefetch(self, address: Value) -> None:
         """Ask for the line at an address, which is written to later; it may lie outside of all memory."""
         half, kinds = self.half, [ir.PointerType(), *[self.half] * 3]

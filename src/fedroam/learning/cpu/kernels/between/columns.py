@@ -50,8 +50,3 @@ def positive(k: KernelBuilder, judged: Value, value: Value) -> Value:
     """The values where what is judged is above 0, or no number; else 0: what a ReLU lets through."""
     nothing = k.constant(0.0)
     return k.b.select(k.b.fcmp_unordered(">", judged, nothing), value, nothing)
-
-
-def load_settings(k: KernelBuilder, address: Value, count: int) -> list[Value]:
-    """The first numbers at an address, each in every lane of a vector."""
-    return [k.load_spread(k.at(address, number)) for number in range(count)]

@@ -11,7 +11,6 @@ from fedroam.learning.cpu.kernels.between.columns import (
     LEAST_NORMAL,
     alone,
     each,
-    load_settings,
     summed,
 )
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
@@ -37,7 +36,7 @@ class ContrastTerm(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 7, 1)
         at_z, at_near, at_far, at_places, settings, terms, slopes, n = k.arguments
-        width, (factor, tau) = self.features, load_settings(k, settings, 2)
+        width, (factor, tau) = self.features, k.load_numbers(settings, 2)
         one, nothing, least = k.constant(1.0), k.constant(0.0), k.constant(self.least)
 
         def of_sample(sample: Value, _: list[Value]) -> None:

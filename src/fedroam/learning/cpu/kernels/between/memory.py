@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.between.columns import each, load_settings, over
+from fedroam.learning.cpu.kernels.between.columns import each, over
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
 
@@ -27,7 +27,7 @@ class MemoryAhead(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 8, 1)
         at_z, memory, mean, wanted, settings, term, outputs, pull, n = k.arguments
-        kept, new, slope, factor = load_settings(k, settings, 4)
+        kept, new, slope, factor = k.load_numbers(settings, 4)
 
         def of_columns(at: Value, before: list[Value], some: int) -> list[Value]:
             added = k.load_some(k.at(memory, at), some)

@@ -7,7 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.between.columns import alone, load_settings, over
+from fedroam.learning.cpu.kernels.between.columns import alone, over
 from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 
@@ -27,7 +27,7 @@ class PrototypeTerm(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 7, 1)
         at_z, at_y, prototypes, known, settings, terms, slopes, n = k.arguments
-        width, (factor,) = self.features, load_settings(k, settings, 1)
+        width, (factor,) = self.features, k.load_numbers(settings, 1)
         twice, nothing = k.b.fadd(factor, factor), k.constant(0.0)
 
         def of_sample(sample: Value, _: list[Value]) -> None:

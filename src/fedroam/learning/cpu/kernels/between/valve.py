@@ -17,7 +17,6 @@ from fedroam.learning.cpu.kernels.between.columns import (
     LEAST_NORMAL,
     alone,
     each,
-    load_settings,
     over,
     positive,
     summed,
@@ -131,7 +130,7 @@ class ValveAhead(KernelSpec):
     def write(self, module: Any, target: Target) -> int:
         k = KernelBuilder(module, target.lanes, 9, 1)
         at_z, at_y, row, *raw, frozen, settings, terms, memory, n = k.arguments
-        gates, width, (factor,) = self.gates, self.gates.features, load_settings(k, settings, 1)
+        gates, width, (factor,) = self.gates, self.gates.features, k.load_numbers(settings, 1)
         there, least, nothing = _Memory(k, gates, memory, n), k.constant(gates.least), k.constant(0.0)
         for gate, begin in enumerate(raw):
             for condition in range(CONDITIONS):
@@ -383,7 +382,7 @@ class ValveBack(KernelSpec):
 
     def _decay(self, k: KernelBuilder, row: Value, gradient: Value, settings: Value, term: Value) -> None:
         """The weight decay of what has one of its own: half of it times the squares is the term."""
-        (decay,) = load_settings(k, settings, 1)
+        (decay,) = k.load_numbers(settings, 1)
         total = [k.constant(0.0)]
         for begin, size in self.gates.shared:
 

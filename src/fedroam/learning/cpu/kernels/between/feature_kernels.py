@@ -1,4 +1,4 @@
-"""What an objective of a known form makes of the features between extractor and head, by kernels of ours."""
+"""What an objective of a known form makes of the features: its kernels, and the memory between them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,13 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels import (
-    Call,
-    ContrastTerm,
-    DenseGradient,
-    DenseLayer,
-    DenseRows,
-    Gates,
-    MemoryAhead,
-    MemoryBack,
-    PrototypeTerm,
-    Target,
-    ValveAhead,
-    ValveBack,
-    kernel,
-)
+from fedroam.learning.cpu.kernels.between.contrast import ContrastTerm
+from fedroam.learning.cpu.kernels.between.memory import MemoryAhead, MemoryBack
+from fedroam.learning.cpu.kernels.between.prototypes import PrototypeTerm
+from fedroam.learning.cpu.kernels.between.valve import Gates, ValveAhead, ValveBack
+from fedroam.learning.cpu.kernels.calls import Call
+from fedroam.learning.cpu.kernels.dense import DenseGradient, DenseLayer, DenseRows
+from fedroam.learning.cpu.kernels.target import Target, kernel
 from fedroam.learning.forms import Contrast, Form, ToPrototypes, UnderConditions, WithMemory
 from fedroam.learning.layout import Entry
 

@@ -16,8 +16,7 @@ from fedroam.federation.server.fedavgdbe import FedAvgDBE
 from fedroam.federation.server.fedproto import FedProto
 from fedroam.federation.server.gpfl import GPFL
 from fedroam.federation.server.moon import Moon
-from fedroam.learning.cpu.compiled_features import FeatureKernels, Step, feature_kernels
-from fedroam.learning.cpu.kernels import Call, DenseLayer
+from fedroam.learning.cpu.kernels import Call, DenseLayer, FeatureKernels, Step, feature_kernels
 from fedroam.learning.forms import form_of
 from fedroam.learning.layout import Layout
 from fedroam.learning.objective import CrossEntropy
