@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import secrets
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -96,6 +97,30 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(handle)
+
+
+def linked(path: Path, whole: Path) -> bool:
+    """Put a file that is whole and flushed to the disk to `path` under another name, instead of writing it again;
+    whether the system can (not every file system knows several names of a file, and nothing is changed then).
+
+    A link at `path` is refused: InputError.
+    """
+    name = os.fspath(path)
+    if os.path.islink(name):  # noqa: PTH114
+        raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
+    aside = f"{name}.{secrets.token_hex(6)}.tmp"
+    try:
+        os.link(whole, aside, follow_symlinks=False)
+    except (OSError, NotImplementedError):
+        return False
+    try:
+        if not stat.S_ISREG(os.lstat(aside).st_mode):
+            return False
+        os.replace(aside, name)  # noqa: PTH105
+    finally:
+        # It is there still where `path` was the same file: nothing is renamed then.
+        Path(aside).unlink(missing_ok=True)
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

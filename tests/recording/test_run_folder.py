@@ -508,9 +508,16 @@ def test_a_checkpoint_holds_every_array(tmp_path: Path) -> None:
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_a_checkpoint_is_what_its_writer_makes_of_a_sum_found_before(tmp_path: Path) -> None:
+made = pytest.mark.parametrize("short", [checkpoint.SHORT, 0], ids=["in memory", "beside its place"])
+
+
+@made
+def test_a_checkpoint_is_what_its_writer_makes_of_a_sum_found_before(
+    short: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from safetensors.numpy import save_file
 
+    monkeypatch.setattr(checkpoint, "SHORT", short)
     arrays = {"a": np.arange(6, dtype=np.float32), "????": np.arange(3), "sha256": np.zeros((2, 0))}
     facts = {"round": 3, "digest": 64 * "f"}
     own = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
@@ -522,10 +529,14 @@ def test_a_checkpoint_is_what_its_writer_makes_of_a_sum_found_before(tmp_path: P
     assert path.read_bytes() == (tmp_path / "wanted").read_bytes()
 
 
-@pytest.mark.parametrize("fails", ["save_file", "_sum_of"])
+@made
+@pytest.mark.parametrize("fails", ["save", "_sum_of"])
 def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before_it(
-    fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fails: str, short: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checkpoint, "SHORT", short)
+    if fails == "save":
+        fails = "save_file" if short == 0 else "write_bytes"
     kept = checkpoint.save(tmp_path, 3, "abc", {"a": np.ones(4)})
     before = kept.read_bytes()
 

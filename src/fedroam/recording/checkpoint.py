@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import re
 import zlib
@@ -14,11 +15,12 @@ from typing import IO, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as made_in_memory
 from safetensors.numpy import save_file
 
 from fedroam.errors import FedroamError, InputError
 from fedroam.facts import json_object
-from fedroam.recording.files import settle
+from fedroam.recording.files import SHORT, settle, write_bytes
 from fedroam.writing import being_written
 
 KEEP = 2  # the newest, and the one before it should the newest be lost to a failing disk
@@ -81,33 +83,41 @@ def _repeated(arrays: dict[str, np.ndarray], rows: Mapping[str, Any]) -> None:
 
 @dataclass
 class Draft:
-    """A checkpoint that is written, but does not count yet: it has no sum, is not flushed to the disk, and lies beside
-    the place that it will have. It depends no more on the arrays that it was made of, so another thread can complete
-    it while they change. What is not completed is deleted.
+    """A checkpoint that does not count yet: it has no sum, and lies beside the place that it will have, not flushed to
+    the disk, or in memory where it is short. It depends no more on the arrays that it was made of, so another thread
+    can complete it while they change. What is not completed is deleted.
     """
 
     path: Path
-    aside: Path
+    aside: Path | io.BytesIO
     facts: Mapping[str, Any]
     told: Mapping[str, str]  # of each array, as the sum says it
     _held: contextlib.ExitStack = field(repr=False)  # puts it into place
 
     def complete(self) -> Path:
         """Find its sum, flush it to the disk, put it into place, and drop all checkpoints but the newest ones."""
-        with self._held, self.aside.open("r+b") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = file.read(length)
-            offsets = {
-                name: each["data_offsets"] for name, each in json.loads(header).items() if name in self.told
-            }
-            blocks = {name: _blocks(file, 8 + length + a, b - a) for name, (a, b) in offsets.items()}
-            total = _sum_of(self.facts, {name: (told, blocks[name]) for name, told in self.told.items()})
-            file.seek(8 + header.index(NOT_YET.encode()))
-            file.write(total.encode())
+        if isinstance(self.aside, io.BytesIO):
+            self._sum(self.aside)
+            write_bytes(self.path, self.aside.getvalue())
+        else:
+            with self._held, self.aside.open("r+b") as file:
+                self._sum(file)
         if self.facts["round"] > 0:  # a run of no rounds may as well begin anew
             settle(self.path.parent)  # before older ones are dropped
         prune(self.path.parent)
         return self.path
+
+    def _sum(self, file: IO[bytes]) -> None:
+        """Find the sum of what it holds, and say it there."""
+        length = int.from_bytes(file.read(8), "little")
+        header = file.read(length)
+        offsets = {
+            name: each["data_offsets"] for name, each in json.loads(header).items() if name in self.told
+        }
+        blocks = {name: _blocks(file, 8 + length + a, b - a) for name, (a, b) in offsets.items()}
+        total = _sum_of(self.facts, {name: (told, blocks[name]) for name, told in self.told.items()})
+        file.seek(8 + header.index(NOT_YET.encode()))
+        file.write(total.encode())
 
     def drop(self) -> None:
         """Delete it, unless it was completed."""
@@ -142,10 +152,14 @@ def draft(folder: Path, round: int, digest: str, arrays: Mapping[str, np.ndarray
         written.update({name: written[name][:1] for name in rows})
     # One metadata entry: the writer does not keep the order of several, and equal runs must give equal files.
     metadata = {"fedroam": json.dumps({**facts, "sha256": NOT_YET}, sort_keys=True)}
+    told = {name: _told(name, array) for name, array in written.items()}
+    if sum(array.nbytes for array in written.values()) <= SHORT:
+        return Draft(
+            path, io.BytesIO(made_in_memory(written, metadata=metadata)), facts, told, contextlib.ExitStack()
+        )
     with contextlib.ExitStack() as held:
         aside = held.enter_context(being_written(path))
         save_file(written, aside, metadata=metadata)
-        told = {name: _told(name, array) for name, array in written.items()}
         return Draft(path, aside, facts, told, held.pop_all())
 
 

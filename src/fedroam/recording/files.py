@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Rows of a table, by the names of its columns, each with a value a row; numbers, truth values or text.
 Columns: TypeAlias = "pd.DataFrame | Mapping[str, np.ndarray]"
 LARGE = 2**20  # bytes of a table that threads read sooner; for a smaller one they cost more than they save
+# Bytes of arrays up to which their file is made in memory and written in one go. Without a second copy in memory there
+# is a file of safetensors' own making, put in the place of ours and read for its sum: ten times the work.
+SHORT = 2**22
 # Bytes of a table that compressed takes three times as long, to write and to read, for a tenth less.
 SMALL = 2**16
 

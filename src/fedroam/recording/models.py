@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from pydantic import Field
 from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as made_in_memory
 from safetensors.numpy import save_file
 from torch import nn
 
@@ -29,7 +30,7 @@ from fedroam.facts import JsonObject, checked_facts
 from fedroam.federation import EvaluationModels, Federation, network_of
 from fedroam.learning import Models, make_network
 from fedroam.models import ModelBuilder
-from fedroam.recording.files import FileFacts, read_json
+from fedroam.recording.files import SHORT, FileFacts, read_json, write_bytes
 from fedroam.writing import write_aside
 
 FILE, DESCRIPTION = "models.safetensors", "preprocessing.json"
@@ -134,7 +135,10 @@ class FinalModels:
     def write(self, path: Path) -> FileFacts:
         """Write `models.safetensors`. Returns what a manifest says of it."""
         metadata = {"fedroam": json.dumps(self.groups.model_dump(), sort_keys=True)}
-        write_aside(path, lambda aside: save_file(dict(self.tensors), aside, metadata=metadata))
+        tensors = dict(self.tensors)
+        if sum(tensor.nbytes for tensor in tensors.values()) <= SHORT:
+            return write_bytes(path, made_in_memory(tensors, metadata=metadata))
+        write_aside(path, lambda aside: save_file(tensors, aside, metadata=metadata))
         return FileFacts.on_disk(path)
 
 

@@ -22,6 +22,7 @@ from fedroam.recording.files import (
     write_table,
 )
 from fedroam.recording.run import TABLES
+from fedroam.writing import linked
 
 
 class TablePieces:
@@ -110,13 +111,19 @@ class TablePieces:
     def _sums(self, round: int) -> Path:
         return self.folder / f"sums-{round:08d}.json"
 
-    def table(self, table: str) -> pa.Table | None:
-        """All rows of a table, None where it has none. Raises FedroamError where they are not what was written."""
+    def write_whole(self, table: str, path: Path) -> FileFacts | None:
+        """Write all rows of a table to `path`. Returns what a manifest says of the file; None where there are none.
+
+        Raises FedroamError where the pieces are not what was written. A table of one piece is that very file, under
+        another name: as good as written anew, for half the work of a short run's end is to write its tables.
+        """
         written, found = self.chains[table], list[pa.Table]()
+        last: tuple[Path, bytes] | None = None
         try:
-            for path, data in self._pieces(table):
+            for last in self._pieces(table):
+                piece, data = last
                 if self._held is None:
-                    found.append(arrow_of(data, path))
+                    found.append(arrow_of(data, piece))
         except InputError as error:
             raise FedroamError(f"{error}; it was altered while the run was computing: {AGAIN}") from None
         if self.chains[table] != written:
@@ -124,7 +131,12 @@ class TablePieces:
                 f"{self.folder}: pieces of {table} were altered or deleted while the run was computing: {AGAIN}"
             )
         tables = found if self._held is None else self._held[table]
-        return joined(tables) if tables else None
+        if not tables or last is None:
+            return None
+        path.parent.mkdir(exist_ok=True)
+        if len(tables) == 1 and linked(path, last[0]):
+            return FileFacts.of(last[1])
+        return write_table(path, joined(tables))
 
     def seconds(self) -> float:
         """Wall-clock seconds that the recorded rounds took, in this and earlier sessions."""

@@ -16,6 +16,7 @@ from fedroam.errors import InputError
 from fedroam.recording import checkpoint
 from fedroam.recording.checkpoint import Draft
 from fedroam.recording.files import (
+    SHORT,
     Columns,
     FileFacts,
     arrow,
@@ -163,7 +164,11 @@ class Recorder:
             drafted.complete()
         finally:
             drafted.drop()
-        self.note(round=round)
+        if round < self.status["rounds"]:
+            self.note(round=round)
+        else:  # what comes next, the end of the run or why there is none, is noted in a moment
+            with self._noting:
+                self.status["round"] = round
 
     def made_safe(self) -> None:
         """Wait until the last checkpoint is on the disk. Raises what went wrong with it, OSError for a full disk."""
@@ -188,14 +193,14 @@ class Recorder:
         """
         self.made_safe()
         checkpoints = sorted((self.folder / "checkpoints").glob("round-*.safetensors"))
-        with ThreadPoolExecutor(checkpoint.KEEP) as beside:  # they may be large
-            summed = beside.map(FileFacts.on_disk, checkpoints)
+        short = all(path.stat().st_size <= SHORT for path in checkpoints)
+        with ThreadPoolExecutor(checkpoint.KEEP) as beside:  # of which there is none until it is asked for
+            summed = (map if short else beside.map)(FileFacts.on_disk, checkpoints)
             for name in TABLES:
-                table = self._pieces.table(name)
-                if table is not None:
-                    path = table_path(self.folder, name)
-                    path.parent.mkdir(exist_ok=True)
-                    self._list(str(path.relative_to(self.folder).as_posix()), write_table(path, table))
+                path = table_path(self.folder, name)
+                facts = self._pieces.write_whole(name, path)
+                if facts is not None:
+                    self._list(str(path.relative_to(self.folder).as_posix()), facts)
             for path, facts in zip(checkpoints, summed, strict=True):
                 self._list(f"checkpoints/{path.name}", facts)
         settle(self.folder / "movement")
