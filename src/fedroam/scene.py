@@ -20,7 +20,7 @@ from fedroam.clock import Timed, Timing, check_fits
 from fedroam.components import FAMILIES, ours
 from fedroam.contacts import GoesByRound, pairs_of
 from fedroam.cost import DistanceDistribution, SamplePasses, Tariff
-from fedroam.data import Dataset, Split, cut, load_dataset
+from fedroam.data import Dataset, Split, cut, load_dataset, name_of
 from fedroam.data.preparing import limit
 from fedroam.devices import Arithmetic, CountsBeside, training_flops
 from fedroam.errors import InputError
@@ -574,10 +574,18 @@ def deal(experiment: Experiment) -> tuple[Dataset, Split]:
             f"data {dataset.name!r} has no shared test set: set evaluate_on = 'own' and test_share, e.g. 0.2"
         )
     clients, seed = experiment.clients, experiment.seed
-    parts = Parts.of(experiment).of_devices(match_devices(experiment, dataset).devices)
-    shares = parts.partition.split(dataset, clients, stream(seed, "partition"))
-    draws = [stream(seed, "cut", client=i) for i in range(clients)]
-    return dataset, cut(shares, experiment.validation_share, experiment.test_share, draws)
+    shares = experiment.validation_share, experiment.test_share
+    devices = match_devices(experiment, dataset).devices
+    parts, given = Parts.of(experiment).of_devices(devices), experiment.partition
+
+    def dealt() -> Split:
+        held = parts.partition.split(dataset, clients, stream(seed, "partition"))
+        draws = [stream(seed, "cut", client=i) for i in range(clients if any(shares) else 0)]
+        return cut(held, *shares, draws)
+
+    if not ours(given) or given.reads():  # it may give something else each time, or say so each time
+        return dataset, dealt()
+    return dataset, dataset.dealt((name_of(given), devices, clients, seed, shares), dealt)
 
 
 def sites_of(partition: object, dataset: Dataset, split: Split) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from fedroam.errors import InputError
 
 AT_ONCE = 2**21  # values
 NAMED = 5  # classes that a note names
+DEALT = 2**24  # bytes of indices that a data set keeps of who holds which of its samples
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Dataset:
     columns: Mapping[str, np.ndarray] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
+    _dealt: dict[Hashable, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
@@ -85,6 +87,18 @@ class Dataset:
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
 
+    def dealt(self, key: Hashable, deal: Callable[[], Split]) -> Split:
+        """Who holds what, as `deal` says it, which must follow from this data set and from `key` alone; found once.
+
+        For the many runs of a process that differ in something else. Each gets copies, so that nothing that one writes
+        into them reaches another. Of more than `DEALT` bytes those that were longest unused are dropped.
+        """
+        found = self._dealt.pop(key, None) or deal()
+        self._dealt[key] = found
+        while sum(each.nbytes for each in self._dealt.values()) > DEALT:
+            del self._dealt[next(iter(self._dealt))]
+        return found.copy()
+
     @cached_property
     def never_taught(self) -> dict[str, int]:
         """Classes that no training sample is of, and how many test samples each has; only those that have any."""
@@ -129,6 +143,18 @@ class Split:
         """Training samples of each client, int64 [clients]."""
         return np.array([len(part) for part in self.train], dtype=np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all indices."""
+        return sum(part.nbytes for parts in (self.train, self.validation, self.test) for part in parts)
+
+    def copy(self) -> Split:
+        """The same indices in arrays of their own."""
+        train, validation, test = (
+            tuple(part.copy() for part in parts) for parts in (self.train, self.validation, self.test)
+        )
+        return Split(train, validation, test)
+
     def class_counts(self, labels: np.ndarray, classes: int) -> np.ndarray:
         """Training samples of each client by class, int64 [clients, classes]."""
         return np.stack([np.bincount(labels[part], minlength=classes) for part in self.train]).astype(
@@ -137,15 +163,19 @@ class Split:
 
 
 def cut(
-    parts: list[np.ndarray], validation_share: float, test_share: float, streams: list[np.random.Generator]
+    parts: list[np.ndarray],
+    validation_share: float,
+    test_share: float,
+    streams: Sequence[np.random.Generator],
 ) -> Split:
     """Cut each client's samples into training, validation and test, at random.
 
-    Shares are of the client's own samples, rounded half up, but training keeps at least one sample.
+    Shares are of the client's own samples, rounded half up, but training keeps at least one sample. streams: of each
+    client; none need be there where both shares are 0.
     """
     train, validation, test = [], [], []
-    for part, stream in zip(parts, streams, strict=True):
-        mixed = stream.permutation(part) if validation_share or test_share else part
+    for k, part in enumerate(parts):
+        mixed = streams[k].permutation(part) if validation_share or test_share else part
         n_test = min(int(test_share * len(part) + 0.5), max(len(part) - 1, 0))
         n_validation = min(int(validation_share * len(part) + 0.5), max(len(part) - n_test - 1, 0))
         test.append(np.sort(mixed[:n_test]))

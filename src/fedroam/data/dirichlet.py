@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Literal
 
 import numpy as np
@@ -40,11 +41,12 @@ class Dirichlet(Part):
             sizes = np.diff(cuts, axis=1, prepend=0, append=totals[:, None]).sum(axis=0)
             best = max(best, int(sizes.min()))
             if sizes.min() >= self.min_samples:
-                dealt = [
-                    np.split(stream.permutation(members), cut)
-                    for members, cut in zip(by_class, cuts, strict=True)
+                mixed = [stream.permutation(members) for members in by_class]
+                edges = np.column_stack([np.zeros_like(totals), cuts, totals]).T.tolist()
+                return [
+                    np.sort(np.concatenate([c[a:b] for c, a, b in zip(mixed, *ends, strict=True)]))
+                    for ends in itertools.pairwise(edges)
                 ]
-                return [np.sort(np.concatenate([c[k] for c in dealt])) for k in range(clients)]
         raise InputError(
             f"partition: no Dirichlet({self.alpha:g}) draw out of {self.max_tries} gave every one of {clients} "
             f"clients {self.min_samples} sample(s) (best: {best}): raise partition.alpha or "

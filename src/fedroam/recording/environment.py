@@ -37,6 +37,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+@functools.cache
 def _processor() -> str:
     """The processor's name where the system tells it."""
     try:

@@ -82,7 +82,8 @@ class _Worker:
     @property
     def evaluator(self) -> Evaluator:
         if self._evaluator is None:
-            self._evaluator = Evaluator(self.learner.task, self.learner.nature)
+            learner = self.learner
+            self._evaluator = Evaluator(learner.task, learner.nature, learner.network())
         return self._evaluator
 
 
@@ -93,8 +94,8 @@ class CpuLearner(Learner):
         self.task = task
         self.nature = replace(probe(task), native=native)
         self.samples = Samples(task.x, task.y, plain=self.nature.plain)
-        network = worker_model(task, self.nature)
-        self.layers = recognise(network, task)
+        self._unused = [worker_model(task, self.nature)]
+        self.layers = recognise(self._unused[0], task)
         self.workers = Workers(workers)
         self._shared: int | None = None  # workers for all models together, before this run was given cores
         self._known: dict[int, np.ndarray] = {}
@@ -106,8 +107,8 @@ class CpuLearner(Learner):
             notes.append("the network cannot work with channels-last images: it is computed the slower way")
         usual = replace(task, objective=CrossEntropy())
         # Whether a worker is best handed several clients at a time.
-        self.several = self.layers is not None or self._at_once(network)
-        if not self.several and recognise(network, usual) is not None:
+        self.several = self.layers is not None or self._at_once(self._unused[0])
+        if not self.several and recognise(self._unused[0], usual) is not None:
             notes.append(
                 "the loss is not the plain cross-entropy: each worker trains one client after the other"
             )
@@ -117,6 +118,13 @@ class CpuLearner(Learner):
         """Whether there are kernels for all of a step of an objective that looks at the features."""
         known = self.nature.native and not self.nature.plain and form_of(self.task.objective) is not None
         return known and dense_extractor(network, self.task) is not None
+
+    def network(self) -> nn.Module:
+        """A network of a worker's own: for who asks first that which was looked at, which is like all others."""
+        try:
+            return self._unused.pop()
+        except IndexError:  # another worker has it
+            return worker_model(self.task, self.nature)
 
     def _of(self, worker: int) -> _Worker:
         if worker not in self._by_worker:

@@ -16,7 +16,7 @@ from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseStack, target
 from fedroam.learning.cpu.mlp import recognise
 from fedroam.learning.cpu.sequential import SequentialModel, dense_extractor, sequential_model
-from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers, worker_model
+from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers
 from fedroam.learning.engine import Indices, Rows, Scores, Task, cases, tally
 from fedroam.learning.half_precision import widened
 from fedroam.learning.matrix import Models
@@ -64,10 +64,10 @@ def blocks(
 
 
 class Evaluator:
-    """One worker's network for evaluation."""
+    """One worker's network for evaluation, which nobody else computes with."""
 
-    def __init__(self, task: Task, nature: Nature) -> None:
-        self.task, self.layout, self.module = task, task.layout, worker_model(task, nature).eval()
+    def __init__(self, task: Task, nature: Nature, module: nn.Module) -> None:
+        self.task, self.layout, self.module = task, task.layout, module.eval()
         self.native = nature.native and not nature.plain
         # Kernels of ours give the outputs too; else the network itself does.
         found, self.compiled = None, None
