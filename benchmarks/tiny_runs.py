@@ -20,8 +20,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-from fedroam.planning import sweep_plan
-from fedroam.sweep.running import run_sweep
+from fedroam import run_sweep, sweep_plan
 
 
 def of_children(parent: int) -> float:

@@ -34,6 +34,7 @@ _NAMES = {
     "sweep": ("Sweep", "open_sweep"),
     "sweep.running": ("run_sweep",),
 }
+_LIGHT = ("errors", "interrupts")  # which load no other library
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 __version__ = "0.1.0"
 __all__ = [
@@ -70,7 +71,14 @@ def __getattr__(name: str) -> Any:
     """A public name, from the module that holds it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'fedroam' has no attribute {name!r}")
-    return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
+    if _HOMES[name] in _LIGHT:
+        return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
+    from fedroam.components import collecting_nothing  # not at the top: it loads pydantic
+
+    with (
+        collecting_nothing()
+    ):  # what is loaded with torch would be looked through for garbage many times over
+        return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

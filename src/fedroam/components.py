@@ -255,19 +255,19 @@ def register(family: str, kind: str, source: str = "") -> Callable[[P], P]:
 @cache
 def load_rooms() -> None:
     """Import the rooms that register fedroam's own parts (once; later calls cost nothing)."""
-    with _collecting_nothing():
+    with collecting_nothing():
         for room in ROOMS:
             _load_room(room)
 
 
 @cache
 def _load_room(room: str) -> None:
-    with _collecting_nothing():
+    with collecting_nothing():
         importlib.import_module(room)
 
 
 @contextlib.contextmanager
-def _collecting_nothing() -> Iterator[None]:
+def collecting_nothing() -> Iterator[None]:
     """While modules are loaded: the garbage collector would look through all that they make a dozen times, and again
     when they are there. What is made meanwhile counts as old afterwards, as if it had been looked through."""
     if not gc.isenabled() or gc.get_freeze_count():  # somebody has taken it in hand

@@ -337,6 +337,31 @@ for begin in ("", "gc.disable()", "gc.freeze()"):
     assert done.stdout.splitlines() == ["[]", *told]
 
 
+@pytest.mark.parametrize(
+    "load",
+    [
+        "import fedroam.sweep.loading",
+        "import fedroam; fedroam.run_sweep",
+        "import fedroam; fedroam.Experiment",
+    ],
+)
+def test_what_a_worker_or_a_script_loads_is_not_looked_through_for_garbage(load: str) -> None:
+    """In a process of its own; afterwards the collector works, and what was loaded counts as old."""
+    code = f"""\
+import gc, sys
+import fedroam.components
+gc.collect()
+seen = []
+watch = lambda phase, facts: seen.append("torch" in sys.modules)
+gc.callbacks.append(watch)
+{load}
+gc.callbacks.remove(watch)
+print("torch" in sys.modules, any(seen), gc.isenabled(), gc.get_freeze_count(), len(gc.get_objects(0)) < 1000)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{not load.endswith('Experiment')} False True 0 True\n"
+
+
 def test_a_run_needs_pandas_at_no_time_and_little_else_before_its_first_round(tmp_path: Path) -> None:
     """In a process of its own, by the command: only its last table, which is none of the run's, asks for pandas.
     pyarrow would load it with the first table that is written, and did."""

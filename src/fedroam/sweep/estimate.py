@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from fedroam.components import identity_settings
 from fedroam.data import forget, load_dataset
 from fedroam.experiment import Experiment
 from fedroam.learning import Layout, make_network
@@ -62,7 +63,7 @@ def rough_costs(runs: Mapping[str, SweepRun]) -> dict[str, RoughCost]:
 
 def family_of(experiment: Experiment) -> str:
     """What runs that differ in the seed alone have in common."""
-    return experiment.replace(seed=0).digest
+    return experiment.digests([0])[0]
 
 
 def groups_of(experiment: Experiment) -> tuple[str, ...]:
@@ -241,7 +242,8 @@ def single_worker(experiment: Experiment) -> Experiment:
     if "workers" not in type(engine).model_fields:
         return experiment
     alone = experiment.replace(engine={**engine.settings(), "workers": 1})
-    return alone if alone.digest == experiment.digest else experiment
+    same = identity_settings(alone.engine) == identity_settings(engine)
+    return alone if same else experiment
 
 
 def _in_proportion(cost: float, ratios: Sequence[tuple[float, float]]) -> float:

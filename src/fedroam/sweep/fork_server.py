@@ -23,7 +23,7 @@ def start_context() -> SpawnContext | ForkServerContext:
     if not FORKSERVER:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fedroam.sweep.worker"])
+    context.set_forkserver_preload(["fedroam.sweep.loading"])
     return context
 
 

@@ -96,6 +96,10 @@ def sweep(
     if ray is None:  # the workers' libraries are loaded beside those of this process, which take as long
         warm_up()
 
+    from fedroam.components import load_rooms
+
+    load_rooms()  # before what would load them, too, and have them looked through for garbage meanwhile
+
     from fedroam.planning import sweep_plan, title
     from fedroam.sweep.running import run_sweep
     from fedroam.sweep.scale import one_scale
