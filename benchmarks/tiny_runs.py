@@ -5,7 +5,7 @@
 Runs the quickstart with moving clients for many seeds, and a few of the same runs with one round. The difference is
 what a round costs; all that is left is start-up: of a run (its scene, its folder, its end), and of the pool (this
 process, and what starts workers: both import torch). Told in processor time, which other
-programs on the machine disturb little.
+programs on the machine disturb little. Where PYTHONDONTWRITEBYTECODE is set, both also compile all modules anew.
 """
 
 from __future__ import annotations

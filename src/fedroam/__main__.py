@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 
@@ -12,7 +13,11 @@ def program() -> int:
     ended: list[int] = []
     atexit.register(_leave, ended)  # before anybody else registers, and so run after all of them
 
-    from fedroam.cli import main
+    gc.disable()  # nothing of what is loaded now is garbage, and a command may take no longer than to look for some
+    try:
+        from fedroam.cli import main
+    finally:
+        gc.enable()
 
     ended.append(main())
     return ended[0]

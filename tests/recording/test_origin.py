@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedroam.recording.environment import gone_on, in_words, stretches
+from fedroam.recording.environment import _version, gone_on, in_words, stretches
 
 ROUNDS = 9
 PLACES = st.sampled_from(["simulation", "network"])
@@ -50,3 +53,14 @@ def test_each_round_is_that_of_whoever_played_it_last(sessions: list[tuple[str, 
         last = in_words(facts).rpartition("then ")[2]
         assert [place or last for place in told] == played
         assert len(earlier) + 1 == len([*groupby(played)])
+
+
+def test_versions_are_those_that_packages_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("torch", "numpy", "pydantic"):
+        assert _version(name) == metadata.version(name)
+    assert _version("no_such_package") == "not installed"
+    told = tmp_path / "talkative-1.5.dist-info" / "METADATA"
+    told.parent.mkdir()
+    told.write_text("Metadata-Version: 2.1\nName: talkative\nVersion: 1.5\n\nVersion: 7\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _version("talkative") == "1.5"

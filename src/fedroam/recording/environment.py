@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -32,9 +33,12 @@ def environment() -> dict[str, Any]:
 @functools.cache  # what is installed is looked for in many files: once for all runs of a process
 def _version(package: str) -> str:
     try:
-        return metadata.version(package)
+        found = metadata.distribution(package)
     except metadata.PackageNotFoundError:
         return "not installed"
+    # As its header says it, without parsing the description below, which takes ten times as long.
+    said = re.search(r"^Version: *(\S+)$", found.read_text("METADATA") or "", re.MULTILINE)
+    return said[1] if said else found.version
 
 
 @functools.cache
