@@ -18,7 +18,7 @@ from fedroam.learning.cpu.worker_model import Nature
 from fedroam.learning.held import class_means
 from fedroam.learning.training import SGD
 from fedroam.models import Network
-from support.learners import CLASSES, clear, learner_of, problem
+from support.learners import CLASSES, clear, evaluator_of, learner_of, problem
 
 
 def cut(monkeypatch: pytest.MonkeyPatch, batch: int, piece: int, block: int) -> None:
@@ -299,7 +299,7 @@ def test_features_of_linear_layers(name: str, zeros: bool, monkeypatch: pytest.M
     truth = module.double().extractor(case.task.x[torch.from_numpy(part)].double().contiguous()).detach()
     assert float((found[0] - truth).norm() / truth.norm()) < 1e-6
     assert torch.equal(*found)
-    known = evaluation.Evaluator(case.task, Nature())._extractor is not None
+    known = evaluator_of(case.task, Nature())._extractor is not None
     assert known == (target() is not None)
 
 

@@ -14,6 +14,8 @@ from torch import nn
 
 from fedroam.components import build
 from fedroam.learning import Job, Layout, Models, Task, make_network, start_models, to_tensors
+from fedroam.learning.cpu.evaluation import Evaluator
+from fedroam.learning.cpu.worker_model import Nature, worker_model
 from fedroam.learning.engine import Scores
 from fedroam.learning.objective import CrossEntropy, Objective
 from fedroam.learning.samples import standard
@@ -96,6 +98,11 @@ class Problem:
         finally:
             learner.close()
         return models, np.array(losses)
+
+
+def evaluator_of(task: Task, nature: Nature) -> Evaluator:
+    """What evaluates in a worker, with a network of its own."""
+    return Evaluator(task, nature, worker_model(task, nature))
 
 
 def learner_of(task: Task, engine: Any, **settings: Any) -> Any:

@@ -16,14 +16,13 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.errors import FedroamError
-from fedroam.learning.cpu.evaluation import Evaluator
 from fedroam.learning.cpu.kernels import DenseLayer, DenseScores, conv_stack, kernel
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.worker_model import Nature, probe
 from fedroam.learning.samples import Samples
 from fedroam.models import Network
 from support.lanes import lanes_here, of_lanes
-from support.learners import CLASSES, Problem, clear, learner_of, problem
+from support.learners import CLASSES, Problem, clear, evaluator_of, learner_of, problem
 
 pytest.importorskip("llvmlite")
 LANES = lanes_here()
@@ -135,7 +134,7 @@ def test_scores_are_those_of_float64(
         models = case.start()
         sure = clear(case, models).tolist()
         some = data.draw(st.lists(st.sampled_from(sure), max_size=60)) if sure else []
-        evaluator = Evaluator(case.task, Nature(apart=True))
+        evaluator = evaluator_of(case.task, Nature(apart=True))
         assert evaluator.compiled is not None
         evaluator.compiled.attach(models.parameters[0])
         samples, counts = Samples(case.task.x, case.task.y), np.zeros((3, CLASSES), np.int64)
@@ -187,7 +186,7 @@ OTHERS: dict[str, Callable[[], nn.Module]] = {
 def test_other_networks_are_left_to_torch(which: str) -> None:
     case = problem(OTHERS[which], (4, 4, 1), (30, 9))
     models = case.start(equal=False)
-    assert Evaluator(case.task, probe(case.task)).compiled is None
+    assert evaluator_of(case.task, probe(case.task)).compiled is None
     sure = clear(case, models)
     x, y = case.task.x[sure], case.task.y[sure]
     found = []
@@ -202,11 +201,11 @@ def test_other_networks_are_left_to_torch(which: str) -> None:
 @pytest.mark.parametrize("model", ["mlp", "mnist_cnn"])
 def test_without_kernels_torch_evaluates(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(model, (12,) if model == "mlp" else (16, 16, 1))
-    assert Evaluator(case.task, Nature()).compiled is not None
-    assert Evaluator(case.task, Nature(native=False)).compiled is None
-    assert Evaluator(case.task, Nature(plain=True)).compiled is None
+    assert evaluator_of(case.task, Nature()).compiled is not None
+    assert evaluator_of(case.task, Nature(native=False)).compiled is None
+    assert evaluator_of(case.task, Nature(plain=True)).compiled is None
     monkeypatch.setenv("FEDROAM_NATIVE", "0")
-    assert Evaluator(case.task, Nature()).compiled is None
+    assert evaluator_of(case.task, Nature()).compiled is None
 
 
 def test_samples_of_another_size_are_refused() -> None:
