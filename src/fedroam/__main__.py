@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import sys
 
@@ -13,11 +12,7 @@ def program() -> int:
     ended: list[int] = []
     atexit.register(_leave, ended)  # before anybody else registers, and so run after all of them
 
-    gc.disable()  # nothing of what is loaded now is garbage, and a command may take no longer than to look for some
-    try:
-        from fedroam.cli import main
-    finally:
-        gc.enable()
+    from fedroam.cli import main
 
     ended.append(main())
     return ended[0]

@@ -42,18 +42,6 @@ def test_what_is_to_be_done_at_exit_is_done_and_what_was_said_is_read(
     assert ("error: " in found.stderr) == bool(code)
 
 
-def test_commands_are_loaded_without_a_look_for_garbage_and_carried_out_with_it() -> None:
-    watched = "import gc\nimport fedroam.__main__\n" + PROGRAM.replace(
-        "code = program()",
-        "seen, before = [], dict(sys.modules)\n"
-        "watch = lambda phase, facts: seen.append('fedroam.cli' in before or 'fedroam.cli.entry' not in sys.modules)\n"
-        "gc.callbacks.append(watch)\n"
-        "code = program()\n"
-        "print(any(seen), gc.isenabled())",
-    )
-    assert ended("--version", program=watched).stdout.splitlines()[1:] == ["False True", "last words"]
-
-
 def test_an_error_on_the_way_is_shown() -> None:
     broken = (
         "import fedroam.cli\n\ndef main():\n    raise ValueError('lost')\n\nfedroam.cli.main = main\n"
