@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.learning import Job
-from fedroam.learning.cpu import compiled_mlp
+from fedroam.learning.cpu.compiled import mlp as compiled_mlp
 from fedroam.learning.cpu.kernels import DenseLayer, DenseStack, kernel, target
 from fedroam.learning.cpu.kernels.ir import KernelBuilder
 from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed

@@ -18,7 +18,7 @@ from fedroam.federation.server.fedproto import FedProto
 from fedroam.federation.server.gpfl import GPFL
 from fedroam.federation.server.moon import Moon
 from fedroam.learning import Anchor, Job, Models, in_half_precision
-from fedroam.learning.cpu import compiled_steps
+from fedroam.learning.cpu.compiled import steps as compiled_steps
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import Nature
 from fedroam.learning.objective import CrossEntropy

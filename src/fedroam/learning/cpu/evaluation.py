@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.compiled_scores import CompiledScores
+from fedroam.learning.cpu.compiled.scores import CompiledScores
 from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseStack, target
 from fedroam.learning.cpu.mlp import recognise

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.compiled_mlp import CompiledPerceptron, RowSteps
+from fedroam.learning.cpu.compiled.mlp import CompiledPerceptron, RowSteps
 from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import answers, sequence
 from fedroam.learning.engine import Job, Task, rate

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedroam.learning.cpu.compiled_head import CompiledHead
-from fedroam.learning.cpu.compiled_steps import CompiledSteps
+from fedroam.learning.cpu.compiled.head import CompiledHead
+from fedroam.learning.cpu.compiled.steps import CompiledSteps
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, FusedConv1dLayer, ParameterHolder
 from fedroam.learning.cpu.kernels import (
     Call,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.compiled_steps import CompiledSteps
+from fedroam.learning.cpu.compiled.steps import CompiledSteps
 from fedroam.learning.cpu.fused_conv2d import fuse
 from fedroam.learning.cpu.sequential import PIECE, sequential_model
 from fedroam.learning.cpu.worker_model import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.compiled_head import CompiledHead
-from fedroam.learning.cpu.compiled_mlp import MEMORY, WORK
+from fedroam.learning.cpu.compiled.head import CompiledHead
+from fedroam.learning.cpu.compiled.mlp import MEMORY, WORK
 from fedroam.learning.cpu.kernels import (
     DenseGradient,
     DenseStack,

@@ -1,0 +1,1 @@
+"""What one call of kernels computes for a client or several: perceptrons, heads, scores, steps with features."""
