@@ -192,9 +192,11 @@ def mixing(repeats: int) -> list[Result]:
     near = np.triu(draws.random((rows, rows)) < degree / rows, 1)
     graph = near | near.T | np.eye(rows, dtype=bool)
     weights = sparse.csr_array(graph / graph.sum(1, keepdims=True))
-    matrix = torch.from_numpy(draws.standard_normal((rows, columns), dtype=np.float32))
+    # As models of a run lie: rows that begin at cache lines, where an array of numpy begins between two.
     layout = Layout((Entry("all", (columns,), 0, columns),), ())
-    models = Models(layout, matrix, torch.zeros(rows, 0), None)
+    models = Models.empty(layout, rows, momentum=False, cleared=False)
+    matrix = models.parameters
+    matrix.copy_(torch.from_numpy(draws.standard_normal((rows, columns), dtype=np.float32)))
     # What has to be moved at least: each value is read once and written once, where it stands.
     times = in_turn(repeats, mix=lambda: mix(models, weights), in_place=lambda: matrix.mul_(1.0))
     value, least = (1e3 * statistics.median(times[name]) for name in ("mix", "in_place"))

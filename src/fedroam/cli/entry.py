@@ -59,6 +59,7 @@ app = typer.Typer(
     cls=options.Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # what would frame help takes as long to load as all commands
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Federated learning for things that move.",
 )
@@ -74,9 +75,7 @@ def _fedroam(
         say(f"fedroam {fedroam.__version__}")
         raise typer.Exit
     if ctx.invoked_subcommand is None:
-        text = ctx.get_help()  # with rich it prints itself
-        if text:
-            say(text)
+        say(ctx.get_help())
 
 
 app.command("run")(run.run)

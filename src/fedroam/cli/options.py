@@ -17,12 +17,22 @@ if TYPE_CHECKING:
     from fedroam.recording import Existing
 
 
+LONGEST = 1000  # characters of a command's first sentence: more than any has
+
+
 class Commands(TyperGroup):
-    """Commands in the order of their definition; a misspelt one gets the nearest suggested."""
+    """Commands in the order of their definition, each with its first sentence; a misspelt one gets the nearest
+    suggested."""
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
+
+    @override
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Not as the option parser does, which cuts sentences off that are longer than a line."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(LONGEST)) for name, one in self.commands.items()])
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
