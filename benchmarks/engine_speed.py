@@ -27,7 +27,7 @@ import torch
 
 from fedroam import bench
 from fedroam.bench.workloads import WORKLOADS
-from fedroam.learning.cpu.kernels import target
+from fedroam.native import target
 from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "engine-speed.json"

@@ -27,7 +27,7 @@ from fedroam.bench.measures import in_turn, peak
 from fedroam.bench.workloads import CLASSES, Ours, Plain, Workload
 from fedroam.components import build
 from fedroam.learning import make_network
-from fedroam.learning.cpu.kernels import target
+from fedroam.native import target
 from fedroam.writing import write_text
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "residual.json"

@@ -26,7 +26,7 @@ from fedroam.bench.measures import in_turn
 from fedroam.bench.workloads import CLASSES, Ours, Workload
 from fedroam.components import build
 from fedroam.data.cache import load_dataset
-from fedroam.learning.cpu.kernels import target
+from fedroam.native import target
 from fedroam.recording.environment import environment
 from fedroam.writing import write_text
 

@@ -117,7 +117,7 @@ def instruction_sets() -> str:
     """Those of torch, of its libraries where they are held back, and of our own kernels."""
     import torch
 
-    from fedroam.learning.cpu.kernels import target
+    from fedroam.native import target
 
     here = target()
     kernels = "none" if here is None else f"{here.lanes} lanes on {here.name}"

@@ -18,7 +18,7 @@ from fedroam.bench import measures, server_methods, workloads
 from fedroam.bench.measures import Result, in_turn, ratio
 from fedroam.errors import InputError
 from fedroam.learning import Layout
-from fedroam.learning.cpu.kernels import ObjectCache, target
+from fedroam.native import ObjectCache, target
 
 
 @pytest.fixture

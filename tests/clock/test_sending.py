@@ -19,10 +19,10 @@ from fedroam.clock.sending import Sent, send
 from fedroam.clock.windows import Way, Windows
 from fedroam.components import build
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at
-from fedroam.learning.cpu.kernels import target
 from fedroam.links import Events, Link, Steps, play
 from fedroam.links.air import Air
 from fedroam.mobility import Paths
+from fedroam.native import target
 from fedroam.randomness import stream
 
 LENGTH, REACH, SIZE = 50.0, 4.0, 1000.0

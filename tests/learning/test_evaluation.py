@@ -13,11 +13,11 @@ from torch import nn
 from fedroam.learning import Models
 from fedroam.learning.accelerator.batched import BatchedLearner
 from fedroam.learning.cpu import evaluation
-from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.worker_model import Nature
 from fedroam.learning.held import class_means
 from fedroam.learning.training import SGD
 from fedroam.models import Network
+from fedroam.native import target
 from support.learners import CLASSES, clear, evaluator_of, learner_of, problem
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fedroam.learning.cpu.kernels import target
-from fedroam.learning.cpu.kernels.target import Target, narrowed
+from fedroam.native import target
+from fedroam.native.target import Target, narrowed
 
 WIDTHS = (4, 8, 16)  # values of a vector
 

@@ -17,9 +17,9 @@ from fedroam.bench.measures import evaluation, mixing, overhead, training
 from fedroam.bench.server_methods import methods
 from fedroam.bench.workloads import WORKLOADS
 from fedroam.errors import InputError, unknown
-from fedroam.learning.cpu.kernels import object_cache, target
 from fedroam.learning.cpu.workers import cores
 from fedroam.learning.sums import torch_threads
+from fedroam.native import object_cache, target
 from fedroam.writing import write_named
 
 # What can be measured, in the order of the table.

@@ -32,7 +32,9 @@ class Commands(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Not as the option parser does, which cuts sentences off that are longer than a line."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, one.get_short_help_str(LONGEST)) for name, one in self.commands.items()])
+            formatter.write_dl(
+                [(name, one.get_short_help_str(LONGEST)) for name, one in self.commands.items()]
+            )
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -7,11 +7,11 @@ from functools import cache
 
 import numpy as np
 
+from fedroam import native
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
 from fedroam.contacts.ragged import rising, stable_order
-from fedroam.learning.cpu import kernels
 from fedroam.links import Cells, Link
 from fedroam.links.air_kernel import Pairs, Whole
 
@@ -130,7 +130,7 @@ def _groups(
 @cache
 def _compiled() -> Callable[..., int] | None:
     """`grouped`, compiled where that can be."""
-    return kernels.compiled(grouped)
+    return native.compiled(grouped)
 
 
 def grouped(

@@ -10,11 +10,11 @@ from functools import cache
 
 import numpy as np
 
+from fedroam import native
 from fedroam.clock.cells import cells
 from fedroam.clock.plan import FIRST, PlannedTransfers
 from fedroam.clock.windows import Windows
 from fedroam.contacts import Intervals
-from fedroam.learning.cpu import kernels
 from fedroam.links import Events, Link, play, transfers_made
 from fedroam.links.air import Air, Transfer
 
@@ -26,7 +26,7 @@ AGAIN = 10  # so often, or more, a round is planned in which devices can run emp
 @cache
 def compiled() -> Events | None:
     """The events on shared air as this machine's code; None where nothing is compiled."""
-    return kernels.compiled(transfers_made)
+    return native.compiled(transfers_made)
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ import torch
 from scipy import sparse
 from torch.nn import functional
 
-from fedroam.learning.cpu.kernels import RowSums, Target, kernel, target
+from fedroam.learning.cpu.kernels import RowSums
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import held
 from fedroam.learning.matrix import Models
+from fedroam.native import Target, kernel, target
 
 # Columns done at a time by torch: on a CPU, as many as let this part of the rows stay in a core's own cache (it is read
 # once for each neighbour), down to those of a thousand rows; elsewhere, so many that a single call is enough work.

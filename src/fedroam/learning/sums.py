@@ -13,9 +13,10 @@ from functools import partial
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import Kernel, RowDistances, RowProducts, RowTotal, Target, kernel, target
+from fedroam.learning.cpu.kernels import RowDistances, RowProducts, RowTotal
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import held
+from fedroam.native import Kernel, Target, kernel, target
 
 BLOCK = 4096  # columns: a block of every row fits the cache
 COPIED = (

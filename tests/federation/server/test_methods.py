@@ -12,9 +12,9 @@ from torch import nn
 from fedroam.components import Part
 from fedroam.federation.server import ServerLoop
 from fedroam.learning import Layout
-from fedroam.learning.cpu.kernels import target
 from fedroam.learning.training import SGD
 from fedroam.models import Network
+from fedroam.native import target
 from support.servers import Server, close, same
 from support.tiny import own_data, play, same_tables, tiny
 

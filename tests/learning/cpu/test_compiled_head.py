@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
-from fedroam.learning.cpu.kernels import Calls, Pattern, kernel, run
+from fedroam.learning.cpu.kernels import Calls, Pattern, run
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.cpu.kernels.convolution import Images
 from fedroam.learning.cpu.kernels.picked import Picked
@@ -22,6 +22,7 @@ from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.engine import Task
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
+from fedroam.native import kernel
 from fedroam.randomness import stream
 from support.lanes import lanes_here, of_lanes
 from support.learners import CLASSES, Problem, problem

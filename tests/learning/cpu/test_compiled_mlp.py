@@ -17,13 +17,14 @@ from torch import nn
 
 from fedroam.learning import Job
 from fedroam.learning.cpu.compiled import mlp as compiled_mlp
-from fedroam.learning.cpu.kernels import DenseLayer, DenseStack, kernel, target
-from fedroam.learning.cpu.kernels.ir import KernelBuilder
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed
+from fedroam.learning.cpu.kernels import DenseLayer, DenseStack
 from fedroam.learning.engine import Anchor
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import mostly_zeros
 from fedroam.learning.training import SGD
+from fedroam.native import kernel, target
+from fedroam.native.ir import KernelBuilder
+from fedroam.native.target import KernelSpec, Target, narrowed
 from support.learners import CLASSES, Problem, check_steps, check_trajectory, learner_of, problem
 
 pytest.importorskip("llvmlite")

@@ -16,11 +16,12 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.errors import FedroamError
-from fedroam.learning.cpu.kernels import DenseLayer, DenseScores, conv_stack, kernel
+from fedroam.learning.cpu.kernels import DenseLayer, DenseScores, conv_stack
 from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.worker_model import Nature, probe
 from fedroam.learning.samples import Samples
 from fedroam.models import Network
+from fedroam.native import kernel
 from support.lanes import lanes_here, of_lanes
 from support.learners import CLASSES, Problem, clear, evaluator_of, learner_of, problem
 

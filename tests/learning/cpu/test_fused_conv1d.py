@@ -14,8 +14,9 @@ from torch import nn
 
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder, suits
 from fedroam.learning.cpu.fused_layers import quicken
-from fedroam.learning.cpu.kernels import Conv1dSizes, target
-from fedroam.learning.cpu.kernels.target import Target, narrowed
+from fedroam.learning.cpu.kernels import Conv1dSizes
+from fedroam.native import target
+from fedroam.native.target import Target, narrowed
 from support.learners import problem
 from support.rounding import decided, off, tolerance
 

@@ -15,10 +15,10 @@ from torch.nn import functional
 from fedroam.learning import Layout, make_network
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder
 from fedroam.learning.cpu.fused_layers import Convolution1d, PooledConvolution1d, quicken
-from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
+from fedroam.native import target
 from support.learners import CLASSES, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.errors import InputError
-from fedroam.learning.cpu.kernels import ConvStack, conv_stack, kernel, leading, stages_of, target
-from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, narrowed
+from fedroam.learning.cpu.kernels import ConvStack, conv_stack, leading, stages_of
 from fedroam.learning.cpu.sequential import sequence, sequential_model
 from fedroam.learning.layout import Layout
+from fedroam.native import kernel, target
+from fedroam.native.target import Kernel, KernelSpec, Target, narrowed
 from support.learners import ONE_STEP, check_engine, learner_of, problem
 from support.rounding import by_layer, decided, off, tolerance, values
 

@@ -40,10 +40,10 @@ from fedroam.learning.cpu.kernels.max_pool import MaxPool, MaxPoolBack, Window
 from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.row_sums import RowDistances, RowProducts, RowSums, RowTotal
 from fedroam.learning.cpu.kernels.standing import Standing
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, cut_for, written
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.layout import Layout
+from fedroam.native.target import KernelSpec, Target, cut_for, written
 
 binding = pytest.importorskip("llvmlite").binding
 

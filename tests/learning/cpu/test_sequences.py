@@ -19,7 +19,7 @@ from fedroam.federation.server.fedproto import Aligned, FedProto
 from fedroam.federation.server.gpfl import GPFL, Guidance, Guided
 from fedroam.federation.server.moon import Contrastive, Moon
 from fedroam.learning.cpu.fused_conv1d import FusedConv1dLayer
-from fedroam.learning.cpu.kernels import ConvStack, DenseStack, target
+from fedroam.learning.cpu.kernels import ConvStack, DenseStack
 from fedroam.learning.cpu.sequential import SequentialModel, sequential_model
 from fedroam.learning.cpu.sequential_layers import Dropped
 from fedroam.learning.cpu.worker_model import Nature, worker_model
@@ -28,6 +28,7 @@ from fedroam.learning.objective import AddsTerm, CrossEntropy, Objective
 from fedroam.learning.samples import Samples
 from fedroam.models import CNN1d, Dropout, MnistCNN, Network, noise
 from fedroam.models.network import split
+from fedroam.native import target
 from fedroam.randomness import torch_stream
 from support.learners import CLASSES, problem
 

@@ -19,12 +19,12 @@ from fedroam.components import build
 from fedroam.learning import Layout, make_network
 from fedroam.learning.cpu import fused_conv2d
 from fedroam.learning.cpu.fused_conv2d import fuse
-from fedroam.learning.cpu.kernels import target
-from fedroam.learning.cpu.kernels.target import _loaded
 from fedroam.learning.cpu.kernels.tiled import by_channels
 from fedroam.learning.cpu.sequential import sequential_model
 from fedroam.learning.cpu.tiled_conv2d import ConvolutionByTiles, Room, TiledConv2d, Tiles
 from fedroam.learning.cpu.worker_model import Nature, worker_model
+from fedroam.native import target
+from fedroam.native.target import _loaded
 from support.learners import CLASSES, ONE_STEP, check_engine, problem
 
 pytest.importorskip("llvmlite")

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional, grad
 
-from fedroam.learning.cpu.kernels import kernel, target
 from fedroam.learning.cpu.kernels.convolution import ConvolutionKernel, Images, WeightGradient, Weights
-from fedroam.learning.cpu.kernels.target import Target, narrowed
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient, suits
 from fedroam.learning.cpu.kernels.tiled.transforms import FINITE, STEP, transforms
+from fedroam.native import kernel, target
+from fedroam.native.target import Target, narrowed
 
 pytest.importorskip("llvmlite")
 HERE = target()

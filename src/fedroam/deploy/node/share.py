@@ -13,8 +13,8 @@ import torch
 from fedroam.deploy.messages import PROTOCOL, Expected, Hello, LocalJob, Order, Refused, layout_sum
 from fedroam.experiment import Experiment
 from fedroam.learning import Anchor, Held, Job, Layout, Learner, Models, Task
-from fedroam.learning.cpu.kernels import target
 from fedroam.learning.held import Use
+from fedroam.native import target
 from fedroam.scene import Scene
 
 USES: tuple[Use, ...] = ("train", "validation", "test")

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from fedroam.learning.cpu.compiled.scores import CompiledScores
 from fedroam.learning.cpu.fused_conv2d import fuse
-from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseStack, target
+from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseStack
 from fedroam.learning.cpu.mlp import recognise
 from fedroam.learning.cpu.sequential import SequentialModel, dense_extractor, sequential_model
 from fedroam.learning.cpu.worker_model import Nature, aligned, attach, read_buffers
@@ -23,6 +23,7 @@ from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples, mostly_zeros
 from fedroam.models import split
+from fedroam.native import target
 
 NOTHING = np.zeros((3, 1), np.int64)  # counts of no sample
 BATCH = 250  # samples computed at a time

@@ -10,16 +10,10 @@ from torch import nn
 from torch.nn import functional
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels import (
-    Conv1dMaxPool,
-    Conv1dMaxPoolGradient,
-    Conv1dSizes,
-    Kernel,
-    Target,
-    kernel,
-)
+from fedroam.learning.cpu.kernels import Conv1dMaxPool, Conv1dMaxPoolGradient, Conv1dSizes
 from fedroam.learning.cpu.sequential_layers import Layer, View
 from fedroam.learning.layout import Entry
+from fedroam.native import Kernel, Target, kernel
 
 
 class ParameterHolder(nn.Module):

@@ -14,10 +14,11 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels import ConvStack, Target, leading, stages_of, target
+from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of
 from fedroam.learning.cpu.sequential_layers import hooked
 from fedroam.learning.cpu.tiled_conv2d import tile
 from fedroam.learning.layout import Layout
+from fedroam.native import Target, target
 
 
 def fuse(module: nn.Module) -> nn.Module:

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn import functional
 
 from fedroam.learning.cpu.fused_conv1d import FusedConv1d, ParameterHolder, suits
-from fedroam.learning.cpu.kernels import Target, target
 from fedroam.learning.cpu.sequential_layers import hooked
+from fedroam.native import Target, target
 
 # Inputs of one output value: below, a convolution is slower than a matrix product over a copy of all windows.
 NARROW = 16

@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 from fedroam.learning.cpu.compiled.mlp import CompiledPerceptron, RowSteps
-from fedroam.learning.cpu.kernels import target
 from fedroam.learning.cpu.sequential import answers, sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import HalfPrecision, widened
@@ -25,6 +24,7 @@ from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
 from fedroam.learning.training import LimitsBatches
+from fedroam.native import target
 
 ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
 SAMPLES = 1024  # samples side by side, at most

@@ -24,11 +24,9 @@ from fedroam.learning.cpu.kernels import (
     DenseStack,
     FeatureKernels,
     Step,
-    Target,
     feature_kernels,
     leading,
     stages_of,
-    target,
 )
 from fedroam.learning.cpu.sequential_layers import (
     WEIGHTED,
@@ -56,6 +54,7 @@ from fedroam.learning.objective import (
 )
 from fedroam.learning.samples import Samples, mostly_zeros
 from fedroam.models import Dropout, Network, split
+from fedroam.native import Target, target
 
 _WITH_PARAMETERS = (Weighted, ConvStack, DenseStack, FusedConv1dLayer)
 PIECE = 256  # samples of a large batch computed at a time: bounds the memory of activations

@@ -13,15 +13,13 @@ from typing_extensions import override
 from fedroam.learning.cpu.kernels import (
     ChannelsConvolution,
     Images,
-    Kernel,
-    Target,
     TiledConvolution,
     TiledWeightGradient,
     Weights,
-    kernel,
 )
 from fedroam.learning.cpu.sequential_layers import Convolution, View, Weighted, hooked
 from fedroam.learning.layout import Entry
+from fedroam.native import Kernel, Target, kernel
 
 
 def tile(module: nn.Module, here: Target, other_than: type[nn.Module]) -> None:

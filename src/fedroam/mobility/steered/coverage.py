@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
+from fedroam import native
 from fedroam.mobility.distance import within_reach
 from fedroam.mobility.grid import disc
 from fedroam.mobility.steered.faces import Faces
+from fedroam.mobility.steered.greedy_cover import UNDECIDED, WHOLE, Heard, cover
 from fedroam.mobility.steered.targets import Targets
 
 if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 NOBODY = -1
+MANY = 200  # static clients that are known, from which on compiling a cover of them pays
 
 _FLYERS = 1 << 8  # whose places are looked around in one go: with an infinite reach they hear everybody
 _AT_ONCE = 1 << 12  # points whose class mixes are found in one go: they stay in a core's cache
@@ -186,7 +190,8 @@ class CoverageMap:
 
         Each covers most of those not yet covered. Ties go to those that cover most of all the known ones if
         `most_of_all`, then to one at random. seats: int64 [statics]; given, all but the first are the row of a
-        client not yet covered. Only points that are `allowed` are chosen.
+        client not yet covered. Only points that are `allowed` are chosen. stream: of this alone; how far it is drawn
+        from does not say anything.
         """
         faces, allowed = self.faces, self.allowed(known)
         gain = np.bincount(faces.columns[:, np.flatnonzero(known)].indices, minlength=len(faces))
@@ -196,6 +201,30 @@ class CoverageMap:
         open_to = np.zeros(len(faces), dtype=bool)
         open_to[faces.of[allowed]] = True
         worth[~open_to] = -1
+        if seats is None and known.sum() >= MANY and (compiled := _compiled()) is not None:
+            before = stream.bit_generator.state
+            draws = stream.integers(WHOLE, size=known.sum() + MANY, dtype=np.uint32).astype(np.int64)
+            alive, chosen = np.arange(len(faces)), np.empty(known.sum(), dtype=np.int64)
+            best, room = np.empty((2, len(self.points)), dtype=np.int64)
+            memory = alive, len(alive), best, room, chosen
+            uncovered, left = int(known.sum()), known.copy()
+            args = self._heard, worth.copy(), each, allowed, left, uncovered, draws, len(draws), *memory
+            if (count := compiled(*args)) != UNDECIDED:
+                return chosen[:count]
+            stream.bit_generator.state = before
+        return self._centres(known, each, worth, allowed, stream, seats)
+
+    def _centres(
+        self,
+        known: np.ndarray,
+        each: int,
+        worth: np.ndarray,
+        allowed: np.ndarray,
+        stream: np.random.Generator,
+        seats: np.ndarray | None,
+    ) -> np.ndarray:
+        """The same; each, worth: as `cover` takes them."""
+        faces = self.faces
         # What they are worth only falls: none comes to the highest one, so that those who have it are looked for once.
         highest, best = 0, np.zeros(0, dtype=np.int64)
         heard_in, begin = faces.columns.indices, faces.columns.indptr.tolist()
@@ -217,6 +246,20 @@ class CoverageMap:
             there = [heard_in[begin[static] : begin[static + 1]] for static in covered.tolist()]
             np.subtract.at(worth, np.concatenate(there), each)
         return np.array(chosen, dtype=np.int64)
+
+    @functools.cached_property
+    def _heard(self) -> Heard:
+        """Who is heard in which face, as `cover` takes it."""
+        covers, columns = self.faces.covers, self.faces.columns
+        points, first = self.faces.by_face
+        arrays = self.faces.of, covers.indptr, covers.indices, columns.indptr, columns.indices, first, points
+        return Heard(*(np.ascontiguousarray(each, dtype=np.int64) for each in arrays))
+
+
+@functools.cache
+def _compiled() -> Callable[..., int] | None:
+    """`cover`, compiled where that can be."""
+    return native.compiled(cover)
 
 
 def class_mix(sums: np.ndarray) -> np.ndarray:

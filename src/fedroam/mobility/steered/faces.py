@@ -47,14 +47,14 @@ class Faces:
 
     def points(self, faces: np.ndarray) -> np.ndarray:
         """The points of these faces, int64 [faces]: one face after the other; int64 [points]."""
-        points, first = self._by_face
+        points, first = self.by_face
         count = first[faces + 1] - first[faces]
         return np.asarray(
             points[np.repeat(first[faces] - np.cumsum(count) + count, count) + np.arange(count.sum())]
         )
 
     @functools.cached_property
-    def _by_face(self) -> tuple[np.ndarray, np.ndarray]:
+    def by_face(self) -> tuple[np.ndarray, np.ndarray]:
         """All points by their faces, and where those of each face begin."""
         first = np.append(0, np.cumsum(np.bincount(self.of, minlength=len(self))))
         return np.argsort(self.of, kind="stable"), first

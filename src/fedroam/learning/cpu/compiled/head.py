@@ -10,10 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import Calls, ConvStack, DenseGradient, DenseLayer, Kernel, Target, kernel
+from fedroam.learning.cpu.kernels import Calls, ConvStack, DenseGradient, DenseLayer
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
 from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
+from fedroam.native import Kernel, Target, kernel
 
 
 class CompiledHead:

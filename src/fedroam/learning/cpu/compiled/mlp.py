@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import Calls, DenseLayer, DenseTraining, Kernel, Target, kernel
+from fedroam.learning.cpu.kernels import Calls, DenseLayer, DenseTraining
 from fedroam.learning.engine import Task
 from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples, mostly_zeros
+from fedroam.native import Kernel, Target, kernel
 
 WORK = 2e9  # operations of a call: some hundredths of a second, after which somebody may want to stop
 MEMORY = 1 << 24  # values between layers, 64 MiB

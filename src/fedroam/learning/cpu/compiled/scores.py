@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseScores, Target, kernel
+from fedroam.learning.cpu.kernels import ConvStack, DenseLayer, DenseScores
 from fedroam.learning.samples import Samples
+from fedroam.native import Target, kernel
 
 
 class CompiledScores:

@@ -21,7 +21,6 @@ from fedroam.learning.cpu.kernels import (
     FeatureKernels,
     Pattern,
     Step,
-    kernel,
     run,
 )
 from fedroam.learning.cpu.kernels.conv_stack import SIZES
@@ -29,6 +28,7 @@ from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import widened
 from fedroam.learning.matrix import Models
 from fedroam.learning.samples import Samples
+from fedroam.native import kernel
 
 STEPS = 4096  # of a call at most: what each is told takes a kilobyte
 

@@ -5,6 +5,8 @@ lie side by side, and norm, pool and ReLU are one pass over memory. Between wide
 convolutions are computed by tiles of pixels (`tiled`), which takes fewer multiplications.
 """
 
+from pathlib import Path
+
 from fedroam.learning.cpu.kernels.between import ContrastTerm as ContrastTerm
 from fedroam.learning.cpu.kernels.between import FeatureKernels as FeatureKernels
 from fedroam.learning.cpu.kernels.between import Gates as Gates
@@ -34,17 +36,13 @@ from fedroam.learning.cpu.kernels.dense import DenseScores as DenseScores
 from fedroam.learning.cpu.kernels.dense import DenseStack as DenseStack
 from fedroam.learning.cpu.kernels.dense import DenseTraining as DenseTraining
 from fedroam.learning.cpu.kernels.descent import Descent as Descent
-from fedroam.learning.cpu.kernels.object_cache import ObjectCache as ObjectCache
-from fedroam.learning.cpu.kernels.object_cache import object_cache as object_cache
-from fedroam.learning.cpu.kernels.of_python import compiled as compiled
 from fedroam.learning.cpu.kernels.row_sums import RowDistances as RowDistances
 from fedroam.learning.cpu.kernels.row_sums import RowProducts as RowProducts
 from fedroam.learning.cpu.kernels.row_sums import RowSums as RowSums
 from fedroam.learning.cpu.kernels.row_sums import RowTotal as RowTotal
-from fedroam.learning.cpu.kernels.target import Kernel as Kernel
-from fedroam.learning.cpu.kernels.target import Target as Target
-from fedroam.learning.cpu.kernels.target import kernel as kernel
-from fedroam.learning.cpu.kernels.target import target as target
 from fedroam.learning.cpu.kernels.tiled import ChannelsConvolution as ChannelsConvolution
 from fedroam.learning.cpu.kernels.tiled import TiledConvolution as TiledConvolution
 from fedroam.learning.cpu.kernels.tiled import TiledWeightGradient as TiledWeightGradient
+from fedroam.native import sources
+
+SOURCES = sources(Path(__file__).parent)

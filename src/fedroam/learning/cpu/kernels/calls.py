@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import Kernel, KernelSpec, Target, address, ir, kernel
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import Kernel, KernelSpec, Target, address, ir, kernel
 
 MOST = 14  # arguments of a kernel
 WIDTH = MOST + 2

@@ -15,8 +15,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
+from fedroam.native.ir import KernelBuilder, Value, parts
+from fedroam.native.target import KernelSpec, Target, ir
 
 AT_ONCE = 8  # weights of the first convolution whose gradients are summed up at a time
 

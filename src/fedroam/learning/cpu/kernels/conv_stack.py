@@ -18,10 +18,10 @@ from fedroam.learning.cpu.kernels.epilogue import Backward, Forward, Moments
 from fedroam.learning.cpu.kernels.max_pool import MaxPool, MaxPoolBack
 from fedroam.learning.cpu.kernels.picked import Picked
 from fedroam.learning.cpu.kernels.standing import Standing
-from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.layout import Entry
 from fedroam.learning.samples import Samples
+from fedroam.native.target import Kernel, Target, kernel
 
 Address = Callable[[Entry], int]
 # Bytes: the largest image of a slice of samples should stay near the core. A machine with wider vectors, which more

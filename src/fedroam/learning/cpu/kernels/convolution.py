@@ -17,8 +17,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
+from fedroam.native.ir import KernelBuilder, Value, parts
+from fedroam.native.target import KernelSpec, Target
 
 # Sums at a time: none waits for its last addition (two a cycle, four cycles each), and some to spare.
 ENOUGH = 12

@@ -12,8 +12,8 @@ from typing import Any
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import ir
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import ir
 
 # (where the first value is, carried, how many there are) gives the next carried.
 Columns = Callable[[Value, list[Value], int], Sequence[Value]]

@@ -13,8 +13,8 @@ from fedroam.learning.cpu.kernels.between.columns import (
     each,
     summed,
 )
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target
 
 
 @dataclass(frozen=True)

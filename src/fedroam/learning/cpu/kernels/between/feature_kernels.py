@@ -17,9 +17,9 @@ from fedroam.learning.cpu.kernels.between.prototypes import PrototypeTerm
 from fedroam.learning.cpu.kernels.between.valve import Gates, ValveAhead, ValveBack
 from fedroam.learning.cpu.kernels.calls import Call
 from fedroam.learning.cpu.kernels.dense import DenseGradient, DenseLayer, DenseRows
-from fedroam.learning.cpu.kernels.target import Target, kernel
 from fedroam.learning.forms import Contrast, Form, ToPrototypes, UnderConditions, WithMemory
 from fedroam.learning.layout import Entry
+from fedroam.native.target import Target, kernel
 
 Tensors = Mapping[str, torch.Tensor]
 

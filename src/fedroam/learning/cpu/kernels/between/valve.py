@@ -21,8 +21,8 @@ from fedroam.learning.cpu.kernels.between.columns import (
     positive,
     summed,
 )
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target
 
 CONDITIONS = 2  # the personal one, whose features the head gets, and the general one
 GAMMA, BETA = 0, 1

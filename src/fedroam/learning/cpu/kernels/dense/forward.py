@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value, parts
-from fedroam.learning.cpu.kernels.target import Target, ir
 from fedroam.learning.layout import Entry
+from fedroam.native.ir import Body, KernelBuilder, Value, parts
+from fedroam.native.target import Target, ir
 
 NEAR = 48  # samples that stay in a core's cache while the weights pass by
 

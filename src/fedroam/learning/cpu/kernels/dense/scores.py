@@ -8,8 +8,8 @@ from typing import Any
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer, Nonzero, lists
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target, ir
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.dense.forward import DenseLayer
 from fedroam.learning.cpu.kernels.dense.training import DenseRows
-from fedroam.learning.cpu.kernels.target import Kernel, Target, kernel
 from fedroam.learning.cpu.sequential_layers import Layer
 from fedroam.learning.samples import Samples
+from fedroam.native.target import Kernel, Target, kernel
 
 
 class DenseStack(Layer):

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.dense.forward import DenseForward, DenseLayer, Nonzero, lists
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value, parts
 from fedroam.learning.cpu.kernels.standing import stand, turned
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir
+from fedroam.native.ir import KernelBuilder, Value, parts
+from fedroam.native.target import KernelSpec, Target, ir
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
-from fedroam.learning.cpu.kernels.ir import KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiled.transforms import (
     APART,
     STEP,
@@ -32,6 +30,8 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     transforms,
     weight_places,
 )
+from fedroam.native.ir import KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target
 
 AT_ONCE = 48  # tiles, a multiple of the rows of a block of sums: the more, the seldomer weights pass by
 NEAR = 5 << 18  # bytes: weights at the points that are still in a core's cache when they are read

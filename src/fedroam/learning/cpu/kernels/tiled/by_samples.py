@@ -11,8 +11,6 @@ from typing import Any
 from typing_extensions import override
 
 from fedroam.learning.cpu.kernels.convolution import Images, Weights
-from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target
 from fedroam.learning.cpu.kernels.tiled.transforms import (
     APART,
     EVERY,
@@ -37,6 +35,8 @@ from fedroam.learning.cpu.kernels.tiled.transforms import (
     transforms,
     weight_places,
 )
+from fedroam.native.ir import Body, KernelBuilder, Value
+from fedroam.native.target import KernelSpec, Target
 
 NEAR = 40 << 10  # bytes for each lane: values at the points of some tiles, which should stay near the core
 # Multiplications that it takes about as long as to find one value of a tile, and what tiles may take of the plain sum.

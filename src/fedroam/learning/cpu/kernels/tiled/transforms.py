@@ -23,8 +23,8 @@ import numpy as np
 from numpy.polynomial import polynomial
 
 from fedroam.learning.cpu.kernels.convolution import Weights
-from fedroam.learning.cpu.kernels.ir import Body, KernelBuilder, Value, parts
-from fedroam.learning.cpu.kernels.target import Target
+from fedroam.native.ir import Body, KernelBuilder, Value, parts
+from fedroam.native.target import Target
 
 STEP = 4  # pixels of y that a tile gives, down and across
 ROOT = math.sqrt(0.5)

@@ -17,16 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from fedroam.learning.cpu.kernels import ConvStack, leading, object_cache, stages_of, target
+from fedroam.learning.cpu.kernels import ConvStack, leading, stages_of
 from fedroam.learning.cpu.kernels.conv1d_maxpool import Conv1dMaxPool, Conv1dSizes
-from fedroam.learning.cpu.kernels.object_cache import MOST, ObjectCache
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, narrowed
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.layout import Layout
+from fedroam.native import object_cache, sources, target
+from fedroam.native.object_cache import MOST, ObjectCache
+from fedroam.native.target import KernelSpec, Target, narrowed
 from support.warm import python
 
 pytest.importorskip("llvmlite")
-COMPILING = sys.modules["fedroam.learning.cpu.kernels.target"]
+COMPILING = sys.modules["fedroam.native.target"]
+kernels, native = (sys.modules[f"fedroam.{name}"] for name in ("learning.cpu.kernels", "native"))
 NAME, OTHER = "a" * 64, "b" * 64
 CONTENT = bytes(range(256)) * 3
 
@@ -337,30 +339,33 @@ def test_names_say_all_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {usual, name(Conv1dMaxPool(Conv1dSizes(1, 21, 32, 3, 64, 3)))}
     for place, attribute, value in (
         (COMPILING, "SOURCES", "other"),
+        (kernels, "SOURCES", "other"),
         (COMPILING.llvmlite, "__version__", "0.0.0"),
     ):
         with monkeypatch.context() as changed:
             changed.setattr(place, attribute, value)
             found.add(name())
-    assert len(found) == 4
+    assert len(found) == 5
 
     @dataclasses.dataclass(frozen=True)
     class Foreign(Conv1dMaxPool):
         """A kernel whose source is not among ours: what would change its code is not known."""
 
     assert name(Foreign(Conv1dSizes(1, 20, 32, 3, 64, 3))) == ""
-    monkeypatch.setattr(COMPILING, "SOURCES", "")
-    assert name() == ""
+    for place in (kernels, COMPILING):
+        monkeypatch.setattr(place, "SOURCES", "")
+        assert name() == ""
 
 
-def test_sources_are_those_of_the_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_those_of_the_kernels(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("a")
-    monkeypatch.setattr(COMPILING, "__file__", str(tmp_path / "target.py"))
-    one = COMPILING._sources()
+    one = sources(tmp_path)
     (tmp_path / "one.py").write_text("b")
-    assert len({one, COMPILING._sources(), COMPILING.SOURCES}) == 3
+    assert len({one, sources(tmp_path), COMPILING.SOURCES}) == 3
     (tmp_path / "one.py").unlink()
-    assert COMPILING._sources() == ""
+    assert sources(tmp_path) == ""
+    for module in (kernels, COMPILING):
+        assert sources(Path(str(module.__file__)).parent) == module.SOURCES
 
 
 @pytest.mark.slow
@@ -368,10 +373,10 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     """Two processes begin with one empty folder: both give the numbers of one without, and nothing half-made stays."""
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
-        "from learning.cpu.test_object_cache import here, numbers\n"
+        "from native.test_object_cache import here, numbers\n"
         "print(numbers(here()).numpy().tobytes().hex())"
     )
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[1])
     environment = {**os.environ, "FEDROAM_KERNEL_CACHE": str(tmp_path / "kernels")}
     both = [
         subprocess.Popen([*python(), "-c", script, tests], env=environment, stdout=subprocess.PIPE, text=True)

@@ -28,7 +28,7 @@ from typing import Any, NoReturn
 import numpy as np
 from typing_extensions import override
 
-from fedroam.learning.cpu.kernels.target import KernelSpec, Target, ir, kernel, target
+from fedroam.native.target import KernelSpec, Target, ir, kernel, target
 
 Value = Any  # of LLVM
 

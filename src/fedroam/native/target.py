@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import os
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedroam.errors import InputError
-from fedroam.learning.cpu.kernels.object_cache import object_cache
+from fedroam.native.object_cache import object_cache
 
 try:
     import llvmlite
@@ -150,28 +152,40 @@ def written(spec: KernelSpec, target: Target, made_for: Any) -> tuple[Any, int]:
 def _name(spec: KernelSpec, target: Target) -> str:
     """What a compiled kernel is kept under: the digest of all that decides its code; "" where that is not known.
 
-    That is its description, machine, compiler, and what writes it. The last is known of our own kernels: by their
-    source, since to write one only to look it up would take a quarter of the time of compiling it.
+    That is its description, machine, compiler, and what writes it. The last is known of kernels whose package has
+    `SOURCES`: to write one only to look it up would take a quarter of the time of compiling it.
     """
-    if not SOURCES or not type(spec).__module__.startswith(f"{__package__}."):
+    writers = _writers(type(spec).__module__)
+    if not all(writers):
         return ""
-    versions = (SOURCES, llvmlite.__version__, *binding.llvm_version_info)
+    versions = (*writers, llvmlite.__version__, *binding.llvm_version_info)
     decides = (*versions, binding.get_default_triple(), target, type(spec).__module__, spec)
     return hashlib.sha256(repr(decides).encode()).hexdigest()
 
 
-def _sources() -> str:
-    """The digest of the files that write kernels; "" where they are not there as files."""
+def _writers(module: str) -> tuple[str, ...]:
+    """What writes the kernels of a module: the digests of this package and of the one around it that has `SOURCES`."""
+    if module.startswith(f"{__package__}."):
+        return (SOURCES,)
+    around = itertools.accumulate(module.split("."), "{}.{}".format)
+    found = (vars(sys.modules[name]).get("SOURCES") for name in around if name in sys.modules)
+    return SOURCES, next(filter(None, found), "")
+
+
+def sources(folder: Path) -> str:
+    """The digest of the files of a folder that write kernels; "" where they are not there as files.
+
+    For a constant of its package, `SOURCES`: read as its modules are, since a file that changes later is not what
+    writes kernels here.
+    """
     seen = hashlib.sha256()
-    folder = Path(__file__).parent
     files = sorted(folder.rglob("*.py"))
     for file in files:
         seen.update(f"{file.relative_to(folder)}\n".encode() + hashlib.sha256(file.read_bytes()).digest())
     return seen.hexdigest() if files else ""
 
 
-# Read as these modules are: a file that changes later is not what writes kernels here.
-SOURCES = _sources()
+SOURCES = sources(Path(__file__).parent)
 
 _lock = threading.Lock()
 

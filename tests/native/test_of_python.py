@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedroam.learning.cpu.kernels import compiled, target
-from fedroam.learning.cpu.kernels.of_python import OfPython
+from fedroam.native import compiled, target
+from fedroam.native.of_python import OfPython
 
 pytestmark = pytest.mark.skipif(target() is None, reason="needs llvmlite")
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fedroam.learning.cpu.kernels.target import ir
+from fedroam.native.target import ir
 
 Value = Any  # of LLVM
 Body = Callable[[Value, list[Value]], Sequence[Value] | None]
