@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from fedroam.learning import Models
@@ -105,9 +107,9 @@ def count(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     evaluated: list[int] = []
     real = evaluation.Evaluator.evaluate
 
-    def evaluate(self: Any, models: Models, samples: Any, block: Any) -> evaluation.Counted:
-        evaluated.append(block.row)
-        return real(self, models, samples, block)
+    def evaluate(self: Any, models: Models, samples: Any, some: Any) -> list[evaluation.Counted]:
+        evaluated.extend(block.row for block in some)
+        return real(self, models, samples, some)
 
     monkeypatch.setattr(evaluation.Evaluator, "evaluate", evaluate)
     return evaluated
@@ -123,6 +125,21 @@ def test_losses_are_added_up_block_by_block(
     counts = np.ones((3, 1), np.int64)
     results = [(counts, [loss]) for loss in (1.0, 0.0, 2.0**-53, 2.0**-53)]
     assert evaluation.scores(pieces, results, np.array([0])).loss[0] == total / 4
+
+
+@given(
+    sizes=st.lists(st.integers(0, evaluation.PIECE), max_size=60),
+    workers=st.integers(1, 4),
+)
+def test_small_blocks_are_taken_together(sizes: list[int], workers: int) -> None:
+    found = [evaluation.EvaluationBlock(k, k, None, 0, size) for k, size in enumerate(sizes)]
+    several = evaluation.units(found, workers)
+    assert [k for some in several for k in some] == list(range(len(sizes)))
+    most = min(evaluation.PIECE, sum(sizes) / (evaluation.TURNS * workers))
+    for some in several:
+        assert sum(sizes[k] for k in some[:-1]) < most or len(some) == 1 or sum(sizes) == 0
+    for some in several[:-1]:
+        assert sum(sizes[k] for k in some) >= most
 
 
 def test_equal_rows_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,10 +137,9 @@ def test_scores_are_those_of_float64(
         some = data.draw(st.lists(st.sampled_from(sure), max_size=60)) if sure else []
         evaluator = evaluator_of(case.task, Nature(apart=True))
         assert evaluator.compiled is not None
-        evaluator.compiled.attach(models.parameters[0])
-        samples, counts = Samples(case.task.x, case.task.y), np.zeros((3, CLASSES), np.int64)
+        samples, row = Samples(case.task.x, case.task.y), models.parameters[0]
         index = torch.tensor(some, dtype=torch.int64)
-        total = evaluator.compiled.count(samples, index, counts)
+        (counts,), (total,) = evaluator.compiled.count(samples, [(row, index)])
         if not some:
             assert total == 0.0
             assert not counts.any()
@@ -148,9 +147,10 @@ def test_scores_are_those_of_float64(
         expected, loss = exact_scores(case, some)
         np.testing.assert_array_equal(counts, expected)
         assert total / len(some) == pytest.approx(loss, rel=1e-4, abs=1e-6)
-        alone = [
-            evaluator.compiled.count(samples, one, np.zeros((3, CLASSES), np.int64)) for one in index.split(1)
-        ]
+        pieces = [(row, one) for one in (*index.split(1), index[:0])]  # all by one call
+        alone_counts, alone = evaluator.compiled.count(samples, pieces)
+        np.testing.assert_array_equal(alone_counts.sum(axis=0), expected)
+        assert alone[-1] == 0.0
         assert math.fsum(alone) == pytest.approx(total, rel=1e-12), (
             "a sample's loss depends on its neighbours"
         )

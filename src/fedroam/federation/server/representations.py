@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
 from fedroam.errors import InputError
 from fedroam.federation.protocol import Beside
 from fedroam.federation.server.loop import GLOBAL, GLOBAL_BUFFERS, ServerRound
 from fedroam.learning import ClassMeans, Layout
-from fedroam.learning.sums import torch_threads
+from fedroam.learning.cpu.one_network import descend
 from fedroam.models import noise, split
 from fedroam.randomness import stream, torch_stream
 
@@ -50,7 +49,6 @@ def beside_class_means(round: ServerRound) -> Beside:
     return Beside.of(round.context.clients, round.clients, extractor=round.context.samples[round.clients])
 
 
-@torch_threads(1)
 def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: int, lr: float) -> None:
     """Train the server's head, state `global`, on the pairs (mean features, class): plain SGD on the cross-entropy.
 
@@ -66,21 +64,17 @@ def train_head(round: ServerRound, pairs: ClassMeans, epochs: int, batch_size: i
     layout.read(network, row, row_buffers)
     _, head = split(network)
     k, c = np.nonzero(pairs.held)
-    x, y = torch.from_numpy(pairs.mean[k, c]), torch.from_numpy(c)
     draws = stream(task.seed, "server head", round.number)
+    batches = [batch for _ in range(epochs) for batch in _batches(len(c), batch_size, draws)]
     with noise(torch_stream(task.seed, "server dropout", round.number)):
-        for _ in range(epochs):
-            order = torch.from_numpy(draws.permutation(len(y))) if batch_size else torch.arange(len(y))
-            for batch in order.split(batch_size or max(len(y), 1)):
-                _step(head, functional.cross_entropy(head(x[batch]), y[batch]), lr)
+        descend(head, torch.from_numpy(pairs.mean[k, c]), torch.from_numpy(c), batches, lr)
     layout.write(network, row, row_buffers)
     round.state[GLOBAL] = row[columns].numpy().copy()
     round.state[GLOBAL_BUFFERS] = row_buffers[buffers].numpy().copy()
 
 
-def _step(head: nn.Module, loss: torch.Tensor, lr: float) -> None:
-    parameters = [p for p in head.parameters() if p.requires_grad]
-    gradients = torch.autograd.grad(loss, parameters)
-    with torch.no_grad():
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.sub_(gradient, alpha=lr)
+def _batches(pairs: int, size: int, draws: np.random.Generator) -> list[np.ndarray]:
+    """The batches of a pass, int64 each."""
+    if not size:
+        return [np.arange(pairs)]
+    return np.split(draws.permutation(pairs), range(size, pairs, size))

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
-from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores
+from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores, units
 from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
 from fedroam.learning.cpu.sequential import dense_extractor
 from fedroam.learning.cpu.trainer import Trainer
@@ -156,13 +156,20 @@ class CpuLearner(Learner):
         samples = Samples(x, y, plain=self.nature.plain)
         found, case_of = blocks(models, rows, len(y), parts)
         results: list[Counted] = [(NOTHING, [])] * len(found)
+        several = units(found, self.workers.count)
 
         def do(worker: int, k: int) -> None:
             self.workers.check()
-            results[k] = self._of(worker).evaluator.evaluate(models, samples, found[k])
+            some = several[k]
+            counted = self._of(worker).evaluator.evaluate(models, samples, found[some.start : some.stop])
+            results[some.start : some.stop] = counted
 
-        sizes = [block.end - block.begin for block in found]
-        self.workers.run(sizes, do, lambda k: f"evaluation of row {found[k].row}", serial=self.nature.foreign)
+        def name(k: int) -> str:
+            rows = dict.fromkeys(found[of].row for of in several[k])
+            return f"evaluation of row {', '.join(map(str, rows))}"
+
+        sizes = [sum(found[of].end - found[of].begin for of in some) for some in several]
+        self.workers.run(sizes, do, name, serial=self.nature.foreign)
         return scores(found, results, case_of)
 
     @override

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +29,7 @@ from fedroam.native import target
 NOTHING = np.zeros((3, 1), np.int64)  # counts of no sample
 BATCH = 250  # samples computed at a time
 PIECE = 2 * BATCH  # samples that one worker takes at a time
+TURNS = 4  # of each worker, at least, where there is enough to do
 BLOCK = 8 * BATCH  # samples whose losses are added up before they are added to those of the others
 
 
@@ -50,6 +52,11 @@ class EvaluationBlock:
             return torch.arange(begin, end)
         return torch.from_numpy(self.part[begin:end])
 
+    def batches(self) -> list[tuple[int, int]]:
+        """From where to where each of its batches goes."""
+        starts = range(self.begin, self.end, BATCH)
+        return [(begin, min(begin + BATCH, self.end)) for begin in starts]
+
 
 def blocks(
     models: Models, rows: Rows, samples: int, parts: Indices | None
@@ -62,6 +69,18 @@ def blocks(
         for begin in range(0, size, PIECE):
             found.append(EvaluationBlock(case, row, part, begin, min(begin + PIECE, size)))
     return found, asked.of
+
+
+def units(found: Sequence[EvaluationBlock], workers: int) -> list[range]:
+    """Blocks that one worker takes at a time: small ones together, but so few that each worker gets several."""
+    ends = np.cumsum([block.end - block.begin for block in found])
+    most = min(PIECE, ends[-1] / (TURNS * workers)) if len(ends) else PIECE
+    cuts, begin = [0], 0
+    for k, end in enumerate(ends.tolist(), 1):
+        if end - begin >= most or k == len(ends):
+            cuts.append(k)
+            begin = end
+    return list(itertools.starmap(range, itertools.pairwise(cuts)))
 
 
 class Evaluator:
@@ -79,10 +98,13 @@ class Evaluator:
             self.module = fuse(self.module)  # for features, and where the sequence is not known
         self.sequential = found if found is not None and found.native else None
 
-    def evaluate(self, models: Models, samples: Samples, block: EvaluationBlock) -> Counted:
-        """What `tally` counts in a block, and the sum of the losses of each of its batches."""
+    def evaluate(self, models: Models, samples: Samples, some: Sequence[EvaluationBlock]) -> list[Counted]:
+        """What `tally` counts in each of some blocks, and the sum of the losses of each of its batches."""
         if self.compiled is not None and self.compiled.suit(samples):
-            return self._counted(self.compiled, models, samples, block)
+            return self._counted(self.compiled, models, samples, some)
+        return [self._tallied(models, samples, block) for block in some]
+
+    def _tallied(self, models: Models, samples: Samples, block: EvaluationBlock) -> Counted:
         row = aligned(models.parameters[block.row])
         attach(self.module, self.layout, row)
         read_buffers(self.module, self.layout, models.buffers[block.row])
@@ -90,8 +112,7 @@ class Evaluator:
             self.sequential.attach(row.data)
         counts, losses = NOTHING, []
         with torch.inference_mode():
-            for begin in range(block.begin, block.end, BATCH):
-                end = min(begin + BATCH, block.end)
+            for begin, end in block.batches():
                 if block.part is None:
                     x, y = samples.cut(begin, end)
                 else:
@@ -103,13 +124,19 @@ class Evaluator:
 
     @staticmethod
     def _counted(
-        compiled: CompiledScores, models: Models, samples: Samples, block: EvaluationBlock
-    ) -> Counted:
-        compiled.attach(widened(models.parameters[block.row]))
-        counts, losses = np.zeros((3, compiled.classes), np.int64), []
-        for begin in range(block.begin, block.end, BATCH):
-            losses.append(compiled.count(samples, block.index(begin, min(begin + BATCH, block.end)), counts))
-        return counts, losses
+        compiled: CompiledScores, models: Models, samples: Samples, some: Sequence[EvaluationBlock]
+    ) -> list[Counted]:
+        asked, found = [], []
+        for block in some:
+            row = widened(models.parameters[block.row])
+            asked += [(row, block.index(begin, end)) for begin, end in block.batches()]
+        counts, losses = compiled.count(samples, asked)
+        begin = 0
+        for block in some:
+            end = begin + len(block.batches())
+            found.append((counts[begin:end].sum(axis=0), losses[begin:end]))
+            begin = end
+        return found
 
     @cached_property
     def _extractor(self) -> DenseStack | None:
