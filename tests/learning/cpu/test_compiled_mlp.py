@@ -18,6 +18,7 @@ from torch import nn
 from fedroam.learning import Job
 from fedroam.learning.cpu.compiled import mlp as compiled_mlp
 from fedroam.learning.cpu.kernels import DenseLayer, DenseStack
+from fedroam.learning.cpu.mlp import LEAST_WORK, TURNS, together
 from fedroam.learning.engine import Anchor
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import mostly_zeros
@@ -122,6 +123,24 @@ def test_results_do_not_depend_on_workers_calls_or_neighbours(monkeypatch: pytes
     learner.close()
     assert torch.equal(models.parameters[2], whole[2])
     assert not torch.equal(whole, trained(case, workers=1, native=False))  # it is another way of computing
+
+
+@given(
+    held=st.lists(st.integers(0, 5000), min_size=1, max_size=80), workers=st.integers(1, 4), data=st.data()
+)
+def test_jobs_are_shared_out(held: list[int], workers: int, data: st.DataObject) -> None:
+    """Each once, in the order of rows, in parts that are alike, more of them where there is more to do."""
+    case = problem("mlp", (12,), (3,))
+    rows = data.draw(st.permutations(range(len(held))))
+    jobs = [Job(k, rows[k], np.zeros(n, np.int64), 1) for k, n in enumerate(held)]
+    found = together(case.task, jobs, workers)
+    there = [k for k in range(len(held)) if held[k]]
+    assert [k for part in found for k in part] == sorted(there, key=lambda k: rows[k])
+    assert all(found)
+    assert len(found) <= (1 if workers == 1 else TURNS * workers)
+    if 6 * case.task.layout.size * sum(held) >= TURNS * workers * LEAST_WORK and workers > 1:
+        for part in found:
+            assert sum(held[k] for k in part) <= sum(held) / (TURNS * workers) + max(held)
 
 
 def test_batches_that_take_too_much_memory_are_computed_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores, units
-from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise
+from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise, together
 from fedroam.learning.cpu.sequential import dense_extractor
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
@@ -119,6 +119,14 @@ class CpuLearner(Learner):
         known = self.nature.native and not self.nature.plain and form_of(self.task.objective) is not None
         return known and dense_extractor(network, self.task) is not None
 
+    def _handed(self, jobs: Sequence[Job]) -> list[list[int]]:
+        """The jobs that a worker is handed at a time, as positions in `jobs`."""
+        if not self.several:
+            return [[k] for k in range(len(jobs))]
+        if self.layers is not None and PerceptronTrainer.here(self.task, self.nature.native) is not None:
+            return together(self.task, jobs, self.workers.count)
+        return list(groups(self.task, jobs))
+
     def network(self) -> nn.Module:
         """A network of a worker's own: for who asks first that which was looked at, which is like all others."""
         try:
@@ -136,16 +144,16 @@ class CpuLearner(Learner):
         check_jobs(jobs, self.task, len(models), self._known)
         jobs = list(jobs)  # each is asked for several times, and `Jobs` makes it anew each time
         losses = np.full(len(jobs), np.nan)
-        units = list(groups(self.task, jobs)) if self.several else [[k] for k in range(len(jobs))]
+        handed = self._handed(jobs)
 
         def do(worker: int, unit: int) -> None:
-            losses[units[unit]] = self._of(worker).train(models, [jobs[k] for k in units[unit]])
+            losses[handed[unit]] = self._of(worker).train(models, [jobs[k] for k in handed[unit]])
 
         def name(unit: int) -> str:
-            clients = ", ".join(str(jobs[k].client) for k in units[unit])
-            return f"client {clients}, round {jobs[units[unit][0]].round}"
+            clients = ", ".join(str(jobs[k].client) for k in handed[unit])
+            return f"client {clients}, round {jobs[handed[unit][0]].round}"
 
-        sizes = [sum(len(jobs[k].samples) for k in unit) for unit in units]
+        sizes = [sum(len(jobs[k].samples) for k in unit) for unit in handed]
         self.workers.run(sizes, do, name, serial=self.nature.foreign)
         return losses
 

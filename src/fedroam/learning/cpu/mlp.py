@@ -8,6 +8,7 @@ momentum, the product that computes a weight's gradient adds it to the weight at
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -24,11 +25,15 @@ from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
 from fedroam.learning.training import LimitsBatches
-from fedroam.native import target
+from fedroam.native import Target, target
 
 ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
 SAMPLES = 1024  # samples side by side, at most
 BATCH = 512  # larger batches gain nothing here
+LEAST_WORK = (
+    2e7  # operations of a pass over samples that are worth a turn of their own: it costs a fraction of them
+)
+TURNS = 8  # of each worker: the last ones to finish wait for an eighth of the work of one, at most
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,22 @@ def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
         yield group
 
 
+def together(task: Task, jobs: Sequence[Job], workers: int) -> list[list[int]]:
+    """The jobs that a worker's kernel is handed at a time, as positions in `jobs`: neighbours in the matrix, whatever
+    else they differ in, and so many that each worker has some turns where there is enough to do.
+
+    What comes out does not depend on it. Jobs of clients without samples are left out.
+    """
+    order = sorted((k for k in range(len(jobs)) if len(jobs[k].samples)), key=lambda k: jobs[k].row)
+    ends = np.cumsum([len(jobs[k].samples) for k in order], dtype=np.int64)
+    if not len(ends):
+        return []
+    worth = int(6 * task.layout.size * ends[-1] / LEAST_WORK)
+    count = 1 if workers == 1 else min(TURNS * workers, max(workers, worth))
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count, side="right")
+    return [part.tolist() for part in np.split(np.array(order), cuts) if len(part)]
+
+
 def _pull(job: Job) -> float:
     return 0.0 if job.anchor is None else job.anchor.pull
 
@@ -118,21 +139,37 @@ class PerceptronTrainer:
         smoothing = task.objective.label_smoothing
         self.targets = torch.eye(classes) * (1 - smoothing) + smoothing / classes
         self.compiled: CompiledPerceptron | None = None
-        here = target() if native and task.x.dtype == torch.float32 else None
-        if here is not None:
+        if (here := self.here(task, native)) is not None:
             entries = [(layer.weight, layer.bias) for layer in layers]
             self.compiled = CompiledPerceptron(task, samples, entries, smoothing, here, check)
+
+    @staticmethod
+    def here(task: Task, native: bool) -> Target | None:
+        """The machine that kernels are made for; None where there are none."""
+        return target() if native and task.x.dtype == torch.float32 else None
 
     @torch.no_grad()
     def train(self, models: Models, jobs: Sequence[Job]) -> list[float]:
         """Train the jobs' rows in place; mean training loss of each."""
         schedules = [list(job.batches(self.task)) for job in jobs]
+        if self.compiled is None:
+            return self._by_torch(models, jobs, schedules)
+        found, most = [math.nan] * len(jobs), self.compiled.most
+        fit = [k for k, some in enumerate(schedules) if max(map(len, some), default=0) <= most]
+        losses = self._by_kernels(self.compiled, models, [jobs[k] for k in fit], [schedules[k] for k in fit])
+        for k, loss in zip(fit, losses, strict=True):
+            found[k] = loss
+        with torch.enable_grad():
+            for k in sorted({*range(len(jobs))} - {*fit}):
+                found[k] = self.alone(models, jobs[k])
+        return found
+
+    def _by_torch(
+        self, models: Models, jobs: Sequence[Job], schedules: Sequence[list[np.ndarray]]
+    ) -> list[float]:
         lengths = [[len(batch) for batch in schedule] for schedule in schedules]
-        pulls = {_pull(job) for job in jobs}
         longest = max(max(some, default=0) for some in lengths)
-        if self.compiled is not None and longest <= self.compiled.most:
-            return self._by_kernels(self.compiled, models, jobs, schedules)
-        if longest > BATCH or len(pulls) > 1:
+        if longest > BATCH or len({_pull(job) for job in jobs}) > 1:
             with torch.enable_grad():
                 return [self.alone(models, job) for job in jobs]
         if any(some != lengths[0] for some in lengths):
@@ -156,9 +193,11 @@ class PerceptronTrainer:
                 momentum = models.momentum[job.row].data
             elif self.task.training.momentum:
                 momentum = torch.zeros(row.shape)
-            pull, steady = _anchors([job], row[None])
+            pull, steady = (0.0, None) if job.anchor is None else _anchors([job], row[None])
             decay = self.task.training.weight_decay + pull
             rows.append(RowSteps(row, momentum, None if steady is None else steady[0], decay, batches))
+        if not rows:
+            return []
         totals = compiled.train(rows, rate(self.task.training, jobs[0].round))
         for own, row in copies:
             own.copy_(row)
