@@ -123,9 +123,9 @@ class CpuLearner(Learner):
         """The jobs that a worker is handed at a time, as positions in `jobs`."""
         if not self.several:
             return [[k] for k in range(len(jobs))]
-        if self.layers is not None and PerceptronTrainer.here(self.task, self.nature.native) is not None:
-            return together(self.task, jobs, self.workers.count)
-        return list(groups(self.task, jobs))
+        if self.layers is not None and PerceptronTrainer.here(self.task, self.nature.native) is None:
+            return list(groups(self.task, jobs))
+        return together(self.task, jobs, self.workers.count)
 
     def network(self) -> nn.Module:
         """A network of a worker's own: for who asks first that which was looked at, which is like all others."""
