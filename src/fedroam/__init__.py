@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -71,14 +72,15 @@ def __getattr__(name: str) -> Any:
     """A public name, from the module that holds it."""
     if name not in _HOMES:
         raise AttributeError(f"module 'fedroam' has no attribute {name!r}")
-    if _HOMES[name] in _LIGHT:
-        return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
+    home = f"fedroam.{_HOMES[name]}"
+    if _HOMES[name] in _LIGHT or home in sys.modules:
+        return getattr(import_module(home), name)
     from fedroam.components import collecting_nothing  # not at the top: it loads pydantic
 
     with (
         collecting_nothing()
     ):  # what is loaded with torch would be looked through for garbage many times over
-        return getattr(import_module(f"fedroam.{_HOMES[name]}"), name)
+        return getattr(import_module(home), name)
 
 
 def __dir__() -> list[str]:

@@ -14,6 +14,7 @@ from fedroam.errors import InputError
 from fedroam.federation import Meeting, judged_by
 from fedroam.learning import Models, in_half_precision
 from fedroam.mobility import Paths
+from fedroam.mobility.steered.surveyed import as_bits
 from fedroam.recording.models import FinalModels, Keep
 from fedroam.scene import Scene
 
@@ -90,7 +91,12 @@ class State:
             found.get(f"account.{name}", column.dtype.str[1:], clients)
         clock = {} if scene.timing is None else first_state(clients, scene.timing)
         kept = as_kept(under("clock.")) if clock else under("clock.")
-        found = _Arrays(round, {**arrays, **{f"clock.{name}": array for name, array in kept.items()}})
+        moved = under("mobility.")
+        if "seen" in moved:
+            moved["seen"] = as_bits(moved["seen"])
+        again = {"clock": kept, "mobility": moved}
+        named = {f"{family}.{name}": array for family, some in again.items() for name, array in some.items()}
+        found = _Arrays(round, {**arrays, **named})
         for name, array in clock.items():  # what is empty before round 1 may grow
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
@@ -118,7 +124,7 @@ class State:
                     None if momentum is None else tensor(momentum),
                 )
             ),
-            under("mobility."),
+            moved,
             under("federation."),
             under("activity."),
             Meeting(paths, scene.graph(indptr, indices)),

@@ -133,7 +133,8 @@ def test_losses_are_added_up_block_by_block(
 )
 def test_small_blocks_are_taken_together(sizes: list[int], workers: int) -> None:
     found = [evaluation.EvaluationBlock(k, k, None, 0, size) for k, size in enumerate(sizes)]
-    several = evaluation.units(found, workers)
+    several = evaluation.units(found, workers, len(sizes))
+    assert all(len(some) <= 2 for some in evaluation.units(found, workers, 2))
     assert [k for some in several for k in some] == list(range(len(sizes)))
     most = min(evaluation.PIECE, sum(sizes) / (evaluation.TURNS * workers))
     for some in several:

@@ -126,6 +126,11 @@ def test_a_study_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the name 'quickstart' is taken"):
         find_study(str(tmp_path / "mine.py"))
     assert replace(find_study("quickstart")[0], name="mine").name == "mine"
+    assert find_study("quickstart")[0].command == "fedroam reproduce quickstart"
+    path = tmp_path / "my own.py"
+    own = "from dataclasses import replace\nfrom fedroam.papers import find_study\n"
+    path.write_text(f"{own}STUDY = replace(find_study('quickstart')[0], name='own')\n", encoding="utf-8")
+    assert find_study(str(path))[0].command == f"fedroam reproduce '{path}'"  # not by its name
 
 
 @pytest.mark.parametrize("name", studies())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +17,8 @@ from fedroam.errors import InputError
 
 AT_ONCE = 2**21  # values
 NAMED = 5  # classes that a note names
-DEALT = 2**24  # bytes of indices that a data set keeps of who holds which of its samples
+DEALT = 2**24  # bytes that a data set keeps of who holds which of its samples
+OF_AN_ARRAY = 112  # bytes that an array takes beside what is in it
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Dataset:
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
     _dealt: dict[Hashable, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _dealing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
@@ -93,11 +96,12 @@ class Dataset:
         For the many runs of a process that differ in something else. Each gets copies, so that nothing that one writes
         into them reaches another. Of more than `DEALT` bytes those that were longest unused are dropped.
         """
-        found = self._dealt.pop(key, None) or deal()
-        self._dealt[key] = found
-        while sum(each.nbytes for each in self._dealt.values()) > DEALT:
-            del self._dealt[next(iter(self._dealt))]
-        return found.copy()
+        with self._dealing:
+            found = self._dealt.pop(key, None) or deal()
+            self._dealt[key] = found
+            while sum(each.nbytes for each in self._dealt.values()) > DEALT:
+                del self._dealt[next(iter(self._dealt))]
+            return found.copy() if key in self._dealt else found
 
     @cached_property
     def never_taught(self) -> dict[str, int]:
@@ -145,8 +149,10 @@ class Split:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all indices."""
-        return sum(part.nbytes for parts in (self.train, self.validation, self.test) for part in parts)
+        """Bytes of all indices, and of the arrays that hold them."""
+        return sum(
+            part.nbytes + OF_AN_ARRAY for parts in (self.train, self.validation, self.test) for part in parts
+        )
 
     def copy(self) -> Split:
         """The same indices in arrays of their own."""

@@ -1,6 +1,6 @@
 """The air of `Air` for rounds of many transfers: the same events with the same arithmetic, over arrays.
 
-What stands here is compiled where that can be (see `learning.cpu.kernels.of_python`, which says what may stand in it),
+What stands here is compiled where that can be (see `native.of_python`, which says what may stand in it),
 so there are arrays, numbers and one heap instead of objects. Elsewhere it is Python, and gives the same. A transfer has
 one entry in the heap, that of what happens to it next, which is changed in place; so nothing in there is out of date.
 """

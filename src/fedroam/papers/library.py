@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from fedroam.components import use
@@ -48,4 +49,4 @@ def find_study(source: str) -> tuple[Study, tuple[str, ...]]:
         raise InputError(f"{source}: must define STUDY, a fedroam.study.Study; {holds}")
     if found.name in NAMES:
         raise InputError(f"{source}: the name {found.name!r} is taken by a study of fedroam; choose another")
-    return found, (str(path.resolve()),)
+    return replace(found, asked=source), (str(path.resolve()),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -107,8 +108,8 @@ class Study:
     `study.findings`); on_network: variants whose rounds are played by the nodes of an emulated network, each held
     against its simulation, and not simulated alone; round_time: the name of the measure that tells the seconds of such
     a run's round; codes: what the letters in variants' names mean, in a line; primary: at most three of the declared
-    claims, in the order in which they are tested (see `judge_in_order`). Raises InputError where a name is doubled or
-    leads nowhere.
+    claims, in the order in which they are tested (see `judge_in_order`); asked: what it was asked for by, where that
+    is not its name but a file. Raises InputError where a name is doubled or leads nowhere.
     """
 
     name: str
@@ -130,6 +131,12 @@ class Study:
     on_network: tuple[str, ...] = ()
     round_time: str = ""
     codes: str = ""
+    asked: str = ""
+
+    @property
+    def command(self) -> str:
+        """What computes something of it on the command line, to be followed by what."""
+        return f"fedroam reproduce {shlex.quote(self.asked or self.name)}"
 
     def __post_init__(self) -> None:
         for what in ("tables", "searches", "figures", "claims"):

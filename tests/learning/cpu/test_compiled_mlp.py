@@ -18,7 +18,7 @@ from torch import nn
 from fedroam.learning import Job
 from fedroam.learning.cpu.compiled import mlp as compiled_mlp
 from fedroam.learning.cpu.kernels import DenseLayer, DenseStack
-from fedroam.learning.cpu.mlp import LEAST_WORK, TURNS, together
+from fedroam.learning.cpu.mlp import LEAST_WORK, TURNS, rows_at_a_time, together
 from fedroam.learning.engine import Anchor
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import mostly_zeros
@@ -133,7 +133,9 @@ def test_jobs_are_shared_out(held: list[int], workers: int, data: st.DataObject)
     case = problem("mlp", (12,), (3,))
     rows = data.draw(st.permutations(range(len(held))))
     jobs = [Job(k, rows[k], np.zeros(n, np.int64), 1) for k, n in enumerate(held)]
-    found = together(case.task, jobs, workers)
+    found = together(case.task, jobs, workers, copied=False)
+    most = rows_at_a_time(case.task.layout)
+    assert all(len(part) <= most for part in together(case.task, jobs, workers, copied=True))
     there = [k for k in range(len(held)) if held[k]]
     assert [k for part in found for k in part] == sorted(there, key=lambda k: rows[k])
     assert all(found)

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.components import build
+from fedroam.experiment import Experiment
 from fedroam.mobility.steered.surveyed import as_bits, how_many, mark, nothing_seen, unseen
+from fedroam.scene import prepare
+from fedroam.simulation import begin, play_round
+from fedroam.state import State
 from support.slow_steering import seen_points
 from support.steering import world
 
@@ -51,3 +55,24 @@ def test_what_earlier_versions_wrote_is_gone_on_with(kind: str) -> None:
     for name, array in state.items():
         assert old[name].dtype == array.dtype
         np.testing.assert_array_equal(old[name], array)
+
+
+@pytest.mark.parametrize("knowledge", ["contacts", "oracle"])
+def test_a_checkpoint_of_before_is_read(knowledge: str) -> None:
+    """With a bool for each survey point, of which most kinds of knowledge have none."""
+    mobility = {"kind": "dam", "mobile": 3, "grid": 12, "knowledge": knowledge}
+    scene = prepare(Experiment(clients=6, rounds=9, data="digits", mobility=mobility))
+    state = begin(scene)
+    for _ in range(3):
+        state, _ = play_round(scene, state)
+    points, arrays = 144 if knowledge == "contacts" else 0, state.arrays()
+    seen = np.unpackbits(arrays["mobility.seen"], axis=1, count=points, bitorder="little").astype(bool)
+    before = State.of(3, {**arrays, "mobility.seen": seen}, scene)
+    np.testing.assert_array_equal(before.mobility["seen"], arrays["mobility.seen"])
+    for _ in range(3):
+        (state, _), (before, _) = play_round(scene, state), play_round(scene, before)
+    scene.learner.close()
+    after = before.arrays()
+    for name, array in state.arrays().items():
+        assert after[name].dtype == array.dtype
+        np.testing.assert_array_equal(after[name], array)

@@ -15,9 +15,7 @@ from fedroam.errors import InputError
 if TYPE_CHECKING:
     from fedroam.experiment import Experiment
 
-app = typer.Typer(
-    cls=options.Commands, no_args_is_help=True, help="Make sites: who speaks with whom, and their keys."
-)
+app = typer.Typer(cls=options.Commands, help="Make sites: who speaks with whom, and their keys.")
 
 SiteFolder = Annotated[
     str, typer.Argument(metavar="DIR", help="The folder of the site.", callback=options.named)

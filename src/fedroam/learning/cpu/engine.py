@@ -13,7 +13,7 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.errors import InputError
 from fedroam.learning.cpu.evaluation import NOTHING, Counted, Evaluator, blocks, scores, units
-from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise, together
+from fedroam.learning.cpu.mlp import PerceptronTrainer, groups, recognise, rows_at_a_time, together
 from fedroam.learning.cpu.sequential import dense_extractor
 from fedroam.learning.cpu.trainer import Trainer
 from fedroam.learning.cpu.worker_model import probe, worker_model
@@ -119,13 +119,14 @@ class CpuLearner(Learner):
         known = self.nature.native and not self.nature.plain and form_of(self.task.objective) is not None
         return known and dense_extractor(network, self.task) is not None
 
-    def _handed(self, jobs: Sequence[Job]) -> list[list[int]]:
+    def _handed(self, models: Models, jobs: Sequence[Job]) -> list[list[int]]:
         """The jobs that a worker is handed at a time, as positions in `jobs`."""
         if not self.several:
             return [[k] for k in range(len(jobs))]
         if self.layers is not None and PerceptronTrainer.here(self.task, self.nature.native) is None:
             return list(groups(self.task, jobs))
-        return together(self.task, jobs, self.workers.count)
+        copied = models.half or (models.momentum is None and self.task.training.momentum > 0)
+        return together(self.task, jobs, self.workers.count, copied)
 
     def network(self) -> nn.Module:
         """A network of a worker's own: for who asks first that which was looked at, which is like all others."""
@@ -144,7 +145,7 @@ class CpuLearner(Learner):
         check_jobs(jobs, self.task, len(models), self._known)
         jobs = list(jobs)  # each is asked for several times, and `Jobs` makes it anew each time
         losses = np.full(len(jobs), np.nan)
-        handed = self._handed(jobs)
+        handed = self._handed(models, jobs)
 
         def do(worker: int, unit: int) -> None:
             losses[handed[unit]] = self._of(worker).train(models, [jobs[k] for k in handed[unit]])
@@ -164,7 +165,8 @@ class CpuLearner(Learner):
         samples = Samples(x, y, plain=self.nature.plain)
         found, case_of = blocks(models, rows, len(y), parts)
         results: list[Counted] = [(NOTHING, [])] * len(found)
-        several = units(found, self.workers.count)
+        most = rows_at_a_time(self.task.layout) if models.half else len(found)
+        several = units(found, self.workers.count, most)
 
         def do(worker: int, k: int) -> None:
             self.workers.check()

@@ -58,6 +58,13 @@ class EvaluationBlock:
         return [(begin, min(begin + BATCH, self.end)) for begin in starts]
 
 
+def indices(part: np.ndarray, samples: int) -> torch.Tensor:
+    """Indices of samples, as kernels read them, int64 [n] side by side. Raises IndexError for one that there is not."""
+    if len(part) and not 0 <= part.min() <= part.max() < samples:
+        raise IndexError(f"samples from {part.min()} to {part.max()}: allowed are 0 to {samples - 1}")
+    return torch.from_numpy(np.ascontiguousarray(part, dtype=np.int64))
+
+
 def blocks(
     models: Models, rows: Rows, samples: int, parts: Indices | None
 ) -> tuple[list[EvaluationBlock], np.ndarray]:
@@ -71,13 +78,14 @@ def blocks(
     return found, asked.of
 
 
-def units(found: Sequence[EvaluationBlock], workers: int) -> list[range]:
-    """Blocks that one worker takes at a time: small ones together, but so few that each worker gets several."""
+def units(found: Sequence[EvaluationBlock], workers: int, rows: int) -> list[range]:
+    """Blocks that one worker takes at a time: small ones together, but so few that each worker gets several, and no
+    more than so many rows."""
     ends = np.cumsum([block.end - block.begin for block in found])
     most = min(PIECE, ends[-1] / (TURNS * workers)) if len(ends) else PIECE
     cuts, begin = [0], 0
     for k, end in enumerate(ends.tolist(), 1):
-        if end - begin >= most or k == len(ends):
+        if end - begin >= most or k - cuts[-1] >= rows or k == len(ends):
             cuts.append(k)
             begin = end
     return list(itertools.starmap(range, itertools.pairwise(cuts)))
@@ -159,9 +167,9 @@ class Evaluator:
         extractor: DenseStack, models: Models, row: int, samples: Samples, part: np.ndarray
     ) -> torch.Tensor:
         extractor.attach(widened(models.parameters[row].data))
-        found = torch.empty(len(part), extractor.outputs)
+        found, index = torch.empty(len(part), extractor.outputs), indices(part, len(samples))
         for begin in range(0, len(part), PIECE):
-            piece = torch.from_numpy(part[begin : begin + PIECE])
+            piece = index[begin : begin + PIECE]
             found[begin : begin + PIECE] = extractor.forward_of(samples, piece)
         return found
 

@@ -8,6 +8,7 @@ momentum, the product that computes a weight's gradient adds it to the weight at
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from fedroam.learning.cpu.compiled.mlp import CompiledPerceptron, RowSteps
 from fedroam.learning.cpu.sequential import answers, sequence
 from fedroam.learning.engine import Job, Task, rate
 from fedroam.learning.half_precision import HalfPrecision, widened
-from fedroam.learning.layout import Entry
+from fedroam.learning.layout import Entry, Layout
 from fedroam.learning.matrix import Models
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
@@ -80,9 +81,9 @@ def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
     """The jobs to be done side by side, as positions in `jobs`: as many samples each, anchored with the same pull, and
     neighbours in the matrix.
 
-    What is grouped depends on the jobs alone, not on who does them. Jobs of clients without samples are left out.
+    What is grouped depends on the jobs alone, not on who does them.
     """
-    most = max(1, ROWS_BYTES // (4 * task.layout.size))
+    most = rows_at_a_time(task.layout)
     alike = [(len(job.samples), _pull(job)) for job in jobs]
     order = sorted(range(len(jobs)), key=lambda k: (alike[k], jobs[k].row))
     group: list[int] = []
@@ -99,11 +100,12 @@ def groups(task: Task, jobs: Sequence[Job]) -> Iterator[list[int]]:
         yield group
 
 
-def together(task: Task, jobs: Sequence[Job], workers: int) -> list[list[int]]:
-    """The jobs that a worker's kernel is handed at a time, as positions in `jobs`: neighbours in the matrix, whatever
-    else they differ in, and so many that each worker has some turns where there is enough to do.
+def together(task: Task, jobs: Sequence[Job], workers: int, copied: bool) -> list[list[int]]:
+    """The jobs that a worker's kernel is handed at a time, as positions in `jobs`: neighbours in the matrix, of one
+    round, and so many that each worker has some turns where there is enough to do.
 
-    What comes out does not depend on it. Jobs of clients without samples are left out.
+    copied: whether rows are copied, or have momentum of their own while they are trained: then no more than a core's
+    cache holds. What comes out does not depend on it. Jobs of clients without samples are left out.
     """
     order = sorted((k for k in range(len(jobs)) if len(jobs[k].samples)), key=lambda k: jobs[k].row)
     ends = np.cumsum([len(jobs[k].samples) for k in order], dtype=np.int64)
@@ -112,7 +114,15 @@ def together(task: Task, jobs: Sequence[Job], workers: int) -> list[list[int]]:
     worth = int(6 * task.layout.size * ends[-1] / LEAST_WORK)
     count = 1 if workers == 1 else min(TURNS * workers, max(workers, worth))
     cuts = np.searchsorted(ends, ends[-1] * np.arange(1, count) / count, side="right")
-    return [part.tolist() for part in np.split(np.array(order), cuts) if len(part)]
+    most = rows_at_a_time(task.layout) if copied else len(jobs)
+    parts = (part.tolist() for part in np.split(np.array(order), cuts))
+    alike = (list(some) for part in parts for _, some in itertools.groupby(part, lambda k: jobs[k].round))
+    return [some[k : k + most] for some in alike for k in range(0, len(some), most)]
+
+
+def rows_at_a_time(layout: Layout) -> int:
+    """How many rows of parameters a core's own cache can hold, about."""
+    return max(1, ROWS_BYTES // (4 * layout.size))
 
 
 def _pull(job: Job) -> float:

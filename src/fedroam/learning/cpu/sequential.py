@@ -6,6 +6,7 @@ of torch for each layer and direction, and gradients go straight into the flat g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -100,7 +101,7 @@ class _Features:
     ) -> Transformed:
         """What the head gets of features x, and the term, of a batch that counts so much."""
         kernels = self.kernels
-        if kernels is not None and x.dtype == torch.float32:
+        if kernels is not None and x.dtype == torch.float32 and x.shape[1:] == (kernels.width,):
             each = {name: handed[name] for name in kernels.of_samples if name in handed}
             rest = {name: value for name, value in handed.items() if name not in each}
             others = kernels.known(rest, each, len(y), self.between)
@@ -221,6 +222,8 @@ class SequentialModel:
             return None
         if not isinstance(first, DenseStack) or samples.base.dtype != torch.float32:
             return None
+        if not first.outputs == kernels.width == self.head.layers[0].inputs:
+            return None  # torch says what is wrong
         return CompiledSteps(task, samples, first, self.head, kernels, gradient, check)
 
     @torch.no_grad()
@@ -464,8 +467,12 @@ def _stacked(layers: list[Layer], x: torch.Tensor, gradient: torch.Tensor, here:
     if not linear or not alternate:
         return layers
     dense = [DenseLayer.of(*layer.entries) for layer in linear]
+    flat = x.dim() == 2
     if len(before) == 1 and isinstance(before[0], Flatten):
-        before = []
+        before, flat = [], True
+    # Elsewhere a layer takes the last axis alone.
+    if isinstance(before[-1], Unflatten) if before else not flat or dense[0].inputs != math.prod(x.shape[1:]):
+        return layers
     sparse = not before and mostly_zeros(x)
     return [*before, DenseStack(dense, len(found) % 2 == 0, gradient, here, sparse)]
 

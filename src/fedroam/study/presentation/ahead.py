@@ -102,7 +102,7 @@ def _elsewhere(result: StudyResult, claim: Claim, measured: Measured | None) -> 
     first, last = planned[0], planned[-1]
     hours = measured.core_hours(study, claim, scales[0], first) if measured else math.nan
     if math.isnan(hours):
-        tried = f"fedroam reproduce {study.name} {claim.name} --scale {scales[0]} --dry-run"
+        tried = f"{study.command} {claim.name} --scale {scales[0]} --dry-run"
         yield f"{needs}; what that takes is measured by: {tried}."
         return
     count = len(claim.variants)
@@ -139,4 +139,6 @@ def hours_words(hours: float, of: str = "core ", by: str = "") -> str:
         return "a time that is not measured yet"
     if hours < 1 / 60:
         return f"less than a {of}minute{by}"
-    return f"about {60 * hours:.0f} {of}minutes{by}" if hours < 1 else f"about {hours:.3g} {of}hours{by}"
+    if hours < 1:
+        return f"about {60 * hours:.0f} {of}minutes{by}"
+    return f"about {hours:.3g} {of}hours{by}" if hours < 100 else f"about {hours:,.0f} {of}hours{by}"

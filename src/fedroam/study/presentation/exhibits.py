@@ -142,7 +142,7 @@ def _computed_by(each: AtScale, table: Table) -> str:
         return ""
     if not each.variants & set(table.variants):
         scale = next((name for name in study.scales if study.can(table, name)), "")
-    command = f"fedroam reproduce {study.name} {table.name} --scale {scale}"
+    command = f"{study.command} {table.name} --scale {scale}"
     return f"; computed by <code>{escape(command)}</code>" if scale else ""
 
 

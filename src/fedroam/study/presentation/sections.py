@@ -195,7 +195,7 @@ def _where(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
     again = ""
     if runs and verdict is not None and verdict.evidence.n:
         by = f"--scale {result.scale} --seeds {verdict.evidence.n}"
-        command = escape(f"fedroam reproduce {result.study.name} {claim.name} {by}")
+        command = escape(f"{result.study.command} {claim.name} {by}")
         again = f"Again, {verdict.evidence.n * len(variants)} runs: <code>{command}</code>"
     told = [f"Shown in: {'; '.join(shown)}." * bool(shown), f"Runs: {runs}." * bool(runs), again]
     return f'<p class="small">{" ".join(filter(None, told))}</p>' if any(told) else ""
@@ -407,7 +407,7 @@ def settings_html(
     heads = ["Variant", "What it has else", "Runs", *([] if lines is None else ["Lines of the file"]), "ITEM"]
     told = [f"Names of variants: {study.codes}"] if study.codes else []
     told += [f"Runs are kept in {file}, a line each."] if file and lines else []
-    again = escape(f"fedroam reproduce {study.name} ITEM --scale {scale} --seeds N")
+    again = escape(f"{study.command} ITEM --scale {scale} --seeds N")
     repeat = (
         f"<code>{again}</code> computes the first N seeds of all variants of a claim, table or figure again; of each "
         "variant ITEM is the one that has fewest others."

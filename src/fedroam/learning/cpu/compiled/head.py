@@ -61,6 +61,9 @@ class CompiledHead:
         """Mean loss of rows (float32 [n, inputs]) of classes y (int64 [n]), times `share`, whose gradient is added to
         that of the head; and that of the rows, which is given."""
         n, rows = len(y), rows.contiguous()
+        if rows.shape != (n, self.layers[0].inputs):
+            found = " x ".join(map(str, rows.shape[1:]))
+            raise ValueError(f"the head takes {self.layers[0].inputs} features of a sample, found {found}")
         slopes = torch.empty_like(rows)
         made, scratch, losses = self._memory(n, n, 0)
         self.settings[:] = share / n, self.smoothing

@@ -45,7 +45,7 @@ class CompiledScores:
         IndexError for a class or an index that there is not.
         """
         counts = np.zeros((len(asked), 3, self.classes), np.int64)
-        index = torch.cat([index for _, index in asked])
+        index = torch.cat([index for _, index in asked]).to(torch.int64)
         if not len(index):
             return counts, [0.0] * len(asked)
         y = samples.y.index_select(0, index)

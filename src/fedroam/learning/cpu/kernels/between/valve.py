@@ -193,6 +193,8 @@ class ValveAhead(KernelSpec):
         """The term, and by what the difference is multiplied for its gradient: 0 at a distance of 0, as torch has
         it."""
         share = k.b.fdiv(factor, k.maximum(distance, k.constant(LEAST_NORMAL)))
+        zero = k.constant(0.0)  # at a distance of 0 a large factor would make it infinite
+        share = k.b.select(k.b.fcmp_unordered("!=", distance, zero), share, zero)
         k.b.store(alone(k, share), k.at(there.shares, sample))
         k.b.store(alone(k, k.b.fmul(counts, distance)), k.at(terms, sample))
 
