@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from fedroam.errors import FedroamError
 from fedroam.learning import Models
 from fedroam.learning.accelerator.batched import BatchedLearner
 from fedroam.learning.cpu import evaluation
@@ -319,6 +320,30 @@ def test_features_of_linear_layers(name: str, zeros: bool, monkeypatch: pytest.M
     assert torch.equal(*found)
     known = evaluator_of(case.task, Nature())._extractor is not None
     assert known == (target() is not None)
+
+
+def test_samples_by_number_may_be_of_any_kind() -> None:
+    """What kernels read is side by side, int64, and there."""
+
+    def network() -> nn.Module:
+        return Network(nn.Sequential(nn.Linear(6, 5), nn.ReLU()), nn.Linear(5, CLASSES))
+
+    task = problem(network, (6,), (40,))
+    models, learner, backwards = task.start(), learner_of(task.task, "cpu"), np.arange(40)[::-1].copy()
+    plain = backwards[::2].copy()
+    asked = [plain, backwards[::2], plain.astype(np.int32)]
+    features = [learner.features(models, [0], [part])[0] for part in asked]
+    losses = [learner.evaluate(models, [0], task.task.x, task.task.y, [part]).loss for part in asked]
+    module = task.module(models, 0)
+    assert isinstance(module, Network)
+    expected = module.extractor(task.task.x[plain])
+    for found, loss in zip(features, losses, strict=True):
+        torch.testing.assert_close(found, expected)
+        np.testing.assert_array_equal(loss, losses[0])
+    for wrong in ([3, 45], [-1, 3]):
+        with pytest.raises(FedroamError, match=r"samples from -?\d+ to \d+: allowed are 0 to 39"):
+            learner.features(models, [0], [np.array(wrong)])
+    learner.close()
 
 
 @pytest.mark.parametrize("features", [1, 5])

@@ -24,7 +24,7 @@ from fedroam.learning.cpu.worker_model import Nature
 from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.samples import Samples
 from fedroam.learning.training import SGD
-from fedroam.models import MLP
+from fedroam.models import MLP, Network
 from support.learners import CLASSES, Problem, copied, learner_of, problem
 
 pytest.importorskip("llvmlite")
@@ -273,3 +273,18 @@ def test_classes_without_an_output_are_not_for_kernels(y: int) -> None:
     assert trainer.steps is None
     with pytest.raises(FedroamError):
         learner_of(case.task, "cpu").train(started(case), jobs_of(case, "fedproto"))
+
+
+def test_a_head_that_takes_other_features_is_an_error() -> None:
+    """As with torch, and not numbers from beside the features."""
+
+    def network() -> nn.Module:
+        made = Network(nn.Sequential(nn.Linear(6, 5), nn.ReLU()), nn.Linear(7, CLASSES))
+        adapted: nn.Module = FedAvgDBE().adapt(made)
+        return adapted
+
+    case = problem(network, (6,), (8,), objective=FedAvgDBE().objective(CrossEntropy()))
+    job = replace(case.jobs(1)[0], given={"mean": torch.zeros(7)})
+    for engine in ("cpu", "reference"):
+        with pytest.raises((FedroamError, RuntimeError), match="must match the size"):
+            learner_of(case.task, engine).train(case.start(), [job])
