@@ -25,7 +25,12 @@ from fedroam.writing import write_text
 KEPT = 8  # versions
 # Files that are loaded to tell it, beside the rooms that register parts.
 GROUND = ("__init__", "components", "errors", "experiment", "facts", "interrupts", "randomness", "writing")
-TELLING = ("planning", "experiments", *(f"cli/{name}.py" for name in ("known_parts", "describe", "starter")))
+TELLING = (
+    "planning",
+    "experiments",
+    "native",
+    *(f"cli/{name}.py" for name in ("known_parts", "describe", "starter")),
+)
 
 
 class KnownClass(BaseModel):

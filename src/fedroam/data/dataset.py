@@ -18,6 +18,7 @@ from fedroam.errors import InputError
 AT_ONCE = 2**21  # values
 NAMED = 5  # classes that a note names
 DEALT = 2**24  # bytes that a data set keeps of who holds which of its samples
+_DEALING = threading.Lock()  # not of a data set, which may be handed to other processes
 OF_AN_ARRAY = 112  # bytes that an array takes beside what is in it
 
 
@@ -42,7 +43,6 @@ class Dataset:
     notes: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
     _dealt: dict[Hashable, Split] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _dealing: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.x_train, self.y_train), ("test", self.x_test, self.y_test)):
@@ -96,7 +96,7 @@ class Dataset:
         For the many runs of a process that differ in something else. Each gets copies, so that nothing that one writes
         into them reaches another. Of more than `DEALT` bytes those that were longest unused are dropped.
         """
-        with self._dealing:
+        with _DEALING:
             found = self._dealt.pop(key, None) or deal()
             self._dealt[key] = found
             while sum(each.nbytes for each in self._dealt.values()) > DEALT:
