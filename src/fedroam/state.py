@@ -91,8 +91,8 @@ class State:
             found.get(f"account.{name}", column.dtype.str[1:], clients)
         clock = {} if scene.timing is None else first_state(clients, scene.timing)
         kept = as_kept(under("clock.")) if clock else under("clock.")
-        moved = under("mobility.")
-        if "seen" in moved:
+        moved, begun = under("mobility."), scene.start_mobility()
+        if "seen" in moved and "seen" in begun and begun["seen"].dtype == np.uint8:
             moved["seen"] = as_bits(moved["seen"])
         again = {"clock": kept, "mobility": moved}
         named = {f"{family}.{name}": array for family, some in again.items() for name, array in some.items()}
@@ -100,7 +100,7 @@ class State:
         for name, array in clock.items():  # what is empty before round 1 may grow
             found.get(f"clock.{name}", array.dtype.str[1:], len(array) or None)
         starts = {
-            "mobility": scene.start_mobility(),
+            "mobility": begun,
             "activity": scene.parts.activity.start(scene.experiment.seed, clients),
             "battery": scene.parts.battery.start(scene.experiment.seed, clients),
         }

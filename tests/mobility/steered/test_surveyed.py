@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.components import build
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment
 from fedroam.mobility.steered.surveyed import as_bits, how_many, mark, nothing_seen, unseen
 from fedroam.scene import prepare
@@ -69,6 +70,9 @@ def test_a_checkpoint_of_before_is_read(knowledge: str) -> None:
     seen = np.unpackbits(arrays["mobility.seen"], axis=1, count=points, bitorder="little").astype(bool)
     before = State.of(3, {**arrays, "mobility.seen": seen}, scene)
     np.testing.assert_array_equal(before.mobility["seen"], arrays["mobility.seen"])
+    for damaged in (np.zeros(3, dtype=bool), np.zeros((3, 2, 2), dtype=bool)):
+        with pytest.raises(InputError, match=r"mobility\.seen"):
+            State.of(3, {**arrays, "mobility.seen": damaged}, scene)
     for _ in range(3):
         (state, _), (before, _) = play_round(scene, state), play_round(scene, before)
     scene.learner.close()

@@ -31,9 +31,7 @@ from fedroam.native import Target, target
 ROWS_BYTES = 2 * 1024 * 1024  # parameters trained side by side: what a core's own cache can hold, about
 SAMPLES = 1024  # samples side by side, at most
 BATCH = 512  # larger batches gain nothing here
-LEAST_WORK = (
-    2e7  # operations of a pass over samples that are worth a turn of their own: it costs a fraction of them
-)
+LEAST_WORK = 2e7  # operations of a pass over samples: a turn costs a fraction of them
 TURNS = 8  # of each worker: the last ones to finish wait for an eighth of the work of one, at most
 
 

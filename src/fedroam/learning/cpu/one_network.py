@@ -49,9 +49,8 @@ def _by_kernel(
     task = Task(lambda: network, layout, x, y, SGD(lr=lr), CrossEntropy(), 0)
     if here is None or x.device.type != "cpu" or (layers := recognise(network, task)) is None:
         return False
-    if (x.dim(), x.dtype, y.dtype) != (2, torch.float32, torch.int64) or x.shape[1] != layers[0].weight.shape[
-        1
-    ]:
+    kinds, inputs = (x.dtype, y.dtype), layers[0].weight.shape[1]
+    if kinds != (torch.float32, torch.int64) or x.shape[1:] != (inputs,):
         return False  # torch says what is wrong, or can do it
     entries = [(layer.weight, layer.bias) for layer in layers]
     compiled = CompiledPerceptron(task, Samples(x, y), entries, 0.0, here, lambda: None)

@@ -17,7 +17,8 @@ def nothing_seen(clients: int, points: int) -> np.ndarray:
 
 def as_bits(seen: np.ndarray) -> np.ndarray:
     """The same with a bit for each point, of what a checkpoint holds: earlier versions wrote bool [clients, points]."""
-    return np.packbits(seen, axis=1, bitorder="little") if seen.dtype == bool else seen
+    bools = seen.dtype == bool and seen.ndim == 2
+    return np.packbits(seen, axis=1, bitorder="little") if bools else seen
 
 
 def mark(seen: np.ndarray, clients: np.ndarray, points: np.ndarray) -> None:
