@@ -66,7 +66,8 @@ class _Features:
     sequence, or what computes the head.
 
     own: parameters between extractor and head, whose gradients go into `gradient` [parameters]; buffers: what else is
-    there, which is read in the network itself. kernels: what computes it, if there are kernels for it.
+    there, which is read in the network itself. kernels: what computes it, if there are kernels for it. replaces:
+    whether the head gets other features than the extractor's, which have two axes whatever those have.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class _Features:
         self.between, self.row = dict(buffers), gradient
         self.idle: list[Entry] = []
         # Asked once: to compare an object with a protocol takes as long as some layers.
+        self.replaces = isinstance(objective, TransformsFeatures)
         self._look: Callable[..., Transformed]
         if isinstance(objective, TransformsFeatures):
             self._look = partial(objective.transformed, self.between)
@@ -268,7 +270,7 @@ class SequentialModel:
         flat = len(shape) == 2
         if self.features is not None:
             seen, into = self.features.seen(x if flat else x.flatten(1), y, share, handed), self.features.into
-            x = seen.outputs if flat else seen.outputs.view(shape)
+            x = seen.outputs if flat or self.features.replaces else seen.outputs.view(shape)
         if self.head is not None:
             loss, gradient = self.head.add_gradient_of(x, y, share)
         else:
