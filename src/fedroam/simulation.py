@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from fedroam.contacts.ragged import distinct
 from fedroam.cost import Account
 from fedroam.errors import FedroamError
 from fedroam.federation import BringsUpdates, Distributed, Exchanged, Meeting, Round, Traffic
-from fedroam.learning import Job, clients_of
+from fedroam.learning import clients_of
 from fedroam.measurement import RoundResult
 from fedroam.mobility import Paths, checked
 from fedroam.scene import Scene, Sight
@@ -106,7 +106,7 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     time = _time(scene, round, given, after, state, paths)
     jobs = given.jobs if time is None else time.jobs
     trial = Trial.before(parts.attack, scene.attackers, experiment.clients, given.models, jobs)
-    _bring(scene, replace(round, models=given.models, state=given.state), after, time, jobs)
+    _bring(scene, round, given, after, time)
     scene.learner.expect(None if time is None else time.loads)
     losses, lost = scene.learner.train(given.models, jobs), scene.learner.lost()
     withheld = None if trial is None else trial.send(given.models, experiment.seed, t)
@@ -130,11 +130,16 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # A loss that is no number is that of a model that exploded, or of a client without a batch.
     for k in np.flatnonzero(~stepped).tolist():
         stepped[k] = next(jobs[k].positions(scene.task), None) is not None
-    told = ~np.isin(clients, np.append(scene.attackers, lost))
+    told = _beside(clients, np.append(scene.attackers, lost))
     facts = done.facts if time is None else {**done.facts, **time.facts}
-    learners = distinct(clients[~np.isin(clients, lost)])
+    learners = distinct(clients[_beside(clients, lost)])
     spans = None if time is None else time.spans
     return following, RoundResult(done.meeting, learners, losses[told], stepped[told], facts, spans)
+
+
+def _beside(clients: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Which clients are none of the others, bool [clients]: mostly there are no others."""
+    return ~np.isin(clients, others) if len(others) else np.ones(len(clients), dtype=bool)
 
 
 def _check_state(scene: Scene, state: Mapping[str, np.ndarray]) -> None:
@@ -175,16 +180,17 @@ def _time(
     return timetable(timing, round, given, after, state.clock, supply)
 
 
-def _bring(scene: Scene, round: Round, after: Meeting, time: Timetable | None, jobs: Sequence[Job]) -> None:
+def _bring(scene: Scene, round: Round, given: Distributed, after: Meeting, time: Timetable | None) -> None:
     """Let clients bring their updates as soon as they have them, where models take their way while others train.
 
-    jobs: the local work of the round. Where everybody is when all have trained must be known: not where devices look
-    for themselves, then. What attackers send in the place of what they train is not known before.
+    Where everybody is when all have trained must be known: not where devices look for themselves, then. What attackers
+    send in the place of what they train is not known before.
     """
     rule, aggregator = scene.parts.federation, scene.aggregator
     if aggregator.ahead and scene.sight is None and isinstance(rule, BringsUpdates):
+        round = replace(round, models=given.models, state=given.state)
         ways = rule.brought(*_in_time(round, after, time))
-        learning = distinct(clients_of(jobs))
+        learning = distinct(clients_of(given.jobs if time is None else time.jobs))
         lie = np.intersect1d(learning, scene.attackers)
         aggregator.begin(round.models, ways.some(~np.isin(ways.sender, lie)), round.number, learning)
 

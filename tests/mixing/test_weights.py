@@ -40,6 +40,19 @@ def test_data_size_where_nobody_holds_samples() -> None:
     np.testing.assert_array_equal(models.parameters[1:].numpy(), [[2], [4], [4]])
 
 
+def test_neighbours_in_any_order_have_their_weights() -> None:
+    """A graph of one's own contact rule may list them so."""
+    columns, begins = np.array([3, 1, 2, 3, 0, 0, 1, 0]), np.array([0, 3, 5, 6, 8])
+    unsorted = sparse.csr_array((np.ones(8, dtype=bool), columns, begins), shape=(4, 4))
+    dense = unsorted.toarray()
+    assert (dense == dense.T).all()
+    same = sparse.csr_array(dense)
+    for rule in (DataSize(), Metropolis()):
+        one, other = (rule.weights(each, facts(1, 3, 4, 2)) for each in (unsorted, same))
+        np.testing.assert_array_equal(one.toarray(), other.toarray())
+        assert (np.diff(one.indices)[np.diff(np.repeat(np.arange(4), np.diff(one.indptr))) == 0] > 0).all()
+
+
 def test_metropolis_on_a_star_by_hand() -> None:
     # centre 0 has degree 4, leaves degree 1: every edge 1 / (1 + 4)
     weights = Metropolis().weights(graph(5, (0, 1), (0, 2), (0, 3), (0, 4)), facts(1, 1, 1, 1, 1)).toarray()

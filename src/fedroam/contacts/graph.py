@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from scipy import sparse
 
-from fedroam.contacts.ragged import stable_order
+from fedroam.contacts.ragged import in_rows, stable_order
 from fedroam.mobility import Paths
 
 
@@ -44,13 +44,7 @@ def graph_of(pairs: np.ndarray, clients: int) -> sparse.csr_array:
         # Each row's columns below it come before those above it, both rising.
         order = stable_order(rows, clients)
         first = np.append(0, np.cumsum(np.bincount(rows, minlength=clients)))
-        whole = np.int32 if len(data) < 1 << 31 else np.int64
-        graph = sparse.csr_array(
-            (clients, clients), dtype=bool
-        )  # to be filled: parts would be looked through
-        graph.data, graph.indices, graph.indptr = data, columns[order].astype(whole), first.astype(whole)
-        graph.has_sorted_indices = graph.has_canonical_format = True
-        return graph
+        return in_rows(data, columns[order], first, (clients, clients))
     graph = sparse.coo_array((data, (rows, columns)), shape=(clients, clients)).tocsr()
     graph.sort_indices()
     return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import torch
 from scipy import sparse
 from torch.nn import functional
 
+from fedroam.contacts.ragged import in_rows
 from fedroam.learning.cpu.kernels import RowSums
 from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.half_precision import held
@@ -46,8 +48,9 @@ def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
         return changed, weights
     # Cut out here: to ask scipy for rows takes several times as long, which in a round of small models is felt.
     some, begins = np.flatnonzero(np.repeat(~keeps, entries)), np.append(0, np.cumsum(entries[changed]))
-    own = weights.data[some], weights.indices[some], begins.astype(weights.indptr.dtype)
-    return changed, sparse.csr_array(own, shape=(len(changed), weights.shape[1]))
+    return changed, in_rows(
+        weights.data[some], weights.indices[some], begins, (len(changed), weights.shape[1])
+    )
 
 
 def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> None:
@@ -62,8 +65,10 @@ def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> 
 
 def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -> None:
     """Rows `changed` of the matrix become `weights` [changed, rows] times the matrix."""
-    read, own = np.unique(weights.indices, return_inverse=True)
-    entries, begins = own.astype(np.int64), weights.indptr.astype(np.int64)
+    taken = np.zeros(weights.shape[1], dtype=bool)
+    taken[weights.indices] = True
+    read = np.flatnonzero(taken)
+    entries, begins = (np.cumsum(taken) - 1)[weights.indices], weights.indptr.astype(np.int64)
     sums = _Sums(
         read.astype(np.int64), changed.astype(np.int64), entries, begins, weights.data.astype(np.float32)
     )
@@ -74,15 +79,16 @@ def _mix(matrix: torch.Tensor, weights: sparse.csr_array, changed: np.ndarray) -
     # whichever is held up by something else.
     here, width, workers = target(), matrix.shape[1], shared_workers()
     count = workers.count  # which another run of this process may change
+    work = math.inf
     if here and held(matrix).dtype == torch.float32 and matrix.stride(1) == 1:
-        do = _compiled(matrix, sums, here, count)
+        do, work = _compiled(matrix, sums, here, count), len(entries) * width
     else:
         blocks, step = _by_torch(matrix, sums), cpu_columns(len(read))
 
         def do(_: int, begin: int, end: int) -> None:
             blocks(begin, end, step)
 
-    workers.parts(width, TASK, do, "exchange, part {}".format, most=count)
+    workers.parts(width, TASK, do, "exchange, part {}".format, most=count, work=work)
 
 
 class _Sums(NamedTuple):

@@ -63,7 +63,7 @@ def weighted_sum(matrix: torch.Tensor, rows: np.ndarray, weights: np.ndarray) ->
     here = _target(matrix)
     if here:
         add = partial(_total_into, kernel(RowTotal(), here), matrix, rows, weights, total)
-        _each(len(total), _step(len(total)), add)
+        _each(len(rows), len(total), _step(len(total)), add)
         return total
     terms = list(zip(rows.tolist(), weights.tolist(), strict=True))
     for columns in _column_blocks(matrix):
@@ -90,7 +90,7 @@ def distances(rows: torch.Tensor, mean: torch.Tensor) -> np.ndarray:
     if here:
         found = np.empty((len(rows), -(-columns // BLOCK)), dtype=np.float64)
         run = kernel(RowDistances(), here)
-        _each(columns, BLOCK, partial(_distances_into, run, rows, mean.contiguous(), found))
+        _each(len(rows), columns, BLOCK, partial(_distances_into, run, rows, mean.contiguous(), found))
         return found
     # In blocks too small to be divided among threads: the same for any number of them. Taken from an accelerator
     # together, which waits for all that was asked before each time that something is.
@@ -116,6 +116,7 @@ def products(matrix: torch.Tensor, own: int, rows: np.ndarray) -> np.ndarray:
         return np.array(pairs).reshape(len(rows), 2)
     found = np.zeros((len(rows), -(-columns // BLOCK), 2))
     _each(
+        len(rows),
         columns,
         _step(columns, BLOCK),
         partial(_products_into, kernel(RowProducts(BLOCK), here), matrix, own, rows, found),
@@ -214,9 +215,11 @@ def _step(columns: int, unit: int = NEAREST) -> int:
     return unit * min(max(shares, 1), MOST_NEAREST)
 
 
-def _each(columns: int, step: int, do: Callable[[int, int], None]) -> None:
-    """do(begin, end) for so many columns at a time, by all workers."""
-    shared_workers().parts(columns, step, lambda _, begin, end: do(begin, end), "sums, part {}".format)
+def _each(rows: int, columns: int, step: int, do: Callable[[int, int], None]) -> None:
+    """do(begin, end) for so many columns at a time of all these rows, by all workers."""
+    shared_workers().parts(
+        columns, step, lambda _, begin, end: do(begin, end), "sums, part {}".format, work=rows * columns
+    )
 
 
 def _column_blocks(matrix: torch.Tensor) -> Iterator[slice]:

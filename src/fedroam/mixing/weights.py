@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.components import Part, register
+from fedroam.contacts.ragged import in_rows
 from fedroam.mixing.facts import Facts
 
 
@@ -30,19 +31,21 @@ def entries(graph: sparse.csr_array) -> tuple[np.ndarray, np.ndarray]:
 def matrix(rows: np.ndarray, columns: np.ndarray, values: np.ndarray, own: np.ndarray) -> sparse.csr_array:
     """The sparse weights with the given off-diagonal entries (row by row) and the diagonal `own`; columns sorted in a
     row."""
-    clients = len(own)
-    first = np.append(0, np.bincount(rows, minlength=clients).cumsum())
-    place = first[:-1] + np.bincount(rows[columns < rows], minlength=clients)  # of the diagonal
-    weights = sparse.csr_array(
-        (
-            np.insert(values, place, own),
-            np.insert(columns, place, np.arange(clients)),
-            first + np.arange(clients + 1),
-        ),
-        shape=(clients, clients),
-    )
-    weights.sort_indices()
-    weights.eliminate_zeros()  # a neighbour without weight is no part of the sum, whatever its model holds
+    clients, each = len(own), np.arange(len(own))
+    begins = np.zeros(clients + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=clients) + 1, out=begins[1:])
+    diagonal = begins[:-1] + np.bincount(rows[columns < rows], minlength=clients)
+    others = np.ones(begins[-1], dtype=bool)
+    others[diagonal] = False
+    data, places = np.empty(len(others)), np.empty(len(others), dtype=np.int64)
+    data[diagonal], places[diagonal] = own, each
+    data[others], places[others] = values, columns
+    weights = in_rows(data, places, begins, (clients, clients))
+    if ((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1])).any():
+        weights.has_sorted_indices = weights.has_canonical_format = False
+        weights.sort_indices()
+    if not data.all():
+        weights.eliminate_zeros()  # a neighbour without weight is no part of the sum, whatever its model holds
     return weights
 
 

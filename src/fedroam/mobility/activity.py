@@ -65,6 +65,8 @@ class Always(Part):
 
     def joined(self, seed: int, clients: int, round: int) -> np.ndarray:
         """Who has joined by the end of a round (0: before the first), bool [clients]."""
+        if self.late_share == 0:
+            return np.ones(clients, dtype=bool)
         draws = stream(seed, "joining")
         late = draws.permutation(clients) < np.floor(self.late_share * clients + 0.5)
         begin = draws.integers(1, self.late_by + 1, clients)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from fedroam.errors import FedroamError, InputError
-from fedroam.learning.cpu.workers import Workers, cores
+from fedroam.learning.cpu.workers import FEW, Workers, computing_as_workers, cores
 from support.waiting import eventually
 
 
@@ -150,13 +151,40 @@ def test_cores() -> None:
 @pytest.mark.parametrize(
     ("count", "step", "wanted"), [(7, 3, [(0, 3), (3, 6), (6, 7)]), (6, 3, [(0, 3), (3, 6)]), (0, 3, [])]
 )
-def test_parts_cover_everything_once(count: int, step: int, wanted: list[tuple[int, int]]) -> None:
-    workers, found = Workers(2), []
-    workers.parts(count, step, lambda _, begin, end: found.append((begin, end)), "part {}".format)
+@pytest.mark.parametrize("work", [FEW, math.inf])
+def test_parts_cover_everything_once(
+    count: int, step: int, wanted: list[tuple[int, int]], work: float
+) -> None:
+    workers, found, names = Workers(2), [], set()
+
+    def note(worker: int, begin: int, end: int) -> None:
+        assert worker in (range(1) if work == FEW else range(2))
+        found.append((begin, end))
+        names.add(threading.current_thread().name)
+
+    workers.parts(count, step, note, "part {}".format, work=work)
     assert sorted(found) == wanted
+    assert all((name == threading.current_thread().name) == (work == FEW) for name in names)
     with pytest.raises(FedroamError, match=r"part 1: .*broken"):
-        workers.parts(4, 2, broken, "part {}".format)
+        workers.parts(4, 2, broken, "part {}".format, work=work)
     workers.close()
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_this_thread_flushes_denormals_for_a_while(before: bool) -> None:
+    """As workers do all the time; afterwards it computes as it did, also where something went wrong."""
+    small = torch.tensor([1e-40])
+    if not torch.set_flush_denormal(before):
+        pytest.skip("this processor does not flush denormals")
+    try:
+        with computing_as_workers():
+            assert float(small * 1) == 0
+        assert (float(small * 1) == 0) == before
+        with pytest.raises(FedroamError), computing_as_workers():
+            raise FedroamError("wrong")
+        assert (float(small * 1) == 0) == before
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def broken(worker: int, begin: int, end: int) -> None:

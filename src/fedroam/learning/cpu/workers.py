@@ -6,15 +6,18 @@ of a job is the same whoever does it, and no job is ever split between workers.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import math
 import os
 import queue
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
 
 from fedroam.errors import FedroamError, InputError, told
@@ -60,6 +63,19 @@ class Cancelled(Exception):
 
 
 PATIENCE = 0.5  # seconds
+# Multiplications and additions that are over before a worker would be awake.
+FEW = 2**22
+
+
+@contextlib.contextmanager
+def computing_as_workers() -> Iterator[None]:
+    """Within it this thread takes denormals for zeros, as workers do, and comes to the same bits."""
+    before = bool(np.float32(1e-40) * np.float32(1) == 0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 class _Batch:
@@ -106,6 +122,12 @@ def _dismiss(inboxes: list[queue.SimpleQueue[_Batch | None]], threads: list[thre
     for thread in threads:
         if thread is not threading.current_thread():  # a worker may hold the last reference to the pool
             thread.join()
+
+
+def _failure(job: str, error: BaseException) -> FedroamError:
+    """What is raised for the error of a job."""
+    kind = InputError if isinstance(error, InputError) else FedroamError
+    return kind(f"{job}: {told(error)}")
 
 
 MOST_WORKERS = 1024  # threads of a process, or processes of a sweep on one machine
@@ -177,8 +199,7 @@ class Workers:
         if batch.failures:
             first = min(batch.failures)
             error = batch.failures[first]
-            kind = InputError if isinstance(error, InputError) else FedroamError
-            raise kind(f"{name(first)}: {told(error)}") from error
+            raise _failure(name(first), error) from error
 
     def parts(
         self,
@@ -188,9 +209,22 @@ class Workers:
         name: Callable[[int], str],
         *,
         most: int | None = None,
+        work: float = math.inf,
     ) -> None:
-        """Call do(worker, begin, end) for so many of `count` columns, or rows, at a time, as `run` does."""
+        """Call do(worker, begin, end) for so many of `count` columns, or rows, at a time, as `run` does.
+
+        work: the multiplications and additions of all of it, where kernels do them. If they are `FEW`, this thread does
+        them, in the place of worker 0.
+        """
         starts = range(0, count, step)
+        if work <= FEW:
+            with computing_as_workers():
+                for k, begin in enumerate(starts):
+                    try:
+                        do(0, begin, min(begin + step, count))
+                    except Exception as error:
+                        raise _failure(name(k), error) from error
+            return
         self.run(
             [1.0] * len(starts),
             lambda worker, k: do(worker, starts[k], min(starts[k] + step, count)),
