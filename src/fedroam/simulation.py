@@ -119,7 +119,6 @@ def play_round(scene: Scene, state: State) -> tuple[State, RoundResult]:
     # account
     account, traffic = _accounted(scene, state, given, done, time)
     sent = state.bytes_sent + traffic.total
-    mobility = checked(mobility, scene.world)
     clock = {} if time is None else time.after()
     battery = _drained(scene, state, time, account)
     if battery and (battery["gone"] != state.battery["gone"]).any():  # who ran out, or came back, by the end

@@ -62,6 +62,12 @@ def test_rows_in_pieces_are_the_file_of_one_data_frame(
     files.write_table(tmp_path / "whole.parquet", by_pandas(rows))
     files.write_table(tmp_path / "pieces.parquet", files.joined([files.arrow(piece) for piece in rows]))
     assert (tmp_path / "pieces.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
+    noted = [files.kept(piece) for piece in rows]
+    for piece in rows:
+        for values in piece.values():
+            values[:] = np.zeros(1, values.dtype)
+    files.write_table(tmp_path / "noted.parquet", files.gathered(noted))
+    assert (tmp_path / "noted.parquet").read_bytes() == (tmp_path / "whole.parquet").read_bytes()
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import hashlib
 import io
@@ -136,6 +137,29 @@ def arrow(rows: Columns) -> pa.Table:
             for name, values in rows.items()
         }
     )
+
+
+def kept(rows: Columns) -> Columns:
+    """The same rows, which stay what they are when the arrays are changed afterwards."""
+    if not isinstance(rows, Mapping):
+        return rows.copy()
+    return {name: copy.copy(values) for name, values in rows.items()}
+
+
+def gathered(rows: Sequence[Columns]) -> pa.Table:
+    """`joined` of what `arrow` makes of each. Numbers of many rounds become one column at once: to make one of each
+    round takes many times as long."""
+    first, *others = rows
+    if not others or not all(isinstance(each, Mapping) and list(each) == list(first) for each in rows):
+        return joined([arrow(each) for each in rows])
+    whole = {}
+    for name in first:
+        columns = [each[name] for each in rows]
+        kinds = {each.dtype if type(each) is np.ndarray and each.ndim == 1 else None for each in columns}
+        if len(kinds) > 1 or getattr(next(iter(kinds)), "kind", "") not in "biuf":
+            return joined([arrow(each) for each in rows])
+        whole[name] = np.concatenate(columns)
+    return arrow(whole)
 
 
 def joined(tables: Sequence[pa.Table]) -> pa.Table:

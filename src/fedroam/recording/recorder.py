@@ -19,8 +19,8 @@ from fedroam.recording.files import (
     SHORT,
     Columns,
     FileFacts,
-    arrow,
-    joined,
+    gathered,
+    kept,
     settle,
     write_json,
     write_table,
@@ -49,7 +49,7 @@ class Recorder:
     def __init__(self, folder: Path, status: dict[str, Any]) -> None:
         self.folder = folder
         self.status = status
-        self._pending: dict[str, list[pa.Table]] = {name: [] for name in TABLES}
+        self._pending: dict[str, list[Columns]] = {name: [] for name in TABLES}
         self._pieces = TablePieces(folder / "unfinished")
         self._lock: IO[str] | None = None
         self._noting = threading.Lock()  # of `status`, and of the file that says it
@@ -139,7 +139,7 @@ class Recorder:
 
     def add(self, table: str, rows: Columns) -> None:
         """Gather rows of a table."""
-        self._pending[table].append(arrow(rows))
+        self._pending[table].append(kept(rows))
 
     def checkpoint(self, round: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Begin to make everything up to `round` safe: the pieces first, then the checkpoint that vouches for them.
@@ -147,7 +147,7 @@ class Recorder:
         The arrays may change afterwards. Waits for the checkpoint before, and raises what went wrong with it.
         """
         self.made_safe()
-        pieces = {name: joined(rows) for name, rows in self._pending.items() if rows}
+        pieces = {name: gathered(rows) for name, rows in self._pending.items() if rows}
         for rows in self._pending.values():
             rows.clear()
         counts = [self._pieces.rows[name] + (len(pieces[name]) if name in pieces else 0) for name in TABLES]
