@@ -9,7 +9,6 @@ import numpy as np
 
 _EPS = float(np.finfo(np.float64).eps)
 _NEAR = 0.01  # a distance of class mixes below which its error is told by another bound
-_BLOCK = 1 << 11  # rows at once, for one flyer: they stay in a core's cache
 _PRODUCT = 1 << 19  # multiplications of a matrix product: it stays in a core's cache, and on that core
 
 FLYERS = 16  # at once: more make no distance cheaper
@@ -79,27 +78,6 @@ class Distances:
             _rounded(distances, own.shape[1], held)
             for distances, held in zip(found, n[:, 0].tolist(), strict=True)
         ]
-
-
-def distances_to(sums: np.ndarray, own: np.ndarray, here: np.ndarray) -> Rounded:
-    """The distances of one flyer, by the same products, of samples that only this one finds.
-
-    sums: samples by class that are found, float64 [rows, classes]; own: int64 [classes]; here: the class mix at its
-    place, float64 [classes].
-    """
-    n = float(own.sum())
-    b = own - n * here
-    norm, cross, rest = float(here @ here), float(here @ b), float(b @ b)
-    of_flyer, found = np.stack([np.ones(len(here)), here, b], axis=1), np.empty(len(sums))
-    for part in (slice(first, first + _BLOCK) for first in range(0, len(sums), _BLOCK)):
-        samples, along_here, along_b = (sums[part] @ of_flyer).T
-        squares = np.einsum("ij,ij->i", sums[part], sums[part], out=found[part])
-        squares += 2 * along_b + rest
-        along_here += cross
-        squares += samples * (norm * samples - 2 * along_here)
-        np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        squares /= samples + max(n, 1.0)
-    return _rounded(found, len(here), n)
 
 
 def _rounded(distances: np.ndarray, classes: int, samples: float) -> Rounded:
