@@ -108,6 +108,17 @@ def test_many_fly_as_the_slow_way(kind, knowledge, max_step) -> None:
     fly_alike(part, World(3, 300, counts, 6.0), 4 if knowledge == "oracle" else 3)
 
 
+@pytest.mark.parametrize(
+    "kind", [{"kind": "dam"}, {"kind": "spread", "base": "dam"}], ids=lambda k: k["kind"]
+)
+@pytest.mark.parametrize("knowledge", ["oracle", "contacts"])
+def test_many_fly_as_the_slow_way_where_nothing_is_compiled(kind, knowledge, monkeypatch) -> None:
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    counts = stream(5, "test counts").integers(0, 6, size=(200, 10))
+    part = build("mobility", settings_of(kind, 70, mobile=50, knowledge=knowledge))
+    fly_alike(part, World(5, 200, counts, 6.0), 2)
+
+
 def test_many_who_leave_little_fly_as_the_slow_way() -> None:
     """In the end some twenty others take their shares of a point: it keeps a small part of its weight."""
     counts = stream(4, "test counts").integers(0, 6, size=(160, 10))

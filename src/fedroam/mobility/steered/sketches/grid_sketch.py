@@ -60,10 +60,8 @@ class Weighed:
         self.off = off_by(listed.coverage.counts.shape[1])
         self._sums: np.ndarray | None = None  # of the blocks, as `Flock.sums` gives them
         self._kept: UnservedGrid | None = None
-        self._shares, self._taken = (
-            0.0,
-            0.0,
-        )  # of the points when that was begun, and of those what was taken since
+        # Shares of the points when that was begun, all together, and what of these was taken since.
+        self._shares, self._taken = 0.0, 0.0
         self._last = 0  # who has drawn
 
     def laid(self, flyer: int, kept: UnservedGrid | None) -> tuple[Laid, float, float, int]:
