@@ -187,11 +187,12 @@ class GridTerrain:
 
     def sketches(self, flyers: Sequence[Flyer]) -> Iterator[Sketch | None]:
         """What the points of `everywhere` weigh for each flyer, but for the last digits."""
-        holding = [flyer for flyer in flyers if flyer.own.any()]
         if len(self.cells) < FEW or self.grid**2 > MOST_CELLS:
-            holding = []
-        found = self._sketches(holding)
-        return (next(found, None) if flyer.own.any() else None for flyer in flyers)
+            yield from (None for _ in flyers)
+            return
+        holding = [bool(flyer.own.any()) for flyer in flyers]
+        found = self._sketches([flyer for flyer, holds in zip(flyers, holding, strict=True) if holds])
+        yield from (next(found) if holds else None for holds in holding)
 
     def _sketches(self, flyers: Sequence[Flyer]) -> Iterator[Sketch]:
         for flock in (flyers[first : first + FLYERS] for first in range(0, len(flyers), FLYERS)):
