@@ -74,24 +74,27 @@ def block(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
 def test_what_a_flock_finds_is_off_by_no_more_than_it_says(
     block, way, seed, classes, most, reach, flyers, share
 ) -> None:
-    case, off = Case(seed, classes, most, reach, flyers, share), off_by(classes)
+    case = Case(seed, classes, most, reach, flyers, share)
     expected, pieces = case.expected(), case.pieces()
     with pytest.MonkeyPatch.context() as changed:
         for name, value in way.items():
             changed.setenv(name, value)
         flock = Flock(case.flyers, case.here)
         assert flock.knows_all == (share == 1.0)
+        off = off_by(classes)
         of_all = [flock.sums(each, each.shares(case.shares)) for each in (pieces, pieces.by_samples)]
         of_each = [
             np.concatenate([flock.distances(pieces, k, m) for k in range(pieces.blocks)])
             for m in range(flyers)
         ]
     assert off < 1e-13
+    assert off <= flock.off < 1e-10
+    assert flock.off == off or way == {"FEDROAM_NATIVE": "0"}
     for m, exact in enumerate(expected):
         assert np.abs(of_each[m] - exact).max() <= off
         wanted = in_blocks(exact * case.shares, block)
         for sums in of_all:
-            np.testing.assert_allclose(flock.of(sums, m), wanted, rtol=1e-13, atol=off * block)
+            np.testing.assert_allclose(flock.of(sums, m), wanted, rtol=1e-13, atol=flock.off * block)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: " ".join(way.values()))

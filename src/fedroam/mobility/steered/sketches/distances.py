@@ -44,8 +44,8 @@ class Distances:
     """
 
     def __init__(self, sums: np.ndarray) -> None:
-        """sums: samples by class that are found, int64 [rows, classes]."""
-        held = sums.T.astype(np.float64)
+        """sums: samples by class that are found, int64 or float64 [rows, classes]."""
+        held = sums.T.astype(np.float64, order="C")
         self._samples = held.sum(axis=0)
         self._of_rows = np.concatenate(
             [
@@ -82,9 +82,16 @@ class Distances:
 
 def _rounded(distances: np.ndarray, classes: int, samples: float) -> Rounded:
     """Distances that are found by sums of products, float64 [places], of a flyer with so many samples."""
+    off = off_by_products(classes) if samples else math.inf
+    return Rounded(distances, off, np.flatnonzero(distances < _NEAR), _off_square(classes) ** 0.5)
+
+
+def off_by_products(classes: int) -> float:
+    """How far distances may be off that are found by products of matrices, but those that are close."""
+    return _off_square(classes) / _NEAR
+
+
+def _off_square(classes: int) -> float:
     # The products sum up to at most 4 (u + n)^2 in absolute values, so the square of a distance is off by at most
     # this; a distance d by it over d, and never by more than its root.
-    off = 4 * (4 * classes + 16) * _EPS
-    return Rounded(
-        distances, off / _NEAR if samples else math.inf, np.flatnonzero(distances < _NEAR), off**0.5
-    )
+    return 4 * (4 * classes + 16) * _EPS

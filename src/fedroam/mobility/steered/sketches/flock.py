@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fedroam import native
 from fedroam.mobility.steered.coverage import Flyer
+from fedroam.mobility.steered.sketches.distances import off_by_products
 from fedroam.mobility.steered.sketches.piece_sums import SumsOfAll, SumsOfSome, lanes
 from fedroam.mobility.steered.sketches.pieces import Handed, Pieces
 
@@ -16,7 +17,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def off_by(classes: int) -> float:
-    """How far a distance that a flock finds may be from the formula's, `CoverageMap.distances`.
+    """How far a distance that is found as kernels find it may be from the formula's, `CoverageMap.distances`.
 
     With e = 2^-53 and the words of `piece_sums`: what is rounded on the way to s + b - u h is off by 7 e (u + n) at
     most, all classes together; so is the length of it, and the distance by 7 e. The sum of as many squares as there are
@@ -32,7 +33,7 @@ class Flock:
     """Flyers, each with a sample at least, in vectors as kernels take them.
 
     What is found for them stands in arrays float64 [vectors, places, lanes]. Distances are those of
-    `CoverageMap.distances`, off by no more than `off_by` says.
+    `CoverageMap.distances`, off by no more than `off` says.
     """
 
     def __init__(self, flyers: Sequence[Flyer], here: np.ndarray) -> None:
@@ -47,7 +48,10 @@ class Flock:
         self.knows_all = all(flyer.known.all() for flyer in flyers)
         if not self.knows_all:
             laid.append(self._laid(np.array([flyer.known for flyer in flyers])))
-        self._arrays = laid
+        self._arrays, self._given = laid, (own, here)
+        self.off = off_by(self._classes)
+        if self._target is None and self.knows_all:
+            self.off = max(self.off, off_by_products(self._classes))
         # Of each array where the first vector begins, and the bytes from one to the next.
         self._addresses = [(each.ctypes.data, each.strides[0]) for each in laid]
         self._kernels: dict[int, native.Kernel] = {}  # by how many vectors
@@ -59,7 +63,11 @@ class Flock:
     def sums(self, pieces: Pieces, weights: np.ndarray) -> np.ndarray:
         """The sums over the pieces of each block of distance times weight (float64 [pieces]), for all flyers."""
         found = np.zeros((self._vectors, pieces.blocks, self._lanes))
-        self._add(found, pieces, Handed(pieces.all, weights), pieces.to_blocks, range(self._flyers))
+        if self._target is None:
+            for f, distances in enumerate(self._plain_all(pieces)):
+                found[0, :, f] = np.bincount(pieces.block, distances * weights, minlength=pieces.blocks)
+        else:
+            self._add(found, pieces, Handed(pieces.all, weights), pieces.to_blocks, range(self._flyers))
         return found
 
     def add(
@@ -102,13 +110,23 @@ class Flock:
         numbers = len(which), found.shape[1], len(pieces), *([] if self.knows_all else [len(pieces.counts)])
         kernel(*arrays, *heard.addresses, *known, *numbers)
 
+    def _plain_all(self, pieces: Pieces) -> Iterator[np.ndarray]:
+        """The distances of each flyer in all pieces, where nothing is compiled."""
+        if not self.knows_all:
+            yield from (self._plain(pieces, pieces.all, f) for f in range(self._flyers))
+            return
+        for f, found in enumerate(pieces.products.of(*self._given)):
+            found.values[found.close] = self._plain(pieces, found.close, f)
+            yield found.values
+
     def _plain(self, pieces: Pieces, which: np.ndarray, flyer: int) -> np.ndarray:
         """The distances of one flyer in these pieces, where nothing is compiled."""
         apart, here, (n,), *known = (each[0, :, flyer] for each in self._arrays)
         if self.knows_all:
             sums, held = pieces.sums[which], pieces.held[which]
         else:
-            sums = pieces.covers[which] @ (pieces.counts * known[0][:, None])
+            covers = pieces.covers if which is pieces.all else pieces.covers[which]
+            sums = covers @ (pieces.counts * known[0][:, None])
             held = sums.sum(axis=1)
         found = np.empty(len(which))
         for part in (slice(first, first + _AT_ONCE) for first in range(0, len(which), _AT_ONCE)):

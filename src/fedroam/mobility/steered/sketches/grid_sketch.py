@@ -11,7 +11,7 @@ import numpy as np
 from fedroam.mobility.grid import points_at
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
 from fedroam.mobility.steered.sketches.certainty import Laid, rounding
-from fedroam.mobility.steered.sketches.flock import Flock, off_by
+from fedroam.mobility.steered.sketches.flock import Flock
 from fedroam.mobility.steered.sketches.pieces import BLOCK, Pieces
 from fedroam.mobility.steered.targets import Unserved
 from fedroam.mobility.steered.unserved import UnservedGrid
@@ -57,7 +57,7 @@ class Weighed:
 
     def __init__(self, listed: Listed, flock: Flock) -> None:
         self.listed, self._flock = listed, flock
-        self.off = off_by(listed.coverage.counts.shape[1])
+        self.off = flock.off
         self._sums: np.ndarray | None = None  # of the blocks, as `Flock.sums` gives them
         self._kept: UnservedGrid | None = None
         # Shares of the points when that was begun, all together, and what of these was taken since.

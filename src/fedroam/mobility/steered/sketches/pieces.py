@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from fedroam.mobility.steered.coverage import CoverageMap
+from fedroam.mobility.steered.sketches.distances import Distances
 
 BLOCK = 1 << 11  # points: with fewer there are more pieces, with more a look into a block takes longer
 
@@ -99,6 +100,11 @@ class Pieces:
     def to_themselves(self) -> Handed:
         """Where a kernel adds each piece: to its own number in its block."""
         return Handed(self.all - np.searchsorted(self.block, self.block))
+
+    @functools.cached_property
+    def products(self) -> Distances:
+        """Their distances for flyers who know everybody, as products of matrices."""
+        return Distances(self.sums)
 
     @functools.cached_property
     def for_all(self) -> Handed:
