@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fedroam.components import build
 from fedroam.mobility import World
 from fedroam.mobility.steered import grid as steered_grid
-from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.distances import Distances, Rounded
-from fedroam.mobility.steered.point_sketch import PointSketch
 from fedroam.mobility.steered.policy import Steered
-from fedroam.mobility.steered.sketch import Sketch
+from fedroam.mobility.steered.sketches.certainty import Laid, rounding
+from fedroam.mobility.steered.sketches.distances import Distances, Rounded
+from fedroam.mobility.steered.sketches.grid_sketch import Sketch
+from fedroam.mobility.steered.sketches.point_sketch import PointSketch
 from fedroam.mobility.steered.spread import Spread, SpreadContinuous
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import UnservedGrid, UnservedPoints
@@ -108,6 +108,17 @@ def test_many_fly_as_the_slow_way(kind, knowledge, max_step) -> None:
     fly_alike(part, World(3, 300, counts, 6.0), 4 if knowledge == "oracle" else 3)
 
 
+@pytest.mark.parametrize(
+    "kind", [{"kind": "dam"}, {"kind": "spread", "base": "dam"}], ids=lambda k: k["kind"]
+)
+@pytest.mark.parametrize("knowledge", ["oracle", "contacts"])
+def test_many_fly_as_the_slow_way_where_nothing_is_compiled(kind, knowledge, monkeypatch) -> None:
+    monkeypatch.setenv("FEDROAM_NATIVE", "0")
+    counts = stream(5, "test counts").integers(0, 6, size=(200, 10))
+    part = build("mobility", settings_of(kind, 70, mobile=50, knowledge=knowledge))
+    fly_alike(part, World(5, 200, counts, 6.0), 2)
+
+
 def test_many_who_leave_little_fly_as_the_slow_way() -> None:
     """In the end some twenty others take their shares of a point: it keeps a small part of its weight."""
     counts = stream(4, "test counts").integers(0, 6, size=(160, 10))
@@ -178,7 +189,7 @@ def test_what_is_kept_of_others_decides_nearly_all_draws(monkeypatch: pytest.Mon
 
 
 def test_a_draw_is_certain_but_near_the_end_of_a_weight() -> None:
-    laid = Laid(np.array([0.0, 2.0, 0.0, 1.0]))  # ends: 0, 2, 2, 3
+    laid = Laid.of(np.array([0.0, 2.0, 0.0, 1.0]))  # ends: 0, 2, 2, 3
     assert laid.total == 3.0
     assert [laid.falls_on(at, 0.0) for at in (0.5, 1.9, 2.5)] == [1, 1, 3]
     assert [laid.falls_on(at, 0.01) for at in (0.02, 0.04, 1.96, 1.98, 2.02, 2.04, 2.98)] == [
@@ -186,7 +197,7 @@ def test_a_draw_is_certain_but_near_the_end_of_a_weight() -> None:
     ]  # fmt: skip
     assert laid.falls_on(3.0, 0.0) is None
     assert laid.falls_on(1.0, math.inf) is None
-    assert Laid(np.zeros(0)).falls_on(0.0, 0.0) is None
+    assert Laid.of(np.zeros(0)).falls_on(0.0, 0.0) is None
 
 
 @pytest.mark.parametrize("number", [1, 511, 512, 513, 5000])
@@ -194,7 +205,7 @@ def test_certain_draws_are_those_of_weights_laid_end_to_end(number: int) -> None
     draws = stream(number, "test")
     weights = np.where(draws.random(number) < 0.3, 0.0, draws.random(number))
     weights[-1] = 1.0
-    laid, ends = Laid(weights), np.cumsum(weights)
+    laid, ends = Laid.of(weights), np.cumsum(weights)
     doubt = rounding(laid.total, number)
     assert laid.total == pytest.approx(ends[-1], abs=doubt)
     targets = draws.random(500) * weights.sum()

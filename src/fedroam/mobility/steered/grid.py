@@ -24,9 +24,10 @@ from fedroam.mobility.grid import (
     within,
 )
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer, class_mix
-from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
-from fedroam.mobility.steered.sketch import GridDistances, Sketch
+from fedroam.mobility.steered.sketches.distances import FLYERS
+from fedroam.mobility.steered.sketches.grid_sketch import Listed, Sketch
+from fedroam.mobility.steered.sketches.point_sketch import PointTargets
 from fedroam.mobility.steered.surveyed import mark
 from fedroam.mobility.steered.targets import OtherTargets, Targets, Unserved
 from fedroam.mobility.steered.unserved import MOST_CELLS, UnservedGrid
@@ -189,30 +190,23 @@ class GridTerrain:
         if len(self.cells) < FEW or self.grid**2 > MOST_CELLS:
             yield from (None for _ in flyers)
             return
-        size = self._distances.at_once()
-        for batch in (flyers[first : first + size] for first in range(0, len(flyers), size)):
-            here = np.array([self.coverage.mix_here(flyer) for flyer in batch])
-            found = self._distances.of(batch, here)
-            for flyer, mix, distances in zip(batch, here, found, strict=True):
-                yield Sketch(distances, self._alone(flyer, mix), self._uncovered, self.grid)
+        holding = [bool(flyer.own.any()) for flyer in flyers]
+        found = self._sketches([flyer for flyer, holds in zip(flyers, holding, strict=True) if holds])
+        yield from (next(found) if holds else None for holds in holding)
+
+    def _sketches(self, flyers: Sequence[Flyer]) -> Iterator[Sketch]:
+        for flock in (flyers[first : first + FLYERS] for first in range(0, len(flyers), FLYERS)):
+            here = np.array([self.coverage.mix_here(flyer) for flyer in flock])
+            yield from self._listed.sketches(flock, here)
 
     @functools.cached_property
-    def _distances(self) -> GridDistances:
-        return GridDistances(self.coverage, self.cells, self.grid)
-
-    @functools.cached_property
-    def _uncovered(self) -> np.ndarray:
-        return np.delete(np.arange(self.grid**2), self.cells)
-
-    @staticmethod
-    def _alone(flyer: Flyer, here: np.ndarray) -> float:
-        """The distance from a mix `here` where nobody is heard."""
-        return float(np.linalg.norm(class_mix(flyer.own) - here))
+    def _listed(self) -> Listed:
+        return Listed(self.coverage, self.cells, self.grid)
 
     def everywhere(self, flyer: Flyer) -> GridTargets:
         """All grid points L, weighed by d(L): Reza et al., Eqs. 5 and 6."""
         here = self.coverage.mix_here(flyer)
-        elsewhere = self._alone(flyer, here)
+        elsewhere = float(np.linalg.norm(class_mix(flyer.own) - here))  # where nobody is heard
         distances = self.coverage.distances(flyer, here)
         return GridTargets(self.coverage.points, distances, self.cells, elsewhere, self.grid)
 

@@ -207,7 +207,9 @@ def _choose(
     heading = (state["destination"] != position[: len(destination)]).any(axis=1)
     arrived = steered[~heading[steered]]
     survey = terrain.survey_points if policy.knowledge == "contacts" else 0
-    left = survey - np.array([how_many(seen[m]) for m in arrived], dtype=np.int64)
+    left = np.zeros(len(arrived), dtype=np.int64)
+    if survey:
+        left = survey - np.array([how_many(seen[m]) for m in arrived], dtype=np.int64)
     knows = known[arrived].any(axis=1)
     exploring = (left > 0) & ((draws[arrived, 2] < left / terrain.survey_points) | ~knows)
     choosing = ~exploring & (knows | (known.shape[1] == 0))

@@ -14,8 +14,8 @@ from fedroam.mobility.grid import MAX_STEP, MOBILE
 from fedroam.mobility.random_walk import HEIGHT, WIDTH, uniform_places
 from fedroam.mobility.steered.candidates import Drawn, candidate_points, evenly_spread, uniform_within
 from fedroam.mobility.steered.coverage import CoverageMap, near_pairs, tree_of
-from fedroam.mobility.steered.point_sketch import PointTargets
 from fedroam.mobility.steered.policy import TIES, Steered, Ties
+from fedroam.mobility.steered.sketches.point_sketch import PointTargets
 from fedroam.mobility.steered.surveyed import mark
 from fedroam.mobility.steered.targets import OtherTargets, Unserved
 from fedroam.mobility.steered.unserved import UnservedPoints

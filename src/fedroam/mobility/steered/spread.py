@@ -11,9 +11,9 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.mobility.steered.coverage import Flyer
 from fedroam.mobility.steered.grid import Centres, GridCentres, OverGrid
-from fedroam.mobility.steered.point_sketch import PointTargets, point_sketches
 from fedroam.mobility.steered.policy import Draws, Steered, Ties
 from fedroam.mobility.steered.rectangle import OverRectangle, RectangleCentres
+from fedroam.mobility.steered.sketches.point_sketch import PointTargets, point_sketches
 from fedroam.mobility.steered.targets import Targets
 from fedroam.mobility.world import World
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from fedroam.mobility.grid import pick
-from fedroam.mobility.steered.certainty import Laid, rounding
+from fedroam.mobility.steered.sketches.certainty import Laid, rounding
 
 
 def overlap(apart: np.ndarray, reach: float) -> np.ndarray:
@@ -130,7 +130,7 @@ class Targets:
         base = self._base()
         if others.kept.taken(self.rows)[base > 0].all():
             return self.draw(value)
-        laid = Laid(base * others.kept.at(self.rows))
+        laid = Laid.of(base * others.kept.at(self.rows))
         doubt = rounding(laid.total, len(base) + len(others.places))
         at = laid.falls_on(value * laid.total, doubt)
         return None if at is None else np.asarray(self.points[at])

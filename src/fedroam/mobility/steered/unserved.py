@@ -14,13 +14,14 @@ MOST_CELLS = 1 << 22  # of a grid all of which is kept: 36 MiB
 class UnservedGrid:
     """All points of a grid: see `Unserved`.
 
-    Others whose places are added in the order of `OtherTargets.places` leave the very same shares.
+    Others whose places are added in the order of `OtherTargets.places` leave the very same shares. `windows` are the
+    parts of the grid outside of which each of them has left all as it was.
     """
 
     def __init__(self, grid: int, cells: np.ndarray, reach: float, discount: float) -> None:
         """cells: the numbers of the points of the coverage, int64 [points]."""
         self._grid, self._cells = grid, cells
-        self.others = 0
+        self.others, self.windows = 0, list[tuple[slice, slice]]()
         self._span = int(min(2 * reach, grid - 1))
         around = np.arange(-self._span, self._span + 1)
         dx, dy = np.meshgrid(around, around, indexing="ij")
@@ -53,6 +54,7 @@ class UnservedGrid:
                 slice(left - x + span, there[0].stop - x + span),
                 slice(low - y + span, there[1].stop - y + span),
             )
+            self.windows.append(there)
             self._left[there] *= self._factors[own]
             self._near[there] |= self._close[own]
             self._taken[there] |= self._none_left[own]

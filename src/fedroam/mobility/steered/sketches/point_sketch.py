@@ -9,10 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from fedroam.components import Part
-from fedroam.mobility.steered.certainty import Laid, rounding
 from fedroam.mobility.steered.coverage import CoverageMap, Flyer
-from fedroam.mobility.steered.distances import FLYERS, Distances, Rounded
 from fedroam.mobility.steered.policy import Terrain
+from fedroam.mobility.steered.sketches.certainty import Laid, rounding
+from fedroam.mobility.steered.sketches.distances import FLYERS, Distances, Rounded
 from fedroam.mobility.steered.targets import Targets, Unserved
 from fedroam.mobility.world import World
 
@@ -75,7 +75,7 @@ class PointSketch:
         # Where others leave nothing at all, they are disregarded.
         avoiding = kept is not None and not kept.taken(self.rows).all()
         shares, others = (kept.at(self.rows), kept.others) if kept is not None and avoiding else (None, 0)
-        laid = Laid(self.weights.values, shares)
+        laid = Laid.of(self.weights.values, shares)
         # Where all weigh nothing, or are left nothing, the total is less than the doubt.
         doubt = self.weights.doubt(shares) + rounding(laid.total, len(self.rows) + others)
         at = laid.falls_on(value * laid.total, doubt)

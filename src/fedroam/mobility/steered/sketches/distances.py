@@ -9,7 +9,6 @@ import numpy as np
 
 _EPS = float(np.finfo(np.float64).eps)
 _NEAR = 0.01  # a distance of class mixes below which its error is told by another bound
-_BLOCK = 1 << 11  # rows at once, for one flyer: they stay in a core's cache
 _PRODUCT = 1 << 19  # multiplications of a matrix product: it stays in a core's cache, and on that core
 
 FLYERS = 16  # at once: more make no distance cheaper
@@ -45,8 +44,8 @@ class Distances:
     """
 
     def __init__(self, sums: np.ndarray) -> None:
-        """sums: samples by class that are found, int64 [rows, classes]."""
-        held = sums.T.astype(np.float64)
+        """sums: samples by class that are found, int64 or float64 [rows, classes]."""
+        held = sums.T.astype(np.float64, order="C")
         self._samples = held.sum(axis=0)
         self._of_rows = np.concatenate(
             [
@@ -81,32 +80,18 @@ class Distances:
         ]
 
 
-def distances_to(sums: np.ndarray, own: np.ndarray, here: np.ndarray) -> Rounded:
-    """The distances of one flyer, by the same products, of samples that only this one finds.
-
-    sums: samples by class that are found, float64 [rows, classes]; own: int64 [classes]; here: the class mix at its
-    place, float64 [classes].
-    """
-    n = float(own.sum())
-    b = own - n * here
-    norm, cross, rest = float(here @ here), float(here @ b), float(b @ b)
-    of_flyer, found = np.stack([np.ones(len(here)), here, b], axis=1), np.empty(len(sums))
-    for part in (slice(first, first + _BLOCK) for first in range(0, len(sums), _BLOCK)):
-        samples, along_here, along_b = (sums[part] @ of_flyer).T
-        squares = np.einsum("ij,ij->i", sums[part], sums[part], out=found[part])
-        squares += 2 * along_b + rest
-        along_here += cross
-        squares += samples * (norm * samples - 2 * along_here)
-        np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        squares /= samples + max(n, 1.0)
-    return _rounded(found, len(here), n)
-
-
 def _rounded(distances: np.ndarray, classes: int, samples: float) -> Rounded:
     """Distances that are found by sums of products, float64 [places], of a flyer with so many samples."""
+    off = off_by_products(classes) if samples else math.inf
+    return Rounded(distances, off, np.flatnonzero(distances < _NEAR), _off_square(classes) ** 0.5)
+
+
+def off_by_products(classes: int) -> float:
+    """How far distances may be off that are found by products of matrices, but those that are close."""
+    return _off_square(classes) / _NEAR
+
+
+def _off_square(classes: int) -> float:
     # The products sum up to at most 4 (u + n)^2 in absolute values, so the square of a distance is off by at most
     # this; a distance d by it over d, and never by more than its root.
-    off = 4 * (4 * classes + 16) * _EPS
-    return Rounded(
-        distances, off / _NEAR if samples else math.inf, np.flatnonzero(distances < _NEAR), off**0.5
-    )
+    return 4 * (4 * classes + 16) * _EPS

@@ -1,0 +1,131 @@
+"""Sketches of grids draw what the targets draw, or leave it to them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedroam.mobility.steered import grid as steered_grid
+from fedroam.mobility.steered.coverage import CoverageMap, Flyer
+from fedroam.mobility.steered.grid import GridTerrain
+from fedroam.mobility.steered.sketches import grid_sketch as grid_sketch_module
+from fedroam.mobility.steered.sketches import pieces as pieces_module
+from fedroam.mobility.steered.targets import OtherTargets
+from fedroam.mobility.steered.unserved import UnservedGrid
+from fedroam.randomness import stream
+
+GRID, STATICS = 15, 20
+
+
+def terrain(seed: int, reach: float, most: int) -> GridTerrain:
+    draws = stream(seed, "test")
+    places = draws.integers(1, GRID + 1, size=(STATICS, 2)).astype(float)
+    counts = draws.integers(0, most + 1, size=(STATICS, 4)) + (most == 0)
+    return GridTerrain.of(GRID, places, CoverageMap.of_grid(places, counts, reach, GRID), math.inf, "nearest")
+
+
+def flyers_over(over: GridTerrain, seed: int, number: int, share: float) -> list[Flyer]:
+    draws = stream(seed, "flyers")
+    own, known = draws.integers(0, 4, (number, 4)), draws.random((number, STATICS)) < share
+    return [Flyer(over.places[m % STATICS], own[m], known[m]) for m in range(number)]
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few points are sketched, too, in several blocks."""
+    monkeypatch.setattr(steered_grid, "FEW", 0)
+    for module in (pieces_module, grid_sketch_module):
+        monkeypatch.setattr(module, "BLOCK", 50)
+    if request.param == "plain":
+        monkeypatch.setenv("FEDROAM_NATIVE", "0")
+
+
+@pytest.mark.usefixtures("way")
+@settings(max_examples=40, deadline=None, suppress_health_check=list(settings().suppress_health_check))
+@given(
+    seed=st.integers(0, 10_000),
+    reach=st.sampled_from([0.0, 1.0, 3.0, 40.0]),
+    most=st.sampled_from([0, 3]),
+    share=st.sampled_from([0.0, 0.5, 1.0]),
+    discount=st.sampled_from([0.0, 0.5, 1.0]),
+    number=st.sampled_from([3, 40]),
+)
+def test_sketches_draw_as_targets_do(seed, reach, most, share, discount, number) -> None:
+    """Whatever others take between the draws; a draw is left to the targets seldom, or where it is near an end."""
+    over, draws = terrain(seed, reach, most), stream(seed, "draws")
+    flyers = flyers_over(over, seed, number, share)
+    taken = [draws.integers(1, GRID + 1, size=(1, 2)).astype(float)]
+    others = OtherTargets(taken[0], reach, discount)
+    kept = UnservedGrid.of(GRID, over.cells, others) if discount else None
+    sketches = over.sketches(flyers)
+    for flyer in flyers:
+        avoided = OtherTargets(np.concatenate(taken), reach, discount) if discount else None
+        targets, sketch, value = over.everywhere(flyer), next(sketches), float(draws.random())
+        assert (sketch is None) == (not flyer.own.any())
+        if sketch is None:
+            continue
+        found = sketch.draw(value, kept)
+        if found is not None:
+            np.testing.assert_array_equal(found, targets.draw(value, avoided))
+        else:  # all weigh nothing, or all but nothing
+            left = targets if avoided is None else targets.discounted(avoided)
+            assert min(left.total(), targets.total()) < 1e-9
+        for value in ends(targets if avoided is None else targets.discounted(avoided)):
+            found = sketch.draw(value, kept)
+            if found is not None:
+                np.testing.assert_array_equal(found, targets.draw(value, avoided))
+        for _ in range(int(draws.integers(3)) if kept is not None else 0):
+            taken.append(draws.integers(1, GRID + 1, size=(1, 2)).astype(float))
+            kept.add(taken[-1])
+
+
+def ends(targets: steered_grid.GridTargets) -> list[float]:
+    """Draws at the ends of some weights, and beside them."""
+    total = targets.total()
+    if total == 0:
+        return [0.0, 0.5]
+    edges = (
+        np.append(np.cumsum(targets.weights), targets.weights.sum() + targets.elsewhere * np.arange(3))
+        / total
+    )
+    near = edges[[0, len(edges) // 3, -4, -3, -2, -1]] if len(edges) > 4 else edges
+    values = np.concatenate([near, np.nextafter(near, 0), np.nextafter(near, 1), near * (1 - 1e-15), [0.0]])
+    return [float(value) for value in values if 0 <= value < 1]
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_draws_at_an_end_are_left_to_the_targets(share: float) -> None:
+    over = terrain(1, 3.0, 5)
+    flyers = [flyer for flyer in flyers_over(over, 1, 12, share) if flyer.own.any()]
+    for sketch, flyer in zip(over.sketches(flyers), flyers, strict=True):
+        targets = over.everywhere(flyer)
+        edges = np.cumsum(targets.weights) / targets.total()
+        assert sketch is not None
+        some = stream(1, "ends").integers(0, len(edges) - 1, size=20)
+        assert all(sketch.draw(float(edges[k]), None) is None for k in some if edges[k] < 1)
+        inside = (edges[some] + edges[some + 1]) / 2
+        wide = np.diff(edges)[some] > 1e-6
+        assert all(sketch.draw(float(value), None) is not None for value in inside[wide])
+
+
+@pytest.mark.usefixtures("way")
+def test_flyers_may_draw_in_any_order_and_again() -> None:
+    over = terrain(2, 2.0, 5)
+    flyers = [flyer for flyer in flyers_over(over, 2, 16, 1.0) if flyer.own.any()][:10]
+    sketches = list(over.sketches(flyers))
+    others = [np.array([[3.0, 4.0]])]
+    kept = UnservedGrid.of(GRID, over.cells, OtherTargets(others[0], 2.0, 1.0))
+    assert kept is not None
+    for k in (7, 2, 2, 9, 0, 3):
+        sketch = sketches[k]
+        assert sketch is not None
+        for given_others in (OtherTargets(np.concatenate(others), 2.0, 1.0), None):
+            found = sketch.draw(0.37, kept if given_others else None)
+            np.testing.assert_array_equal(found, over.everywhere(flyers[k]).draw(0.37, given_others))
+        others.append(np.array([[5.0 + k, 9.0]]))
+        kept.add(others[-1])
