@@ -149,14 +149,15 @@ def kept(rows: Columns) -> Columns:
 def gathered(rows: Sequence[Columns]) -> pa.Table:
     """`joined` of what `arrow` makes of each. Numbers of many rounds become one column at once: to make one of each
     round takes many times as long."""
-    first, *others = rows
-    if not others or not all(isinstance(each, Mapping) and list(each) == list(first) for each in rows):
+    given = [each for each in rows if isinstance(each, Mapping)]
+    names = {tuple(each) for each in given}
+    if len(rows) == 1 or len(given) < len(rows) or len(names) > 1:
         return joined([arrow(each) for each in rows])
     whole = {}
-    for name in first:
-        columns = [each[name] for each in rows]
+    for name in names.pop():
+        columns = [each[name] for each in given]
         kinds = {each.dtype if type(each) is np.ndarray and each.ndim == 1 else None for each in columns}
-        if len(kinds) > 1 or getattr(next(iter(kinds)), "kind", "") not in "biuf":
+        if len(kinds) > 1 or getattr(kinds.pop(), "kind", "none") not in "biuf":
             return joined([arrow(each) for each in rows])
         whole[name] = np.concatenate(columns)
     return arrow(whole)
