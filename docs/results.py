@@ -385,9 +385,8 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "short, tested claim by claim on runs of fedroam. "
             "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs at scale medium and "
             "above; of scale quick the first seeds had been run before. [Little was changed since]"
-            "(../how-claims-are-judged.md#what-was-changed-or-added-later), which changed no verdict. Undecided means "
-            "just that: the runs "
-            "that there are reject neither the claim nor its reverse.",
+            "(../how-claims-are-judged.md#what-was-changed-or-added-later): nine verdicts were withdrawn. Undecided "
+            "means just that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
             "kept, of those that the claims need until their next looks.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',

@@ -258,11 +258,14 @@ def test_measures_by_hand() -> None:
     assert traffic.number(found) == pytest.approx(2.0)
 
 
+TIMES = "slight-increase-in-time"  # of which seeds decide nothing
+
+
 def test_where_the_paper_is_right_its_claims_hold() -> None:
     result = evaluate_study(STUDY, "full", range(5), world())
     assert not result.missing
     assert {claim.name: result.verdicts[claim.name].word for claim in STUDY.claims} == {
-        claim.name: "holds" for claim in STUDY.claims
+        claim.name: "undecided" if claim.name == TIMES else "holds" for claim in STUDY.claims
     }
     cells = {(each.cell.row, each.cell.column): each for each in result.tables["table-1"]}
     for each in cells.values():
@@ -281,6 +284,7 @@ def test_where_the_paper_is_wrong_its_claims_do_not_hold() -> None:
     assert {name for name, verdict in verdicts.items() if verdict.word != "does not hold"} == {
         "mocfl-robust-50-car-0_9",
         "mocfl-robust-50-car-0_7",
+        TIMES,
     }
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ from fedroam.study import (
     size,
     spent_to,
     table,
+    told_only,
     under,
 )
 from fedroam.study.kept import RunRecord
@@ -225,6 +227,43 @@ def test_a_threshold_never_reached_counts_with_the_end_of_the_run(find: Find) ->
     both = rounds_to(99).of("a") - rounds_to(99).of("b")
     assert list(read.ends(both).values()) == [(-math.inf, math.inf)] * 4
     assert list(read.ends(rounds_to(99).of("a") - rounds_to(99).of("a")).values()) == [(0.0, 0.0)] * 4
+
+
+def test_what_seeds_say_nothing_of_is_told_and_never_decided(find: Find) -> None:
+    """It counts in the correction of the others, and no further seeds are asked for."""
+    clear = order(final.of("b"), final.of("a"))
+    claims = (Claim("one", "It is.", clear), Claim("other", "It is.", clear))
+    fact = Claim("fact", "It is.", told_only(all_of([clear, clear]), "all seeds have one trace"))
+    made = study(claims=(*claims, fact))
+    looked = evaluate_study(made, "full", range(4), find, (4, 6))
+    for result in (evaluate_study(made, "full", range(4), find), looked):
+        verdict = result.verdicts["fact"]
+        assert (verdict.word, verdict.seeds, verdict.reason) == (
+            "undecided",
+            None,
+            "all seeds have one trace",
+        )
+        assert (verdict.evidence.n, verdict.evidence.test) == (4, "no test")
+        assert math.isnan(verdict.evidence.estimate)
+    assert looked.verdicts["fact"].hopeless
+    plain = evaluate_study(study(claims=claims), "full", range(4), find).verdicts["one"]
+    beside = evaluate_study(made, "full", range(4), find).verdicts["one"]
+    assert beside.p_holds == pytest.approx(1.5 * plain.p_holds)
+
+
+def test_a_verdict_by_signs_speaks_of_seeds(find: Find) -> None:
+    """Where all seeds agree exactly there is no variance to test a mean with."""
+    ten = Measure("ten", "%", lambda run: 10.0)
+    one, other = over(ten.of("b")), over(final.of("b") - final.of("a"))
+    claims = (Claim("signs", "It is.", one), Claim("both", "They are.", all_of([one, other])))
+    made = replace(study(claims=claims), alpha=0.2)
+    told = {
+        name: verdict.reason
+        for name, verdict in evaluate_study(made, "full", range(4), find).verdicts.items()
+    }
+    by = "by an exact sign test: it speaks of more than half of all seeds, not of their mean"
+    assert told["signs"].endswith(f"after Holm's correction; {by}")
+    assert told["both"].endswith(f"after Holm's correction; of 1 of its 2 parts {by}")
 
 
 def test_holm_is_over_all_claims_that_the_scale_can_judge(find: Find) -> None:

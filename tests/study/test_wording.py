@@ -148,12 +148,20 @@ def test_of_a_trend_its_whole_is_shown(find: Find) -> None:
             assert part == "from end to end of the fitted line (tested with its 2 steps)"
 
 
+def without_c(find: Find) -> Find:
+    """As if one variant had not run."""
+    return lambda variant, seed: None if variant == "c" else find(variant, seed)
+
+
 def test_claims_of_our_own_are_counted_apart(find: Find) -> None:
     own = replace(CLAIMS[2], name="own", source="as Table 1; not in the paper")
     result = evaluate_study(study((*CLAIMS[:2], own)), "full", range(2), find)
     word = result.verdicts["own"].word
-    told = {"holds": "1 hold", "does not hold": "1 do not", "undecided": "1 undecided"}[word]
+    told = {"holds": "1 holds", "does not hold": "1 does not", "undecided": "1 undecided"}[word]
     assert of_our_own(result) == f"1 of them is not in the paper but ours ({told})."
+    waiting = replace(own, name="waits", test=order(score.of("c"), score.of("a")))
+    beside = evaluate_study(study((*CLAIMS[:2], own, waiting)), "full", range(2), without_c(find))
+    assert of_our_own(beside) == f"2 of them are not in the paper but ours ({told}, 1 not tested)."
     assert summary(result)[0].endswith(of_our_own(result))
     assert of_our_own(evaluate_study(study(), "full", range(2), find)) == ""
 

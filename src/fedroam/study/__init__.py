@@ -10,6 +10,7 @@ from fedroam.study.claims import over as over
 from fedroam.study.claims import ratio as ratio
 from fedroam.study.claims import rises as rises
 from fedroam.study.claims import size as size
+from fedroam.study.claims import told_only as told_only
 from fedroam.study.claims import under as under
 from fedroam.study.evaluation import CellResult as CellResult
 from fedroam.study.evaluation import SearchResult as SearchResult

@@ -264,6 +264,17 @@ def all_of(tests: Iterable[Test]) -> Test:
     )
 
 
+def told_only(test: Test, why: str) -> Test:
+    """A test of values of which seeds are no observations of their own, such as times of one sitting, or what follows
+    from a trace: it decides nothing, however many seeds there are. why: a sentence without its full stop, the reason
+    that is told."""
+
+    def evidence(read: Reader) -> Evidence:
+        return Evidence("no test", test.evidence(read).n, note=why)
+
+    return replace(test, words=f"{test.words}, by no test", evidence=evidence, tests=())
+
+
 def each_over(values: Iterable[Value | Quotient], bound: float = 0.0) -> Test:
     """Every one of several values is above a bound."""
     return all_of(over(value, bound) for value in values)

@@ -111,7 +111,8 @@ def _verdicts(
     verdicts: list[Verdict] = []
     for each, yes, no in zip(evidence, holds, fails, strict=True):
         if yes <= alpha:
-            verdicts.append(Verdict("holds", each, yes, no, None, f"{p_text(yes)} {corrected}"))
+            reason = f"{p_text(yes)} {corrected}{_by_signs(each)}"
+            verdicts.append(Verdict("holds", each, yes, no, None, reason))
         elif no <= alpha:
             reason = f"the reverse is established at this scale: {_reverse(each)}, {p_text(no)} after Holm's correction"
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
@@ -158,7 +159,7 @@ def _ahead(
                 reason += f", which needs about {first}"
         seeds = None if seeds is None or first is None else max(seeds, first)
         outlook = min([outlook, *(verdict.outlook for verdict in waited if not math.isnan(verdict.outlook))])
-    if outlook < FUTILE:
+    if outlook < FUTILE and (barred or not math.isnan(evidence.estimate)):
         chances = f"hopeless: {looks[-1]} seeds would decide with a chance of {100 * outlook:.0f} %"
         reason += "; so it is hopeless, too" if barred else f"; {chances}"
     return seeds, reason, outlook
@@ -173,6 +174,16 @@ def _bar(verdict: Verdict, alpha: float) -> str:
     found = verdict.evidence
     refuted = found.p_holds > alpha and not math.isnan(found.estimate) and not points_to_yes(found)
     return "points to no" if refuted and found.n > 1 else ""
+
+
+def _by_signs(evidence: Evidence) -> str:
+    """What is established where signs were tested, which say nothing of a mean; empty where none were."""
+    parts = evidence.parts or (evidence,)
+    signs = sum(_by_signs(part) != "" if part.parts else part.kind == "sign" for part in parts)
+    if not signs:
+        return ""
+    which = f"of {signs} of its {len(parts)} parts " if len(parts) > 1 else ""
+    return f"; {which}by an exact sign test: it speaks of more than half of all seeds, not of their mean"
 
 
 def _reverse(evidence: Evidence) -> str:

@@ -25,12 +25,24 @@ from fedroam.papers.contact_limits.runs import (
 )
 from fedroam.papers.contact_limits.vehicles import VEHICLES
 from fedroam.papers.contact_limits.winners import ADDED
-from fedroam.study.claims import Claim, Test, all_of, equal, falls, order, under
+from fedroam.study.claims import Claim, Test, all_of, equal, falls, order, told_only, under
 from fedroam.study.measures import final, later_half
 
 SOME, SHORT = RANKING_TIMES[1:]
 OURS = "expected by us"
 _TIMED = tuple(time for time in TIMES if time != INSTANT)
+
+
+def _fits_less(trace: str) -> Test:
+    times = [fit.of(on_trace(trace, seconds)) for seconds in TRACE_TIMES[1:]]
+    test = all_of([order(*times), under(times[0], 100)])
+    if trace != "taxis":  # of Bologna each seed takes other vehicles
+        return test
+    return told_only(
+        test,
+        "every seed has the same taxis on the same ways, and whose transfers get through follows from these alone: it "
+        "is a fact of the trace, which the table tells",
+    )
 
 
 def ahead(first: str, second: str, seconds: float) -> Test:
@@ -172,12 +184,7 @@ CLAIMS = (
         Claim(
             f"fits-less-{trace}",
             f"{label}: at 10 s fewer transfers get through than at 2 s, and at 2 s not all.",
-            all_of(
-                [
-                    order(fit.of(on_trace(trace, TRACE_TIMES[1])), fit.of(on_trace(trace, TRACE_TIMES[2]))),
-                    under(fit.of(on_trace(trace, TRACE_TIMES[1])), 100),
-                ]
-            ),
+            _fits_less(trace),
             OURS,
         )
         for trace, label in TRACE_LABELS.items()

@@ -143,8 +143,10 @@ TABLES = (
         ],
         source="Table 2",
         caption="Not comparable: the paper's are a hundredth of 100 rounds on one RTX 4090 with more records, and grow "
-        "4.4-fold from 10 to 50 clients on the same data; ours are the median round's, of one core of this machine, at "
-        "this scale, with evaluation, while other runs were under way. Compare rows of a column only.",
+        "4.4-fold from 10 to 50 clients on the same data; ours are the median round's, of one core, at this scale, "
+        "with evaluation, of several sittings on two kinds of processors, while other runs were under way. Seeds of "
+        "one sitting are one measurement, so rows can be compared no better than sittings, and errors are no errors "
+        "of means.",
     ),
     table(
         "cost",
@@ -159,8 +161,10 @@ TABLES = (
         ],
         source="Table 2, its seconds divided by FedAvg's",
         caption="The paper's words for MoCFL are “only a slight increase” over FedAvg and FedProx; its numbers are "
-        "1.76 and 1.54 times FedAvg's, 1.52 and 1.61 times FedProx's. Our seconds are of cores of one machine, with "
-        "evaluation; bytes are exact.",
+        "1.76 and 1.54 times FedAvg's, 1.52 and 1.61 times FedProx's. Bytes are exact. Our seconds are of several "
+        "sittings on two kinds of processors, with evaluation, while other runs were under way: where two methods were "
+        "computed in different sittings their ratio says more of these than of the methods. On a machine that does "
+        "nothing else `fedroam bench methods` measures it.",
     ),
     table(
         "traffic",

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedroam.analysis.formatting import NONE
 from fedroam.analysis.statistics.paired import Evidence
-from fedroam.analysis.statistics.verdicts import Verdict, p_text
+from fedroam.analysis.statistics.verdicts import Verdict, Word, p_text
 from fedroam.study.claims import Claim, Test
 from fedroam.study.evaluation import CellResult, SearchResult, StudyResult
 from fedroam.study.items import Table
@@ -24,7 +24,11 @@ FEW = 3  # tests that are told in full
 _MOST_DIGITS = 3
 _NAMED = 4  # of those that point the other way, how many are named
 NOT_THE_PAPERS = "not in the paper"  # the source of a claim of our own
-_SAID = {"holds": "hold", "does not hold": "do not", "undecided": "undecided"}
+_SAID: dict[Word, tuple[str, str]] = {  # of one, and of several
+    "holds": ("holds", "hold"),
+    "does not hold": ("does not", "do not"),
+    "undecided": ("undecided", "undecided"),
+}
 MARKS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
 NOT_HERE = "not at this scale"
 WAITS = "– not tested"  # of a claim that has no runs yet
@@ -361,8 +365,11 @@ def of_our_own(result: StudyResult) -> str:
     own = [c.name for c in result.study.claims if NOT_THE_PAPERS in c.source and c.name in result.verdicts]
     if not own:
         return ""
-    words = [result.verdicts[name].word for name in own]
-    parts = [f"{words.count(word)} {said}" for word, said in _SAID.items() if word in words]
+    waiting = untested(result)
+    words = [result.verdicts[name].word for name in own if name not in waiting]
+    parts = [f"{n} {said[n > 1]}" for word, said in _SAID.items() if (n := words.count(word))]
+    if len(words) < len(own):
+        parts.append(f"{len(own) - len(words)} not tested")
     them = "1 of them is" if len(own) == 1 else f"{len(own)} of them are"
     return f"{them} not in the paper but ours ({', '.join(parts)})."
 
