@@ -33,6 +33,7 @@ from fedroam.study.presentation.exhibits import (
     figure_html,
     findings_html,
     tables_html,
+    undrawn_words,
     which_scale,
 )
 from fedroam.study.presentation.gpu import Measured, gpu_words, needs_words
@@ -136,7 +137,17 @@ class Kept:
         needed, whole = self._runs.needed([item]), self.study.can(item, self.scale)
         if not whole and not (needed and item.partial):
             return f"not at scale {self.scale}"
-        told = f"{len(needed & self.records.runs.keys())} of {len(needed)} runs kept"
+        keys, there, here = self._runs.keys, self.records.runs.keys(), set(self.study.needs(self.scale))
+        variants = [variant for variant in item.variants if variant in here]
+        seeds = [
+            sum((v, s) in keys and keys[v, s] in there for s in range(self._runs.seeds)) for v in variants
+        ]
+        runs, some = len(needed & there), [n for n in seeds if n]
+        told = f"{runs} run{'s' * (runs != 1)} kept"
+        if some:
+            span = " to ".join(map(str, sorted({min(some), max(some)})))
+            which = f"{len(some)} of {len(seeds)}" if len(some) < len(seeds) else f"{len(seeds)}"
+            told += f" ({span} seed{'s' * (max(some) > 1)} of {which} variant{'s' * (len(seeds) > 1)})"
         return told if whole else f"in part at scale {self.scale}, {told}"
 
     @property
@@ -197,7 +208,8 @@ class Kept:
         for name, file in self.figures.items():
             source, title = escape(f"{self.at}/{file}"), escape(self.study.item(name).title)
             pictures[name] = f'<img src="{source}" alt="{title}" loading="lazy">'
-        return AtScale(self.result, self.states, pictures, own, self._on_gpu if own else {})
+        beyond = self._on_gpu if own else {}
+        return AtScale(self.result, self.states, pictures, own, beyond, f"results/{self.study.name}")
 
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
@@ -290,7 +302,8 @@ def _figures(scales: Sequence[AtScale]) -> Iterator[str]:
         if html := figure_html(scales, figure):
             yield html
         else:
-            told = "; ".join(filter(None, (own.states[figure.name], own.beyond.get(figure.name))))
+            state = own.states[figure.name] + undrawn_words(own.result, figure)
+            told = "; ".join(filter(None, (state, own.beyond.get(figure.name))))
             state = escape(f"{figure.title}: {told}")
             without.append(f'<li id="figure-{escape(figure.name)}">{state}</li>')
     if without:
@@ -337,7 +350,11 @@ def _record_at_scale(kept: Kept) -> Iterator[str]:
     figures = ", ".join(f"[{name}]({kept.at}/{file})" for name, file in kept.figures.items())
     told = f"{files}, and as figures {figures}" if figures else files
     hours = hours_words(kept.records.hours).removeprefix("about ")
-    yield f"Kept are {told}: {len(kept.records.runs)} runs, {hours}."
+    on_network = sum(run.seconds is None for run in kept.records.runs.values())
+    beside = f"; {on_network} of them are a network's, whose time is the clock's and no core's" * bool(
+        on_network
+    )
+    yield f"Kept are {told}: {len(kept.records.runs)} runs, {hours}{beside}."
     yield _block(kept.command)
     rows = [
         [
@@ -411,7 +428,7 @@ def _row(paper: str, kept: Kept) -> list[str]:
         *(str(words.count(word)) for word in MARKS),
         str(len(kept.study.claims) - len(words)),
         f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
-        f"{kept.records.hours:.1f}",
+        f"{kept.records.hours:.{1 if kept.records.hours >= 0.05 else 2}f}",
         _to_decide(ahead),
     ]
 

@@ -235,7 +235,7 @@ def test_estimates_of_the_cards_are_those_of_the_lines(record: str, studies: Any
         evidence = verdict.evidence
         word = f"{verdict.word} at scale {scale}" if evidence.n else "not tested"
         assert f"{word}: {verdict.reason}" in card[0]
-        assert ("Here: " in card[0]) == (evidence.n > 0)
+        assert ("Here: " in card[0]) == (evidence.n > 0 and evidence.test != "no test")
         evidence, part = shown(claim, verdict)
         assert part in card[0]
         if math.isfinite(evidence.estimate) and evidence.values and evidence.asks != "ratio above":
@@ -356,9 +356,11 @@ def test_what_only_a_smaller_scale_has_is_shown_and_labelled(two_scales: tuple[s
     }
     gain = statistics.fmean(last["iid,p=1", seed] - last["iid,p=0", seed] for seed in range(4))
     assert re.search(rf"p = 100 %</td><td[^>]*>\+{gain:.2f} ± ", html[0])
-    assert 'At scale quick: <a href="#runs.quick">28 of 28 runs kept</a>, Table 5.' in html[0]
+    assert (
+        'At scale quick: <a href="#runs.quick">28 runs kept (4 seeds of 7 variants)</a>, Table 5.' in html[0]
+    )
     assert "Mean ± standard error over 4 seeds; below it the paper's." in html[0]
-    assert "Scale medium has no number of it: 0 of 28 runs kept." in html[0]
+    assert "Scale medium has no number of it: 0 runs kept." in html[0]
     assert '<div id="runs.quick"><details><summary>Settings at scale quick</summary>' in page
 
 
@@ -370,7 +372,7 @@ def test_what_a_smaller_scale_has_more_of_is_folded_away(two_scales: tuple[str, 
     assert shown["medium"].count(" ± ") == 5 + 1  # the sentence below says it, too
     assert shown["quick"].count(" ± ") == 30 + 1
     assert shown["quick"].startswith("More of it at scale quick: 30 of 30 numbers instead of 5</summary>")
-    assert '<a href="#runs">20 of 120 runs kept</a>, Table 3.' in shown["medium"]
+    assert '<a href="#runs">20 runs kept (4 seeds of 5 of 30 variants)</a>, Table 3.' in shown["medium"]
     assert "At scale quick: <a" in shown["quick"]
     assert "At scale quick" not in shown["medium"]
     # Whose runs all are there stands alone.
@@ -382,12 +384,12 @@ def test_a_picture_of_a_smaller_scale_is_shown_where_there_is_no_other(two_scale
     three, four = (re.findall(rf'^<figure id="figure-figure-{k}">.*$', page, re.M)[0] for k in (3, 4))
     assert '<img src="../../results/heredia/quick/figures/figure-3.svg"' in three
     assert "<strong>Accuracy over rounds up to p = 60 %, at scale quick</strong>" in three
-    assert "Scale medium has no picture of it: 16 of 16 runs kept." in three
+    assert "Scale medium has no picture of it: 16 runs kept (4 seeds of 4 variants)." in three
     assert '<img src="../../results/heredia/medium/figures/figure-4.svg"' in four
     assert "quick" not in four
     assert (
-        '<li id="figure-figure-5">High-mobility and low-mobility clients, p = 5 %: 4 of 4 runs kept</li>'
-        in page
+        '<li id="figure-figure-5">High-mobility and low-mobility clients, p = 5 %: '
+        "4 runs kept (4 seeds of 1 variant)</li>" in page
     )
 
 

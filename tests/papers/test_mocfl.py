@@ -342,7 +342,10 @@ def test_findings_say_what_the_runs_say() -> None:
     assert "lowers" not in parts
     assert "On average over our partitions" not in parts
     assert "raise MoCFL's accuracy over the last ten rounds (+3.0" in server
-    assert "both with one pair a step and equal start (+2.4 ± 0.0 points)" in server.split("best round: ")[1]
+    assert (
+        "both with one pair a step and equal start (+2.4 ± 0.0 points, n = 5)"
+        in server.split("best round: ")[1]
+    )
     assert re.search(r"MoCFL, equal start \([+−]0\.[01] ± 0\.", server)  # levels are equal but for noise
     assert re.search(
         r"FedGH \(−3\.[3-7] ± 0\.", server
@@ -350,13 +353,14 @@ def test_findings_say_what_the_runs_say() -> None:
     assert "more by FedAvg (+5.0" in churn
     # An ablation is three points lower, a client's own head one.
     assert re.search(
-        r"judged among the classes it holds \(−(3\.0|2\.9|3\.1) ± 0\.\d points\) and by its own head \(−1\.0 ± 0\.0 ",
+        r"judged among the classes it holds \(−(3\.0|2\.9|3\.1) ± 0\.\d points, n = 5\) and by its own head "
+        r"\(−1\.0 ± 0\.0 ",
         prototypes,
     )
     # Best rounds are at the level, three points lower.
     assert re.search(r"never trained, .*?; best round: FedGH \((−3\.[01]|−2\.9) ± ", server)
     assert re.search(r"FedAvg, 10 clients, last ten rounds: MNIST \(8[23]\..*UNSW-NB15 \(7[23]\.", sets)
-    assert re.search(r"FedGH minus local: MNIST \(\+2[2-4]\.[^;]*points\)", sets)
+    assert re.search(r"FedGH minus local: MNIST \(\+2[2-4]\.[^;]*points, n = 5\)", sets)
     assert "local minus local" not in sets
     assert "majority minus" not in sets
 

@@ -141,7 +141,8 @@ def test_what_the_own_scale_has_in_part_comes_first() -> None:
     assert "At scale" not in shown
     assert "not run yet" not in shown
     assert (
-        "<p>2 of 3 numbers are left out, as nothing of it has run yet: rows b; c; computed by <code>fedroam reproduce "
+        "<p>2 of 3 numbers are left out, as no seed has all runs that they need: rows b; c; computed by "
+        "<code>fedroam reproduce "
         "made ends --scale large</code>.</p>" in shown
     )
     assert "More of it at scale small: 3 of 3 numbers instead of 1" in folded
@@ -169,12 +170,20 @@ def test_rows_and_columns_of_which_nothing_was_run_are_told_in_a_line() -> None:
     assert re.findall(r"<th [^>]*>(.*?)</th>", told) == ["", "first", "second"]
     assert re.findall(r"<tr><td [^>]*>(.*?)</td>", told) == ["one", "two"]
     assert told.count("not run yet") == 2
-    left_out = "5 of 9 numbers are left out, as nothing of it has run yet: row three and column third"
+    left_out = (
+        "5 of 9 numbers are left out, as no seed has all runs that they need (2) or scale less does not have "
+    )
+    left_out += "them (3): row three and column third"
     assert f"<p>{left_out}; computed by <code>fedroam reproduce made wide --scale less</code>.</p>" in told
+    result = evaluate_study(made, "less", range(2), lambda v, s: runs[s] if v == "b" else None)
+    kept = AtScale(result, dict.fromkeys(made.items, "some"), records="results/made")
+    assert "fedroam reproduce made wide --scale less --records results/made/less</code>" in tables_html(
+        [kept]
+    )
     only = replace(made, tables=(replace(wide, cells=tuple(c for c in wide.cells if c.row != "three")),))
     result = evaluate_study(only, "less", range(2), lambda v, s: runs[s] if v == "b" else None)
     assert (
-        "<p>2 of 6 numbers are left out, as scale less runs nothing of it: column third.</p>"
+        "<p>2 of 6 numbers are left out, as scale less does not have them: column third.</p>"
         in tables_html([AtScale(result, dict.fromkeys(only.items, "some"))])
     )
 

@@ -21,11 +21,11 @@ from fedroam.errors import InputError
 from fedroam.recording import Run
 from fedroam.study import Claim, Measure, Reading, Scale, Study, all_of, equal, evaluate_study, order, over
 from fedroam.study import claims as tested
-from fedroam.study.claims import declared_knowing, falls, ratio
+from fedroam.study.claims import declared_knowing, falls, ratio, told_only
 from fedroam.study.findings import Effect, Finding, by_side, effects, listed, named
 from fedroam.study.items import table
 from fedroam.study.presentation.page import write_study
-from fedroam.study.presentation.sections import claims_html, summary_html
+from fedroam.study.presentation.sections import by_seed_words, claims_html, summary_html
 from fedroam.study.presentation.tables import claims_table
 from fedroam.study.presentation.terminal import print_result
 from fedroam.study.presentation.wording import (
@@ -236,6 +236,22 @@ def test_a_family_is_corrected_apart(find: Find) -> None:
     assert claims_table(together)["family"].tolist() == ["", "", "", LATER]
 
 
+def test_what_is_only_told_has_no_number_of_a_test_on_its_card(find: Find) -> None:
+    fact = Claim("fact", "It is.", told_only(CLAIMS[0].test, "the trace says so"))
+    result = evaluate_study(study((*CLAIMS[:2], fact)), "full", range(2), find)
+    card = claims_html(result).partition('id="claim-fact"')[2].partition("</details>")[0]
+    assert "Tested: no test" in card
+    assert "the trace says so" in card.lower()
+    assert not [word for word in ("Here:", "By seed", "Corrected", "nan") if word in card]
+
+
+def test_numbers_by_seed_are_as_long_as_tells_them_apart_from_one_and_each_other(find: Find) -> None:
+    ratios = Evidence("t", 2, values=(math.log(0.987), math.log(0.986)), asks="ratio above")
+    assert by_seed_words(ratios) == "0.987, 0.986"
+    assert by_seed_words(Evidence("t", 2, values=(12.34, 15.0))) == "12.3, 15.0"
+    assert by_seed_words(Evidence("t", 2, values=(3.0, 3.0))) == "3.0, 3.0"
+
+
 def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_path: Path) -> None:
     result = evaluate_study(study(), "full", range(2), find)
     page = write_study(result, tmp_path / "out", dict.fromkeys(study().items, "")).read_text(encoding="utf-8")
@@ -248,11 +264,11 @@ def test_pages_fold_what_is_long_and_tell_findings_and_readings(find: Find, tmp_
     )
     assert "<p>The weakest: e − a.</p>" in page
     assert "<h3>What is &lt;above&gt;</h3>" in page
-    assert "<li>b (+10.0 ± 1.0 points)</li>" in page
+    assert "<li>b (+10.0 ± 1.0 points, n = 2)</li>" in page
     assert "alpha is &lt;lost&gt;" in page
     assert "and apart from them 1 (added later)" in page
     whole = json.loads((tmp_path / "out/study.json").read_text(encoding="utf-8"))
-    assert whole["findings"]["What is <above>"][-1] == "e (−4.0 ± 1.0 points)"
+    assert whole["findings"]["What is <above>"][-1] == "e (−4.0 ± 1.0 points, n = 2)"
     assert whole["readings"][0]["paper"] == "alpha is <lost>"
     full = next(line for line in whole["claims"] if line["claim"] == "four")["tested"]
     assert full.count("score of") == 8  # nothing is left out of the file
@@ -395,12 +411,12 @@ def test_effects_by_hand() -> None:
     clear, unclear = Effect("up", "points", (3.0, 4.0, 5.0)), Effect("open", "points", (1.0, 4.0, 7.0))
     down = Effect("down", "points", (-3.0, -4.0, -5.0))
     assert (clear.side, unclear.side, down.side) == (1, 0, -1)
-    assert clear.words == f"up (+4.0 ± {1 / math.sqrt(3):.1f} points)"
-    assert down.size == "−4.0 ± 0.6 points"
-    assert Effect("one", "%", (80.04,)).words == "one (80.0 %)"
+    assert clear.words == f"up (+4.0 ± {1 / math.sqrt(3):.1f} points, n = 3)"
+    assert down.size == "−4.0 ± 0.6 points, n = 3"
+    assert Effect("one", "%", (80.04,)).words == "one (80.0 %, n = 1)"
     assert Effect("one", "%", (80.0,)).side == 0  # one seed tells nothing
     assert by_side([unclear, down, clear]) == {1: [clear], -1: [down], 0: [unclear]}
-    assert named([clear, down]) == "up (+4.0 ± 0.6 points) and down (−4.0 ± 0.6 points)"
+    assert named([clear, down]) == "up (+4.0 ± 0.6 points, n = 3) and down (−4.0 ± 0.6 points, n = 3)"
     assert (listed([]), listed(["a"]), listed(["a", "b", "c"])) == ("none", "a", "a, b and c")
 
 

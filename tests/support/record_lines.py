@@ -82,9 +82,21 @@ class ByHand:
         return sum(bool(values) and not any(map(math.isnan, values)) for values in found)
 
     def state(self, item: Table | Figure) -> str:
-        """How many of the runs that an item needs there are."""
+        """How many of the runs that an item needs there are: of how many seeds and variants."""
         asked = {self.keys[v, s] for v in item.variants if v in self.variants for s in self.seeds}
-        return f"{len(asked & self.numbers.keys())} of {len(asked)} runs kept"
+        runs, each = len(asked & self.numbers.keys()), []
+        for variant in item.variants:
+            if variant in self.variants:
+                each.append(sum(self.keys[variant, seed] in self.numbers for seed in self.seeds))
+        there = [seeds for seeds in each if seeds]
+        if not there:
+            return f"{runs} runs kept"
+        low, high = min(there), max(there)
+        seeds = f"{low} to {high} seeds" if low < high else f"{low} seed{'' if low == 1 else 's'}"
+        variants = f"{len(each)} variant{'' if len(each) == 1 else 's'}"
+        if len(there) < len(each):
+            variants = f"{len(there)} of {variants}"
+        return f"{runs} run{'' if runs == 1 else 's'} kept ({seeds} of {variants})"
 
     def run(self, figure: Figure) -> int:
         """Of how many variants of a figure there is a run."""

@@ -24,6 +24,7 @@ from fedroam.study.values import Kind, Quotient, Reader, Value, needed, summed, 
 
 _LOGARITHM = "logarithm"  # the unit of a ratio's values
 
+NO_TEST = "no test"  # the name of the test of what is only told
 Side = Callable[[Numbers, float, str], Evidence]  # `above` or `below`
 STEP_BACK = 0.25  # of the whole rise: no step of a trend goes back by more
 
@@ -270,7 +271,7 @@ def told_only(test: Test, why: str) -> Test:
     that is told."""
 
     def evidence(read: Reader) -> Evidence:
-        return Evidence("no test", test.evidence(read).n, note=why)
+        return Evidence(NO_TEST, test.evidence(read).n, note=why)
 
     return replace(test, words=f"{test.words}, by no test", evidence=evidence, tests=())
 

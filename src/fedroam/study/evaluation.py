@@ -102,7 +102,7 @@ class StudyResult:
             if claim.name in self.verdicts and claim.name not in self.study.primary:
                 sizes[claim.family] = sizes.get(claim.family, 0) + 1
         primary = sum(name in self.verdicts for name in self.study.primary)
-        parts = [f"{primary} primary claims in their order"] if primary else []
+        parts = [f"{primary} primary claim{'s in their order' * (primary > 1)}"] if primary else []
         parts += [f"{sizes.pop('', 0)} {'other ' if primary else ''}claims by Holm's method"]
         parts += [f"apart from them {n} ({family})" for family, n in sizes.items()]
         return listed(parts)

@@ -52,17 +52,16 @@ class Effect:
 
     @property
     def size(self) -> str:
-        """`+1.2 ± 0.3 points`; a unit of % has no sign."""
+        """`+1.2 ± 0.3 points, n = 4` of four seeds; a unit of % has no sign."""
         mean, error = mean_and_error(list(self.numbers))
         sign = "" if self.unit == "%" else "+"
         text = f"{mean:{sign}.{self.digits}f}".replace("-", "−")
-        return (
-            text + (f" ± {error:.{self.digits}f}" if math.isfinite(error) else "") + f" {self.unit}".rstrip()
-        )
+        text += f" ± {error:.{self.digits}f}" if math.isfinite(error) else ""
+        return f"{text} {self.unit}".rstrip() + f", n = {len(self.numbers)}"
 
     @property
     def words(self) -> str:
-        """`label (+1.2 ± 0.3 points)`."""
+        """`label (+1.2 ± 0.3 points, n = 4)`."""
         return f"{self.label} ({self.size})"
 
 

@@ -312,6 +312,8 @@ def every(parts: Sequence[Evidence]) -> Evidence:
     if not parts:
         raise InputError("a claim with no parts: give at least one")
     weakest = max(parts, key=lambda part: (part.p_holds, -part.p_fails))
+    if len(parts) == 1:
+        return weakest
     return replace(
         weakest,
         test=f"all of {len(parts)}: {weakest.test}",

@@ -174,9 +174,11 @@ def _server(read: Reader) -> Iterable[str]:
                 f"{_with(n)}, 64 pairs a step and independent start, which MoCFL has and FedGH has not, {side} MoCFL's "
                 f"accuracy over the last ten rounds ({one.size})"
             )
+            lead = effects(read, {"": ahead("mocfl", "fedgh", n, late)})
+            explained = one.side > 0 and any(each.mean >= one.mean for each in lead)
             yield told + (
                 ": so much of its lead over FedGH, as declared, is neither affinity nor history."
-                if one.side > 0
+                if explained
                 else "."
             )
         batch, start = _contrasts(read, BATCH, n), _contrasts(read, START, n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 
@@ -67,15 +68,22 @@ def identical(what: str) -> Measure:
     )
 
 
+WORK = ("train", "carry", "aggregate")
+
+
 def _rest(run: Run) -> float:
     spent = _found(run).seconds
-    return spent.get("network", math.nan) - sum(
-        spent.get(work, 0.0) for work in ("train", "carry", "aggregate")
-    )
+    return spent.get("network", math.nan) - sum(_spent(spent, work) for work in WORK)
 
 
 def _time(name: str, words: str) -> Measure:
-    return Measure(words, "s", lambda run: _found(run).seconds.get(name, 0.0), digits=2)
+    return Measure(words, "s", lambda run: _spent(_found(run).seconds, name), digits=2)
+
+
+def _spent(seconds: Mapping[str, float], name: str) -> float:
+    """What a round takes, or some work of it: 0 where only other work is told, NaN where none is."""
+    other = name in WORK and any(work in seconds for work in WORK)
+    return seconds.get(name, 0.0 if other else math.nan)
 
 
 ON_NETWORK = _time("network", "time of a round on the network")

@@ -8,7 +8,7 @@ folded away `#table-NAME.SCALE`: no item has a dot in its name.
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ from html import escape
 
 from fedroam.analysis.report.page import bullets, folded, table_html
 from fedroam.study.evaluation import CellResult, StudyResult
-from fedroam.study.items import Figure, Search, Table
+from fedroam.study.items import Figure, OwnFigure, Search, Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.wording import not_above, ours, papers, search_words
 from fedroam.study.values import Item
@@ -27,7 +27,9 @@ class AtScale:
     """What a page has of a study at a scale.
 
     states: what became of the runs of each item; pictures: the figures that are drawn, by name, each as HTML; own:
-    whether the page is of this scale; beyond: what items need that no run of this scale gives, by name, in words.
+    whether the page is of this scale; beyond: what items need that no run of this scale gives, by name, in words;
+    records: the folder below which each scale's record lies, from where its commands are given, empty where there is
+    none.
     """
 
     result: StudyResult
@@ -35,6 +37,7 @@ class AtScale:
     pictures: Mapping[str, str] = field(default_factory=dict)
     own: bool = True
     beyond: Mapping[str, str] = field(default_factory=dict)
+    records: str = ""
 
     @cached_property
     def variants(self) -> frozenset[str]:
@@ -85,7 +88,8 @@ def _none_here(scales: Sequence[AtScale], shown: AtScale, item: Item, what: str)
     own = scales[0]
     if shown is own:
         return ""
-    return escape(f"Scale {own.result.scale} has no {what} of it: {own.states[item.name]}.")
+    why = undrawn_words(own.result, item)
+    return escape(f"Scale {own.result.scale} has no {what} of it: {own.states[item.name]}{why}.")
 
 
 def _capital(words: str) -> str:
@@ -112,37 +116,37 @@ def tables_html(scales: Sequence[AtScale]) -> str:
     open_ones = [each for each in study.searches if not any(_judged(scale, each) for scale in scales)]
     searches = [_search(scales, each) for each in study.searches if each not in open_ones]
     if open_ones:
-        told = (
-            f"Searches for which no seed has run all values, or that are of no such scale: {len(open_ones)}"
-        )
+        told = f"Searches of whose values no seed has run all: {len(open_ones)}"
         searches.append(folded(told, "".join(_search(scales, each) for each in open_ones)))
     return "".join([which_scale(scales), *tables, *searches]) if tables or searches else ""
 
 
 def _numbers_of(each: AtScale, table: Table) -> int:
-    """How many cells of a table have a number at a scale."""
-    return sum(not math.isnan(cell.mean) for cell in each.result.tables[table.name])
+    """How many cells of a table have a number at a scale, or, of some seed, none."""
+    return sum(cell.n > 0 for cell in each.result.tables[table.name])
 
 
 def _without_numbers(scales: Sequence[AtScale], tables: Sequence[Table]) -> str:
     """The tables that have no number at any scale, a line each, with the command that computes it."""
     lines = []
     for table in tables:
-        told = f"{escape(table.title)}: {scales[0].state(table)}{_source(table)}{_computed_by(scales[0], table)}."
+        told = f"{escape(table.title)}{_source(table)}: {scales[0].state(table)}{_computed_by(scales[0], table)}."
         lines.append(f'<li id="table-{escape(table.name)}">{told}</li>')
     which = "1 table has" if len(tables) == 1 else f"{len(tables)} tables have"
     return f"<p>{which} no number yet:</p><ul>{''.join(lines)}</ul>"
 
 
-def _computed_by(each: AtScale, table: Table) -> str:
-    """`; computed by COMMAND` at the scale, or the smallest that has all of the table, as HTML; empty where its runs
+def _computed_by(each: AtScale, item: Table | Search) -> str:
+    """`; computed by COMMAND` at the scale, or the smallest that has all of the item, as HTML; empty where its runs
     need what no such command gives."""
     study, scale = each.result.study, each.result.scale
-    if table.name in each.beyond or not table.variants:
+    if item.name in each.beyond or not item.variants:
         return ""
-    if not each.variants & set(table.variants):
-        scale = next((name for name in study.scales if study.can(table, name)), "")
-    command = f"{study.command} {table.name} --scale {scale}"
+    if not each.variants & set(item.variants):
+        scale = next((name for name in study.scales if study.can(item, name)), "")
+    command = f"{study.command} {item.name} --scale {scale}"
+    if each.records:
+        command += f" --records {each.records}/{scale}"
     return f"; computed by <code>{escape(command)}</code>" if scale else ""
 
 
@@ -183,17 +187,23 @@ def _with_runs(each: AtScale, table: Table) -> tuple[list[CellResult], str]:
     rows, columns = ({getattr(one.cell, along) for one in cells if one.n} for along in ("row", "column"))
     kept = [one for one in cells if one.cell.row in rows and one.cell.column in columns]
     if len(kept) == len(cells):
-        return list(cells), ""
+        lacking = sum(one.possible and not one.n for one in cells)
+        told = f"Of {lacking} number{'s' * (lacking > 1)} no seed has all runs that it needs"
+        return list(cells), f"<p>{told}{_computed_by(each, table)}.</p>" if lacking else ""
     named = [
         f"{along} {names[0]}" if len(names) == 1 else f"{along}s {'; '.join(names)}"
         for along, there in (("row", rows), ("column", columns))
         if (names := [name for name in _named(cells, along) if name not in there])
     ]
     gone = [one for one in cells if one not in kept]
-    here = any(one.possible for one in gone)
-    what = "nothing of it has run yet" if here else f"scale {each.result.scale} runs nothing of it"
-    told = f"{len(gone)} of {len(cells)} numbers are left out, as {what}: {' and '.join(named)}"
-    return kept, f"<p>{escape(told)}{_computed_by(each, table) if here else ''}.</p>"
+    waiting = sum(one.possible for one in gone)
+    whys = [
+        (waiting, "no seed has all runs that they need"),
+        (len(gone) - waiting, f"scale {each.result.scale} does not have them"),
+    ]
+    said = [f"{why} ({n})" if waiting not in (0, len(gone)) else why for n, why in whys if n]
+    told = f"{len(gone)} of {len(cells)} numbers are left out, as {' or '.join(said)}: {' and '.join(named)}"
+    return kept, f"<p>{escape(told)}{_computed_by(each, table) if waiting else ''}.</p>"
 
 
 def _named(cells: Sequence[CellResult], along: str) -> list[str]:
@@ -239,9 +249,10 @@ def _judged(each: AtScale, search: Search) -> bool:
 
 def _search(scales: Sequence[AtScale], search: Search) -> str:
     shown, _ = chosen(scales, lambda each: int(_judged(each, search)))
+    here = shown.result.searches[search.name].threshold is not None
     told = [
-        f"{shown.state(search)}.",
-        escape(_of_the_search(shown.result, search)),
+        f"{shown.state(search)}{'' if _judged(shown, search) else _computed_by(shown, search)}.",
+        escape(_of_the_search(shown.result, search)) * here,
         _none_here(scales, shown, search, "result"),
     ]
     return (
@@ -313,6 +324,8 @@ def _seeds(each: AtScale, figure: Figure) -> list[int]:
 def undrawn_words(result: StudyResult, item: Item) -> str:
     """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
     find = result.reader.find
+    if not isinstance(item, OwnFigure):
+        return ""
     kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
     return ", drawn only where their folders are" if kept else ""
 
@@ -320,10 +333,13 @@ def undrawn_words(result: StudyResult, item: Item) -> str:
 def findings_html(scales: Sequence[AtScale]) -> str:
     """What the runs say beyond the claims: what those of the page's own scale say first."""
     titles = dict.fromkeys(finding.title for each in scales for finding in each.result.findings)
-    rule = (
-        "Computed from the runs of this page. “Above” and “below”: the 95 % interval over seeds lies on one side of 0; "
-        "it is not corrected for how many are looked at, so this describes and does not test."
-    )
+    said = " ".join(line for each in scales for found in each.result.findings for line in found.sentences)
+    sides = "“Above” and “below”: the 95 % interval over seeds lies on one side of 0; it is not corrected for how many "
+    rule = "Computed from the runs of this page"
+    if re.search(r"\b([Aa]bove|[Bb]elow)\b", said):
+        rule += f". {sides}are looked at, so this describes and does not test."
+    else:
+        rule += "; it describes, and tests nothing."
     parts = [which_scale(scales), *(_finding(scales, title) for title in titles)]
     return "".join(parts) + _small([escape(rule)]) if titles else ""
 

@@ -18,7 +18,7 @@ from fedroam.analysis.statistics.paired import Evidence
 from fedroam.analysis.statistics.verdicts import Verdict, p_text
 from fedroam.analysis.variants import plain_text
 from fedroam.recording import flat
-from fedroam.study.claims import Claim
+from fedroam.study.claims import NO_TEST, Claim
 from fedroam.study.evaluation import CellResult, StudyResult
 from fedroam.study.items import Table
 from fedroam.study.kept import RunRecord
@@ -30,6 +30,7 @@ from fedroam.study.presentation.wording import (
     NOT_THE_PAPERS,
     Examined,
     comparisons,
+    enough_digits,
     estimate_words,
     in_short,
     looked_words,
@@ -58,9 +59,8 @@ def summary_html(
     lines = summary(result, elsewhere)
     told = "".join(f'<p class="headline">{escape(line)}</p>' for line in lines[:1])
     if lines[1:]:
-        told += (
-            f"<p>Its primary claims, in the order in which they are tested:</p><ul>{bullets(lines[1:])}</ul>"
-        )
+        several = "s, in the order in which they are tested" * (len(lines) > 2)
+        told += f"<p>Its primary claim{several}:</p><ul>{bullets(lines[1:])}</ul>"
     others = filter(None, (otherwise(result, other) for other in elsewhere))
     return told + "".join(f"<p>{escape(line)}</p>" for line in (*others, *outlook_words(result, outlook)))
 
@@ -131,7 +131,7 @@ def _card(
 
 def _numbers(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Iterator[str]:
     """What was found, and what the paper prints: as the claim has it, else in cells of the same values; as HTML."""
-    if verdict is not None and verdict.evidence.n:
+    if verdict is not None and verdict.evidence.n and verdict.evidence.test != NO_TEST:
         evidence, part = shown(claim, verdict)
         which = f", {escape(part)}" * bool(part)
         yield f"Here: <strong>{escape(estimate_words(evidence, claim.test.unit))}</strong>{which}"
@@ -164,7 +164,8 @@ def _beside(result: StudyResult, claim: Claim, verdict: Verdict | None) -> Itera
             borrowed = "; the test takes the spread that is usual in this study" * (
                 verdict.evidence.kind != "sign"
             )
-            yield f"It is the same number with every seed{borrowed}."
+            part = ", of the part that holds least" * bool(verdict.evidence.parts)
+            yield f"It is the same number with every seed{part}{borrowed}."
         runs = [(variant, seed) for variant in claim.variants for seed in seeds]
         if broke := sum(run in result.broke for run in runs):
             yield f"{broke} of its {len(runs)} runs diverged or fell back to guessing (listed above); they count."
@@ -300,13 +301,14 @@ def _tested(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
     lines = [f"{in_short(claim, evidence)}.", *([f"The weakest: {which}."] if which else [])]
     if words := test_words(evidence):
         lines.append(f"{words}.")
-    if evidence.n:
+    if evidence.n and evidence.test != NO_TEST:
         false, true = p_text(verdict.p_holds), p_text(verdict.p_fails)
         lines.append(f"Corrected: of the hypothesis that it is false {false}, that it is true {true}.")
-    if looked := looked_words(result, claim):
+    if evidence.test != NO_TEST and (looked := looked_words(result, claim)):
         lines.append(looked)
-    if evidence.n and not any(map(math.isnan, evidence.values)):
-        lines.append(f"By seed: {_by_seed(evidence)}.")
+    if evidence.values and not any(map(math.isnan, evidence.values)):
+        of = ", of the part that holds least" * bool(evidence.parts)
+        lines.append(f"By seed{of}: {by_seed_words(evidence)}.")
     parts = comparisons(claim, evidence)
     listed = _parts(parts) if len(parts) > FEW else ""
     name = evidence.test if evidence.n > 1 else "not yet"
@@ -341,13 +343,20 @@ def _parts(parts: Sequence[Examined]) -> str:
     return f"<p>{escape(told)}:</p>{table_html([head for head, _ in columns], rows, 'texts')}"
 
 
-def _by_seed(evidence: Evidence) -> str:
+def by_seed_words(evidence: Evidence) -> str:
     """The number of each seed, of a ratio the ratio; where it was never reached, from what on or up to what."""
     ratio = evidence.asks == "ratio above"
+    pairs = [
+        tuple(math.exp(end) if ratio else end for end in ends)
+        for ends in zip(evidence.values, evidence.most or evidence.values, strict=True)
+    ]
+    known = [end for ends in pairs for end in ends if math.isfinite(end)]
+    # So many that seeds which differ do so here, and a ratio beside 1 is not 1.
+    away = [abs(end - 1) for end in known] if ratio else []
+    digits = enough_digits((max(known, default=0) - min(known, default=0), *away[:1]), 1)
     words = []
-    for least, most in zip(evidence.values, evidence.most or evidence.values, strict=True):
-        low, high = (math.exp(end) if ratio else end for end in (least, most))
-        text, other = (number(end, math.nan, 1).replace("never", "∞") for end in (low, high))
+    for low, high in pairs:
+        text, other = (number(end, math.nan, digits).replace("never", "∞") for end in (low, high))
         words.append(text if low == high else f"{text} to {other}")
     return ", ".join(words)
 

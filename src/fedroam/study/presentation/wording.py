@@ -97,13 +97,14 @@ def not_above(table: Table, cells: Sequence[CellResult]) -> list[str]:
             known = {row: gap for row, gap in gaps.items() if len(gap)}
             if known:
                 said.setdefault(_sentence(known, baseline), []).append(column)
-        sentences += [f"{_columns(columns, len(said) == 1)}: {one}" for one, columns in said.items()]
+        every = len({each.cell.column for each in cells}) if len(said) == 1 else 0
+        sentences += [f"{_columns(columns, every)}: {one}" for one, columns in said.items()]
     return sentences
 
 
-def _columns(columns: Sequence[str], every: bool) -> str:
-    """`NC = 10 (%); NC = 50 (%)`; of three and more, if they are all there are, so many."""
-    return f"In all {len(columns)} columns" if every and len(columns) > 2 else "; ".join(columns)
+def _columns(columns: Sequence[str], every: int) -> str:
+    """`NC = 10 (%); NC = 50 (%)`; of three and more, if they are all there are (every), so many."""
+    return f"In all {every} columns" if every == len(columns) > 2 else "; ".join(columns)
 
 
 def _gaps(there: dict[tuple[str, str], CellResult], column: str, row: str, baseline: str) -> np.ndarray:
@@ -186,7 +187,7 @@ def _size(evidence: Evidence, unit: str, digits: int) -> tuple[str, str]:
     sign = "" if unit in ("%", "rounds", "times") else "+"
     ratio = unit == "times"  # the error of a ratio is one of its logarithm: the interval tells more
     width = evidence.high - evidence.low
-    digits = _enough_digits((width,) if ratio else (width, evidence.error), digits)
+    digits = enough_digits((width,) if ratio else (width, evidence.error), digits)
 
     def text(value: float) -> str:
         return f"{value:{sign}.{digits}f}".replace("-", "−").replace("inf", "∞")
@@ -212,7 +213,7 @@ def _end(evidence: Evidence) -> str:
     return "least" if any(map(math.isinf, evidence.most)) else "most" * any(map(math.isinf, evidence.values))
 
 
-def _enough_digits(sizes: Sequence[float], digits: int) -> int:
+def enough_digits(sizes: Sequence[float], digits: int) -> int:
     """So many digits that an error, and the width of an interval, are not rounded away; within reason."""
     wanted = (math.ceil(-math.log10(each)) for each in sizes if 0 < each < math.inf)
     return max(digits, min(_MOST_DIGITS, max(wanted, default=0)))
