@@ -62,11 +62,11 @@ def _here() -> Target | None:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     found = binding.get_host_cpu_features()
-    return cut_for(binding.get_host_cpu_name(), dict(found), found.flatten())
+    return cut_for(binding.get_host_cpu_name(), dict(found), found.flatten(), binding.get_default_triple())
 
 
-def cut_for(name: str, found: Mapping[str, bool], features: str) -> Target | None:
-    """What kernels for a processor of this name and these features are cut for.
+def cut_for(name: str, found: Mapping[str, bool], features: str, triple: str) -> Target | None:
+    """What kernels for a processor of this name and these features are cut for, on the system of this triple.
 
     None where it cannot multiply and add at once (x86 before 2013): each number would be a call of a library then, and
     torch is many times as fast.
@@ -74,7 +74,8 @@ def cut_for(name: str, found: Mapping[str, bool], features: str) -> Target | Non
     # 32 registers of 16 values, of 4 values (ARM), or 16 of 8 values; a few are left for what is multiplied.
     if found.get("avx512f"):
         return Target(name, features + ",-prefer-256-bit", 16, 6, 4, 32)
-    if found.get("neon"):
+    # Every ARM processor of 64 bits has its vectors. LLVM finds none on macOS, nor in QEMU with x86's /proc/cpuinfo.
+    if triple.startswith(("aarch64", "arm64")):
         return Target(name, features, 4, 6, 4, 32)
     if found.get("avx2") and found.get("fma"):
         return Target(name, features, 8, 6, 2, 16)

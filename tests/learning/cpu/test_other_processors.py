@@ -190,7 +190,7 @@ OLD = {
 
 @pytest.mark.parametrize("name", OLD)
 def test_none_are_cut_for_what_cannot_multiply_and_add_at_once(name: str) -> None:
-    assert cut_for(name, OLD[name], "") is None
+    assert cut_for(name, OLD[name], "", "x86_64-unknown-linux-gnu") is None
 
 
 @pytest.mark.parametrize("name", ["haswell", "skylake-avx512", "neoverse-n1"])
@@ -200,10 +200,24 @@ def test_those_that_are_cut_for_multiply_and_add_at_once(name: str) -> None:
         "skylake-avx512": {"avx2", "fma", "avx512f"},
         "neoverse-n1": {"neon"},
     }[name]
-    here = cut_for(name, dict.fromkeys(found, True), "")
-    expected = next(target for target, _ in PROCESSORS.values() if target.name == name)
+    expected, triple = next(each for each in PROCESSORS.values() if each[0].name == name)
+    here = cut_for(name, dict.fromkeys(found, True), "", triple)
     assert here is not None
     assert replace(here, features="") == replace(expected, features="")
+
+
+@pytest.mark.parametrize(
+    ("name", "triple"),
+    [("apple-m1", "arm64-apple-darwin23.6.0"), ("generic", "aarch64-unknown-linux-gnu")],
+    ids=["macOS", "emulated"],
+)
+def test_arm_has_its_vectors_also_where_none_are_found(
+    name: str, triple: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = cut_for(name, {}, "", triple)
+    assert here == replace(PROCESSORS["aarch64"][0], name=name, features="")
+    monkeypatch.setitem(PROCESSORS, "here", (here, triple))
+    assert re.search(r"\bfmla(\.4s|\s+v\d+\.4s)", assembly(RowSums(), "here"))
 
 
 @pytest.mark.parametrize("processor", PROCESSORS)
