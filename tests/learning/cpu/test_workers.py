@@ -14,7 +14,14 @@ import pytest
 import torch
 
 from fedroam.errors import FedroamError, InputError
-from fedroam.learning.cpu.workers import FEW, Workers, computing_as_workers, cores
+from fedroam.learning.cpu.workers import (
+    FEW,
+    Workers,
+    computing_as_workers,
+    cores,
+    share_no_convolution,
+)
+from support.learners import problem
 from support.waiting import eventually
 
 
@@ -45,6 +52,36 @@ def test_workers_compute_with_one_thread_and_others_keep_theirs() -> None:
     thread.join()
     assert later == [before]
     workers.close()
+
+
+@pytest.mark.parametrize(
+    ("machine", "version", "wrong"),
+    [
+        ("aarch64", "2.9.1+cpu", True),
+        ("arm64", "2.4.0", True),
+        ("aarch64", "2.13.0", False),
+        ("x86_64", "2.9.1", False),
+    ],
+)
+def test_on_arm_an_older_torch_computes_without_what_threads_cannot_share(
+    machine: str, version: str, wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(torch, "__version__", torch.torch_version.TorchVersion(version))
+    before = torch.backends.mkldnn.set_flags(True)
+    try:
+        assert share_no_convolution.__wrapped__() is wrong
+        assert torch.backends.mkldnn.set_flags(True)[0] is not wrong
+    finally:
+        torch.backends.mkldnn.set_flags(*before)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_convolutions_do_not_depend_on_who_computes_beside_them(native: bool) -> None:
+    """Of equal shapes at the same time, by kernels and by torch."""
+    case = problem("mnist_cnn", (20, 20, 1), (12, 12, 12, 12), seed=3)
+    alone, beside = (case.trained("cpu", workers=workers, native=native)[0].parameters for workers in (1, 4))
+    assert torch.equal(alone, beside)
 
 
 def test_serial_is_one_worker() -> None:

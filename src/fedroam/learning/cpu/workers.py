@@ -11,6 +11,7 @@ import ctypes
 import functools
 import math
 import os
+import platform
 import queue
 import sys
 import threading
@@ -56,6 +57,22 @@ def keep_memory() -> bool:
         return all(told)
     except (OSError, AttributeError):
         return False
+
+
+SHARED_SAFELY = "2.10"  # the version of torch, which compares its own by number
+
+
+@functools.cache
+def share_no_convolution() -> bool:
+    """Have an older torch compute without oneDNN on ARM; whether this is that (once a process).
+
+    There threads that convolve at once get wrong numbers, and NaN: seen with 2.9.1, no more with 2.10. One worker goes
+    without it, too: results do not depend on how many there are.
+    """
+    wrong = platform.machine().lower() in ("aarch64", "arm64") and torch.__version__ < SHARED_SAFELY
+    if wrong:
+        torch.backends.mkldnn.set_flags(False)
+    return wrong
 
 
 class Cancelled(Exception):
@@ -148,6 +165,7 @@ class Workers:
     def __init__(self, count: int = 0) -> None:
         self.count = _checked(count)
         keep_memory()
+        share_no_convolution()
         self._inboxes: list[queue.SimpleQueue[_Batch | None]] = []
         self._threads: list[threading.Thread] = []
         self._batch: _Batch | None = None
