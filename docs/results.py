@@ -9,6 +9,7 @@ tests.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,9 +25,9 @@ from fedroam.cli.study_runs import StudyRuns
 from fedroam.papers.library import find_study
 from fedroam.study import Study
 from fedroam.study.evaluation import StudyResult, evaluate_study
-from fedroam.study.kept import FILE, Records, line_numbers, write_records
+from fedroam.study.kept import FILE, SIMULATION, Records, RunRecord, line_numbers, write_records
 from fedroam.study.kept_files import write_kept_files
-from fedroam.study.outlook import Outlook, outlook
+from fedroam.study.outlook import Outlook, outlook, played_seconds
 from fedroam.study.presentation.ahead import hours_words, time_words
 from fedroam.study.presentation.exhibits import (
     AtScale,
@@ -178,6 +179,17 @@ class Kept:
         named = f": {', '.join(f'“{title}”' for title in whole)}" * (0 < len(whole) <= _NAMED)
         count = f"{len(whole)} {'is' if len(whole) == 1 else 'are'} whole"
         return f"in part: {told}; of {len(shown)} tables and figures {count}{named}"
+
+    @property
+    def on_network(self) -> list[RunRecord]:
+        """The runs that the nodes of a network played."""
+        return [run for run in self.records.runs.values() if run.where != SIMULATION]
+
+    @property
+    def clock(self) -> float:
+        """How many hours these lasted by their clock, which no core hours tell; NaN where one does not tell it."""
+        took = (played_seconds(self.study, self.scale, run) for run in self.on_network)
+        return sum(math.nan if seconds is None else seconds for seconds in took) / 3600
 
     @property
     def command(self) -> str:
@@ -350,10 +362,8 @@ def _record_at_scale(kept: Kept) -> Iterator[str]:
     figures = ", ".join(f"[{name}]({kept.at}/{file})" for name, file in kept.figures.items())
     told = f"{files}, and as figures {figures}" if figures else files
     hours = hours_words(kept.records.hours).removeprefix("about ")
-    on_network = sum(run.seconds is None for run in kept.records.runs.values())
-    beside = f"; {on_network} of them are a network's, whose time is the clock's and no core's" * bool(
-        on_network
-    )
+    clock = hours_words(kept.clock, "", " by the clock").removeprefix("about ")
+    beside = f"; {len(kept.on_network)} of them on the network, {clock}" if kept.on_network else ""
     yield f"Kept are {told}: {len(kept.records.runs)} runs, {hours}{beside}."
     yield _block(kept.command)
     rows = [
@@ -428,7 +438,8 @@ def _row(paper: str, kept: Kept) -> list[str]:
         *(str(words.count(word)) for word in MARKS),
         str(len(kept.study.claims) - len(words)),
         f"{ahead.kept_of_claims} of {ahead.needed_of_claims}",
-        f"{kept.records.hours:.{1 if kept.records.hours >= 0.05 else 2}f}",
+        f"{kept.records.hours:.{1 if kept.records.hours >= 0.05 else 2}f}"
+        + (f"<br>{kept.clock:.1f} by the clock" if kept.clock > 0 else ""),
         _to_decide(ahead),
     ]
 

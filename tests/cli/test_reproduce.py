@@ -182,7 +182,7 @@ def test_a_failing_run_is_told_and_does_not_stop_the_others(call: Commands) -> N
     assert answer.code == 1
     assert "broken, seed 0 and 1 more: ValueError: lost" in answer.err
     assert answer.err.strip().splitlines()[-1].startswith("error: 2 runs failed")
-    assert "not run yet" in answer.out
+    assert "runs missing" in answer.out
     assert (call.folder / "studies/mine/full/study.html").exists()
 
 

@@ -276,6 +276,23 @@ def test_a_page_tells_what_was_run_scale_by_scale(record: str, results: ModuleTy
     assert "run at scale" not in study.about
 
 
+def test_hours_by_the_clock_stand_beside_core_hours(results: ModuleType, studies: Any) -> None:
+    """Of the prototype's runs those on the network, reckoned from the lines: seconds of a round times rounds."""
+    played = [line for line in lines("prototype/quick") if line.get("where") == "network"]
+    study = find_study("prototype")[0]
+    seconds = [
+        line["numbers"][study.round_time][0] * study.experiment(line["variant"], "quick").rounds
+        for line in played
+    ]
+    hours = sum(seconds) / 3600
+    (kept,) = studies["prototype"]
+    told = f"; {len(played)} of them on the network, {hours:.3g} hours by the clock."
+    assert told in results.page([kept])
+    rows = [line for line in results.index(studies).splitlines() if "(prototype.md)" in line]
+    assert f"<br>{hours:.1f} by the clock |" in rows[0]
+    assert "by the clock" not in results.page(studies["quickstart"])
+
+
 def test_a_page_without_runs_says_so(results: ModuleType, tmp_path: Path) -> None:
     page = results.page(results.kept("reza", tmp_path))
     assert "0 of 116 runs that the claims need until their next looks are there" in page

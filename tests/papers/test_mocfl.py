@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -323,6 +324,28 @@ def test_at_equal_servers_by_hand() -> None:
         one, other = (STUDY.experiment(f"{kind},n=50,car=1", "quick").settings() for kind in (first, second))
         assert one.pop("federation")["server_batch"] == other.pop("federation")["server_batch"]
         assert one == other
+
+
+@pytest.mark.parametrize(("better", "explained"), [(0.0, True), (0.06, False), (0.12, False)])
+def test_only_a_lead_that_is_there_is_explained(better: float, explained: bool) -> None:
+    """Server and start bring 3 points; FedGH is 8 and 7 behind, or, where it is better, less than 3, or ahead."""
+    made = world()
+
+    def find(variant: str, seed: int) -> Run | None:
+        run = made(variant, seed)
+        if not isinstance(run, Run) or not variant.startswith("fedgh,"):
+            return None if run is None else copy(run)
+        ahead = copy(run)
+        ahead.__dict__["rounds"] = run.rounds.assign(accuracy_pooled=run.rounds["accuracy_pooled"] + better)
+        return ahead
+
+    findings = evaluate_study(STUDY, "full", range(5), find).findings
+    (server,) = (
+        one.sentences for one in findings if one.title == "Why: the server's batch and the start models"
+    )
+    told = [line for line in server if "raise MoCFL's accuracy" in line]
+    assert len(told) == 2
+    assert ["neither affinity nor history" in line for line in told] == 2 * [explained]
 
 
 def test_findings_say_what_the_runs_say() -> None:

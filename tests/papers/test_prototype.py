@@ -81,6 +81,24 @@ def test_what_is_measured_of_a_run_on_a_network(tmp_path: Path) -> None:
         off.number(simulated)
 
 
+@pytest.mark.parametrize(
+    ("told", "times"),
+    [
+        ({"network": 5.2, "simulated": 5.0}, [5.2, 5.0, *4 * [math.nan]]),
+        ({"simulated": 5.0, "train": 4.0}, [math.nan, 5.0, 4.0, 0.0, 0.0, math.nan]),
+        ({}, 6 * [math.nan]),
+    ],
+)
+def test_times_that_an_agreement_does_not_tell_are_no_numbers(
+    tmp_path: Path, told: dict[str, float], times: list[float]
+) -> None:
+    """Of the kinds of work one that is not told took no time where others are told."""
+    run = network_run(tmp_path, 0, 0.0, (5.1, 5.3))
+    rows = [Compared(what, 3, 9, 0.0, 0.0, False, True) for what in COMPARED]
+    write_agreement(run.folder, str(run.status["digest"]), Agreement({row.what: row for row in rows}, told))
+    assert [measure.number(run) for measure in TIMES.values()] == pytest.approx(times, nan_ok=True)
+
+
 def test_what_the_runs_say(tmp_path: Path) -> None:
     """Of two runs one has other bits; what a record keeps says the same as the folders."""
     runs = {

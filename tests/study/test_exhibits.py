@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import unescape
+from typing import ClassVar
 
 import pytest
 
 from fedroam.study import Claim, Curves, Measure, Scale, Study, evaluate_study, final, order, table
 from fedroam.study.findings import Finding
-from fedroam.study.items import Search
+from fedroam.study.items import OwnFigure, Search
 from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.exhibits import (
     AtScale,
@@ -19,9 +21,10 @@ from fedroam.study.presentation.exhibits import (
     figure_html,
     findings_html,
     tables_html,
+    undrawn_words,
 )
 from fedroam.study.presentation.sections import shown_in
-from fedroam.study.values import Reader
+from fedroam.study.values import Kind, Reader
 
 # Final accuracies (%) by seed: means 55, 65 and 60 with errors 5, 4 and 4.
 ENDS = {"a": (50.0, 60.0), "b": (61.0, 69.0), "c": (56.0, 64.0)}
@@ -62,6 +65,17 @@ STUDY = Study(
     ),
     findings=told,
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Other:
+    """A figure of a paper's own kind, which draws itself from runs."""
+
+    kind: ClassVar[Kind] = "figure"
+    partial: ClassVar[bool] = False
+    name: str
+    title: str
+    variants: tuple[str, ...]
 
 
 def at(scale: str, variants: Iterable[str], *, own: bool = False, pictures: Iterable[str] = ()) -> AtScale:
@@ -139,7 +153,7 @@ def test_what_the_own_scale_has_in_part_comes_first() -> None:
     shown, folded = ends.split("<details>")
     assert ", at scale" not in shown
     assert "At scale" not in shown
-    assert "not run yet" not in shown
+    assert "runs missing" not in shown
     assert (
         "<p>2 of 3 numbers are left out, as no seed has all runs that they need: rows b; c; computed by "
         "<code>fedroam reproduce "
@@ -169,7 +183,7 @@ def test_rows_and_columns_of_which_nothing_was_run_are_told_in_a_line() -> None:
     told = html("less")
     assert re.findall(r"<th [^>]*>(.*?)</th>", told) == ["", "first", "second"]
     assert re.findall(r"<tr><td [^>]*>(.*?)</td>", told) == ["one", "two"]
-    assert told.count("not run yet") == 2
+    assert told.count("runs missing") == 2
     left_out = (
         "5 of 9 numbers are left out, as no seed has all runs that they need (2) or scale less does not have "
     )
@@ -182,10 +196,71 @@ def test_rows_and_columns_of_which_nothing_was_run_are_told_in_a_line() -> None:
     )
     only = replace(made, tables=(replace(wide, cells=tuple(c for c in wide.cells if c.row != "three")),))
     result = evaluate_study(only, "less", range(2), lambda v, s: runs[s] if v == "b" else None)
+    # Of those that are shown two lack runs that the scale has, which the command beside them computes.
     assert (
-        "<p>2 of 6 numbers are left out, as scale less does not have them: column third.</p>"
+        "<p>2 of 6 numbers are left out, as scale less does not have them: column third.</p><p>Of 2 other numbers no "
+        "seed has all runs that it needs; computed by <code>fedroam reproduce made wide --scale less</code>.</p>"
         in tables_html([AtScale(result, dict.fromkeys(only.items, "some"))])
     )
+
+
+def test_single_numbers_that_lack_runs_are_counted_with_their_command() -> None:
+    """The two variants of a table of four numbers stand crosswise, so that no row and no column is empty."""
+    crossed = table(
+        "crossed",
+        "Crossed",
+        {"one": "ab", "two": "ba"},
+        {"first": 0, "second": 1},
+        lambda row, of: final.of(row[of]),
+    )
+    made = replace(STUDY, tables=(crossed,))
+    runs = {
+        seed: RunRecord("b", seed, f"b{seed}", numbers={"final accuracy": (1.0, 1.0)}) for seed in range(2)
+    }
+
+    def told(there: str) -> str:
+        result = evaluate_study(made, "small", range(2), lambda v, s: runs[s] if v in there else None)
+        return tables_html([AtScale(result, dict.fromkeys(made.items, "some"))])
+
+    assert (
+        "<p>Of 2 numbers no seed has all runs that it needs; computed by <code>fedroam reproduce made crossed --scale "
+        "small</code>.</p>" in told("b")
+    )
+    assert "no seed has all" not in told("ab").split("<h3")[1]
+
+
+def test_a_table_whose_runs_give_no_number_is_shown_as_run() -> None:
+    none = RunRecord("a", 0, "a0", numbers={"final accuracy": (math.nan, math.nan)})
+    result = evaluate_study(STUDY, "small", range(1), lambda v, s: none if v == "a" else None)
+    html = tables_html([AtScale(result, dict.fromkeys(STUDY.items, "some"))])
+    assert section(html, "table-ends").startswith('<h3 id="table-ends">')
+
+
+def test_the_place_in_the_paper_stands_before_what_no_run_of_the_scale_gives() -> None:
+    here = replace(at("less", "ab", own=True), beyond={"ends": "it needs more", "enough": "it needs more"})
+    ends = section(tables_html([here]), "table-ends")
+    assert '<a href="#runs">4 runs kept</a>, Table 1; it needs more. Mean ± ' in ends
+    assert "made ends --scale" not in ends  # no command gives what it needs
+
+
+def test_a_search_of_another_scale_says_so_once_and_names_a_command_of_it() -> None:
+    made = replace(
+        STUDY,
+        searches=(Search("far", "Far", {0: final.of("a"), 1: final.of("d")}, bound=58.0, paper=1.0),),
+    )
+    runs = {
+        seed: RunRecord("a", seed, f"a{seed}", numbers={"final accuracy": (1.0, 1.0)}) for seed in range(2)
+    }
+    result = evaluate_study(made, "less", range(2), lambda v, s: runs[s] if v == "a" else None)
+    states = dict.fromkeys(made.items, "some") | {"far": "not at scale less"}
+    html = section(tables_html([AtScale(result, states, records="results/made")]), "search-far")
+    assert html.startswith('<h3 id="search-far">Far</h3><p>Paper: 1.</p>')
+    assert "not at this scale" not in html
+    assert (
+        "Not at scale less</a>; computed by <code>fedroam reproduce made far --scale small --records "
+        "results/made/small</code>." in html
+    )
+    assert "tested" not in html
 
 
 def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:
@@ -207,6 +282,17 @@ def test_a_figure_is_shown_of_the_first_scale_that_has_a_picture() -> None:
     assert other_only.startswith('<figure id="figure-last"><i>last, small</i>')
     assert other_only.endswith("Scale large has no picture of it: 2 runs kept.</figcaption></figure>")
     assert figure_html([large, small], alone) == ""
+
+
+def test_a_figure_that_only_folders_of_runs_give_says_why_it_is_not_there() -> None:
+    drawn = OwnFigure("drawn", "Drawn", ("a",), lambda runs: None)
+    other = _Other("other", "Other", ("a",))
+    result = at("large", "a").result
+    for figure in (drawn, other):
+        assert undrawn_words(result, figure) == ", drawn only where their folders are"
+        assert undrawn_words(at("large", "b").result, figure) == ""  # its runs are not there
+    assert undrawn_words(result, STUDY.figures[0]) == ""  # which what is kept of runs can draw
+    assert undrawn_words(result, STUDY.tables[0]) == ""
 
 
 def test_findings_of_other_scales_follow_with_their_names() -> None:

@@ -148,6 +148,73 @@ def test_of_a_trend_its_whole_is_shown(find: Find) -> None:
             assert part == "from end to end of the fitted line (tested with its 2 steps)"
 
 
+def test_the_card_of_a_trend_tells_seeds_and_tests_of_what_it_shows(find: Find) -> None:
+    """b, c, d fall by 20 and by 19. A quarter of that is added to each step: the first, by 1 and 3, holds least."""
+    numbers = {"b": (60.0, 62.0), "c": (59.0, 59.0), "d": (40.0, 43.0)}
+    given = Measure("given", "%", lambda run: numbers[run.folder.parent.name][int(run.folder.name)])
+    trend = Claim("it", "It falls.", falls({k: given.of(key) for k, key in enumerate(numbers)}))
+    card = unescape(claims_html(evaluate_study(study((trend,)), "full", range(2), find)))
+    assert "Here: <strong>−19.5 ± 0.5 points" in card
+    assert "<p>By seed, from end to end of the fitted line: −20.0, −19.0.</p>" in card
+    assert "<p>By seed, of the part that holds least: −6.0, −7.8.</p>" in card
+    assert re.findall(r"<tr><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td>", card) == [
+        ("given of b and so on falls over 0, 1, 2", "−19.5 ± 0.5 points"),
+        ("the step from 0 to 1 goes back by less than 0.25 of the whole", "−6.9 ± 0.9 points"),
+        ("the step from 1 to 2 goes back by less than 0.25 of the whole", "−22.4 ± 1.6 points"),
+    ]
+    two = Claim("two", "Both.", all_of([order(score.of(key), score.of("a")) for key in "bc"]))
+    plain = claims_html(evaluate_study(study((two,)), "full", range(2), find))
+    assert plain.count("By seed") == 1
+    assert "<p>All " not in plain
+
+
+def test_seeds_of_a_claim_that_does_not_hold_are_of_what_speaks_against_it(find: Find) -> None:
+    claim = Claim("it", "", all_of([order(score.of(key), score.of("a")) for key in "cd"]))
+    result = evaluate_study(study((claim,)), "full", range(2), find)
+    parts = tuple(
+        replace(part, p_fails=p)
+        for part, p in zip(result.verdicts["it"].evidence.parts, (0.01, 0.5), strict=True)
+    )
+    verdict = result.verdicts["it"]
+    against = replace(verdict, word="does not hold", evidence=replace(verdict.evidence, parts=parts))
+    card = claims_html(replace(result, verdicts={"it": against}))
+    assert "By seed, of the part most clearly against it: 6.0, 4.0." in card
+    assert "By seed, of the part that holds least: −1.0, −3.0." in card
+
+
+def test_steps_of_several_trends_name_their_trends(find: Find) -> None:
+    trends = [falls({k: score.of(key) for k, key in enumerate(keys)}) for keys in ("bcd", "cde")]
+    claim = Claim("it", "", all_of(trends))
+    evidence = evaluate_study(study((claim,)), "full", range(2), find).verdicts["it"].evidence
+    labels = [part.label for part in comparisons(claim, evidence)]
+    assert len(set(labels)) == len(labels) == 6
+    step = "the step from {} to {} goes back by less than 0.25 of the whole"
+    assert labels[1] == f"{step.format(0, 1)}, where {trends[0].words}"
+    alone = Claim("alone", "", trends[0])
+    evidence = evaluate_study(study((alone,)), "full", range(2), find).verdicts["alone"].evidence
+    assert [part.label for part in comparisons(alone, evidence)][1] == step.format(0, 1)
+
+
+def test_how_many_times_has_no_sign(find: Find) -> None:
+    """Of a test of quotients: e is 0.94 and 0.92 times a, b 1.22 and 1.15 times."""
+    claim = Claim("it", "", all_of([over(Quotient(score.of(key), score.of("a"))) for key in "bcde"]))
+    evidence = evaluate_study(study((claim,)), "full", range(2), find).verdicts["it"].evidence
+    assert "; smallest 0.9 times ((e) / (a)), largest 1.2 ((b) / (a))." in in_short(claim, evidence)
+
+
+def test_one_claim_and_one_primary_claim_are_not_told_as_several(find: Find) -> None:
+    def families(count: int, primary: tuple[str, ...]) -> str:
+        made = replace(study(CLAIMS[:count]), primary=primary)
+        return evaluate_study(made, "full", range(2), find).families()
+
+    assert families(1, ()) == "1 claim by Holm's method"
+    assert families(1, ("four",)) == "1 primary claim"
+    assert families(2, ("four",)) == "1 primary claim and 1 other claim by Holm's method"
+    assert (
+        families(3, ("four", "two")) == "2 primary claims in their order and 1 other claim by Holm's method"
+    )
+
+
 def without_c(find: Find) -> Find:
     """As if one variant had not run."""
     return lambda variant, seed: None if variant == "c" else find(variant, seed)
@@ -204,7 +271,7 @@ def test_all_on_the_right_side_and_many_on_the_wrong(find: Find) -> None:
 
     right = [over(score.of(key), 40) for key in "abcd"]
     assert words(right) == (
-        "4 comparisons of score, each > 40 %; smallest +53.0 ± 4.0 % (d), largest +65.0 ± 4.0 (b). "
+        "4 comparisons of score, each > 40 %; smallest 53.0 ± 4.0 % (d), largest 65.0 ± 4.0 (b). "
         "On the wrong side: none"
     )
     wrong = words([over(score.of(key), 90 + k) for k, key in enumerate("abcdea")])
@@ -248,6 +315,9 @@ def test_what_is_only_told_has_no_number_of_a_test_on_its_card(find: Find) -> No
 def test_numbers_by_seed_are_as_long_as_tells_them_apart_from_one_and_each_other(find: Find) -> None:
     ratios = Evidence("t", 2, values=(math.log(0.987), math.log(0.986)), asks="ratio above")
     assert by_seed_words(ratios) == "0.987, 0.986"
+    # Beside the bound of the test, whichever seed it is: 0.97 is not 1, and 1.54 is not 1.5.
+    assert by_seed_words(replace(ratios, values=(math.log(2.0), math.log(0.97)), bound=1.0)) == "2.00, 0.97"
+    assert by_seed_words(replace(ratios, values=(math.log(2.0), math.log(1.54)), bound=1.5)) == "2.00, 1.54"
     assert by_seed_words(Evidence("t", 2, values=(12.34, 15.0))) == "12.3, 15.0"
     assert by_seed_words(Evidence("t", 2, values=(3.0, 3.0))) == "3.0, 3.0"
 

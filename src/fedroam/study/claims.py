@@ -57,7 +57,13 @@ class Test:
         if not self.tests or len(evidence.parts) != len(self.tests):
             return [(self, evidence)]
         pairs = zip(self.tests, evidence.parts, strict=True)
-        return [part for test, found in pairs for part in test.parts(found)]
+        return [(test.named(part), its) for test, found in pairs for part, its in test.parts(found)]
+
+    def named(self, part: Test) -> Test:
+        """One of its tests as it is told among those of others: of a step the trend is named."""
+        if not self.whole_first or part.words == self.words:
+            return part
+        return replace(part, words=f"{part.words}, where {self.words}")
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,9 @@ class StudyResult:
                 sizes[claim.family] = sizes.get(claim.family, 0) + 1
         primary = sum(name in self.verdicts for name in self.study.primary)
         parts = [f"{primary} primary claim{'s in their order' * (primary > 1)}"] if primary else []
-        parts += [f"{sizes.pop('', 0)} {'other ' if primary else ''}claims by Holm's method"]
+        others = sizes.pop("", 0)
+        if others or not parts:
+            parts += [f"{others} {'other ' if primary else ''}claim{'s' * (others != 1)} by Holm's method"]
         parts += [f"apart from them {n} ({family})" for family, n in sizes.items()]
         return listed(parts)
 

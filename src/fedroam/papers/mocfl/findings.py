@@ -105,8 +105,8 @@ def _majority(read: Reader, n: int, printed: Mapping[str, float]) -> Iterable[st
         under = [label for label, value in printed.items() if value < one.mean]
         if under:
             yield (
-                f"With {n} clients, to answer with the class that a client holds most of gives {one.size} on our "
-                f"partitions: more than the paper prints for {listed(under)}. So what counts as a high accuracy "
+                f"With {n} clients, to answer with the class that a client holds most of gives on our partitions "
+                f"{one.size}: more than the paper prints for {listed(under)}. So what counts as a high accuracy "
                 "depends on the partition, and the paper's text has lost its Dirichlet alpha."
             )
 
@@ -223,7 +223,7 @@ def _churn(read: Reader) -> Iterable[str]:
             told = "training less does not clearly cost anything here"
             if one.side > 0:
                 told = "so much is lost by training less, not by missing others"
-            yield f"{n} clients, learning alone, which trains only when active, too: {one.size} lost; {told}."
+            yield f"{n} clients, learning alone, which trains only when active, too, loses {one.size}: {told}."
 
 
 def _sets(read: Reader) -> Iterable[str]:

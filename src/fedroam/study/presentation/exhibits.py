@@ -15,8 +15,8 @@ from functools import cached_property
 from html import escape
 
 from fedroam.analysis.report.page import bullets, folded, table_html
-from fedroam.study.evaluation import CellResult, StudyResult
-from fedroam.study.items import Figure, OwnFigure, Search, Table
+from fedroam.study.evaluation import DRAWN, CellResult, StudyResult
+from fedroam.study.items import Figure, Search, Table
 from fedroam.study.kept import RunRecord
 from fedroam.study.presentation.wording import not_above, ours, papers, search_words
 from fedroam.study.values import Item
@@ -54,12 +54,14 @@ class AtScale:
         """What the scale adds to a place on the page, so that two scales have two; empty where the page is of it."""
         return "" if self.own else f".{self.result.scale}"
 
-    def state(self, item: Item) -> str:
-        """What became of an item's runs, with a link to their settings, as HTML without a full stop."""
+    def state(self, item: Item, source: str = "") -> str:
+        """What became of an item's runs, with a link to their settings, as HTML without a full stop. source: where the
+        paper has it, told before what no run of this scale gives."""
         words = self.states[item.name]
         told = escape(_capital(words) if self.own else words)
         if self.variants & set(item.variants):
             told = f'<a href="#runs{escape(self.place)}">{told}</a>'
+        told += source
         if item.name in self.beyond:
             told += escape(f"; {self.beyond[item.name]}")
         return told if self.own else f"At scale {escape(self.result.scale)}: {told}"
@@ -142,7 +144,7 @@ def _computed_by(each: AtScale, item: Table | Search) -> str:
     study, scale = each.result.study, each.result.scale
     if item.name in each.beyond or not item.variants:
         return ""
-    if not each.variants & set(item.variants):
+    if not each.variants & set(item.variants) or not (item.partial or study.can(item, scale)):
         scale = next((name for name in study.scales if study.can(item, name)), "")
     command = f"{study.command} {item.name} --scale {scale}"
     if each.records:
@@ -171,7 +173,7 @@ def _numbers(each: AtScale, table: Table, aside: str = "") -> str:
     heads, rows = _matrix(told_cells, len(each.result.seeds))
     printed = "; below it the paper's" if any(cell.paper is not None for cell in table.cells) else ""
     told = [
-        f"{each.state(table)}{_source(table)}.",
+        f"{each.state(table, _source(table))}.",
         escape(f"Mean ± standard error {_over(cell.n for cell in cells)}{printed}."),
         "Where a seed has no finite number, the median." * any(cell.endless for cell in cells),
         escape(table.caption),
@@ -186,10 +188,9 @@ def _with_runs(each: AtScale, table: Table) -> tuple[list[CellResult], str]:
     cells = each.result.tables[table.name]
     rows, columns = ({getattr(one.cell, along) for one in cells if one.n} for along in ("row", "column"))
     kept = [one for one in cells if one.cell.row in rows and one.cell.column in columns]
+    computed_by = _computed_by(each, table)
     if len(kept) == len(cells):
-        lacking = sum(one.possible and not one.n for one in cells)
-        told = f"Of {lacking} number{'s' * (lacking > 1)} no seed has all runs that it needs"
-        return list(cells), f"<p>{told}{_computed_by(each, table)}.</p>" if lacking else ""
+        return list(cells), _lacking(cells, computed_by)
     named = [
         f"{along} {names[0]}" if len(names) == 1 else f"{along}s {'; '.join(names)}"
         for along, there in (("row", rows), ("column", columns))
@@ -197,13 +198,23 @@ def _with_runs(each: AtScale, table: Table) -> tuple[list[CellResult], str]:
     ]
     gone = [one for one in cells if one not in kept]
     waiting = sum(one.possible for one in gone)
+    one = len(gone) == 1
     whys = [
-        (waiting, "no seed has all runs that they need"),
-        (len(gone) - waiting, f"scale {each.result.scale} does not have them"),
+        (waiting, f"no seed has all runs that {'it needs' if one else 'they need'}"),
+        (len(gone) - waiting, f"scale {each.result.scale} does not have {'it' if one else 'them'}"),
     ]
     said = [f"{why} ({n})" if waiting not in (0, len(gone)) else why for n, why in whys if n]
-    told = f"{len(gone)} of {len(cells)} numbers are left out, as {' or '.join(said)}: {' and '.join(named)}"
-    return kept, f"<p>{escape(told)}{_computed_by(each, table) if waiting else ''}.</p>"
+    told = f"{len(gone)} of {len(cells)} numbers {'is' if one else 'are'} left out, as {' or '.join(said)}"
+    told += f": {' and '.join(named)}"
+    below = f"<p>{escape(told)}{computed_by if waiting else ''}.</p>"
+    return kept, below + ("" if waiting else _lacking(kept, computed_by, "other "))
+
+
+def _lacking(cells: Sequence[CellResult], computed_by: str, which: str = "") -> str:
+    """How many of the cells that are shown lack runs which the scale has; empty where none does."""
+    count = sum(one.possible and not one.n for one in cells)
+    told = f"Of {count} {which}number{'s' * (count > 1)} no seed has all runs that it needs"
+    return f"<p>{told}{computed_by}.</p>" if count else ""
 
 
 def _named(cells: Sequence[CellResult], along: str) -> list[str]:
@@ -250,6 +261,9 @@ def _judged(each: AtScale, search: Search) -> bool:
 def _search(scales: Sequence[AtScale], search: Search) -> str:
     shown, _ = chosen(scales, lambda each: int(_judged(each, search)))
     here = shown.result.searches[search.name].threshold is not None
+    # Of a scale that does not have it, the state of its runs says so.
+    result = shown.result.searches[search.name]
+    said = search_words(result) if here else "" if search.paper is None else f"Paper: {search.paper:g}"
     told = [
         f"{shown.state(search)}{'' if _judged(shown, search) else _computed_by(shown, search)}.",
         escape(_of_the_search(shown.result, search)) * here,
@@ -257,7 +271,7 @@ def _search(scales: Sequence[AtScale], search: Search) -> str:
     ]
     return (
         f'<h3 id="search-{escape(search.name)}">{escape(search.title + shown.named)}</h3>'
-        f"<p>{escape(search_words(shown.result.searches[search.name]))}.</p>{_small(told)}"
+        f"{f'<p>{escape(said)}.</p>' if said else ''}{_small(told)}"
     )
 
 
@@ -324,7 +338,7 @@ def _seeds(each: AtScale, figure: Figure) -> list[int]:
 def undrawn_words(result: StudyResult, item: Item) -> str:
     """Why a figure is not there though its runs are done: what is kept of a run holds numbers and curves."""
     find = result.reader.find
-    if not isinstance(item, OwnFigure):
+    if item.kind != "figure" or isinstance(item, DRAWN):
         return ""
     kept = any(isinstance(find(v, s), RunRecord) for v in item.variants for s in result.seeds)
     return ", drawn only where their folders are" if kept else ""

@@ -306,14 +306,29 @@ def _tested(result: StudyResult, claim: Claim, verdict: Verdict | None) -> str:
         lines.append(f"Corrected: of the hypothesis that it is false {false}, that it is true {true}.")
     if evidence.test != NO_TEST and (looked := looked_words(result, claim)):
         lines.append(looked)
-    if evidence.values and not any(map(math.isnan, evidence.values)):
-        of = ", of the part that holds least" * bool(evidence.parts)
-        lines.append(f"By seed{of}: {by_seed_words(evidence)}.")
+    lines += _by_seed(claim, verdict)
     parts = comparisons(claim, evidence)
-    listed = _parts(parts) if len(parts) > FEW else ""
+    # The steps of a trend are told even where they are few: its card shows the whole, and the weakest decides.
+    listed = _parts(parts) if len(parts) > (1 if claim.test.whole_first else FEW) else ""
     name = evidence.test if evidence.n > 1 else "not yet"
     told = "".join(f"<p>{escape(line)}</p>" for line in lines)
     return folded(f"Tested: {name}", f'<div class="small">{told}{listed}</div>')
+
+
+def _by_seed(claim: Claim, verdict: Verdict) -> Iterator[str]:
+    """The numbers of the seeds: of what stands for the claim on its card and, of several parts, of that which holds
+    least, where that is another one."""
+    least, stands = verdict.evidence, shown(claim, verdict)[0]
+    told = [(least, ", of the part that holds least" * bool(least.parts))]
+    if stands.values != least.values:
+        which = "most clearly against it"
+        against = verdict.word == "does not hold"
+        told.insert(
+            0, (stands, f", of the part {which}" if against else ", from end to end of the fitted line")
+        )
+    for evidence, of in told:
+        if evidence.values and not any(map(math.isnan, evidence.values)):
+            yield f"By seed{of}: {by_seed_words(evidence)}."
 
 
 def _parts(parts: Sequence[Examined]) -> str:
@@ -351,9 +366,9 @@ def by_seed_words(evidence: Evidence) -> str:
         for ends in zip(evidence.values, evidence.most or evidence.values, strict=True)
     ]
     known = [end for ends in pairs for end in ends if math.isfinite(end)]
-    # So many that seeds which differ do so here, and a ratio beside 1 is not 1.
-    away = [abs(end - 1) for end in known] if ratio else []
-    digits = enough_digits((max(known, default=0) - min(known, default=0), *away[:1]), 1)
+    # So many that seeds which differ do so here, and that a ratio beside the bound of its test is not that bound.
+    away = [abs(end - evidence.bound) for end in known] if ratio else []
+    digits = enough_digits((max(known, default=0) - min(known, default=0), *away), 1)
     words = []
     for low, high in pairs:
         text, other = (number(end, math.nan, digits).replace("never", "∞") for end in (low, high))

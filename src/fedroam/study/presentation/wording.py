@@ -51,7 +51,7 @@ def ours(result: CellResult) -> str:
     if not result.possible:
         return NOT_HERE
     if not result.n:
-        return "not run yet"
+        return "runs missing"
     value = result.cell.value
     endless = "never" if value.unit not in ("", "%") else "∞"  # of a bound nobody waits to be reached
     return number(result.mean, result.error, value.digits, value.unit == "points", endless)
@@ -262,10 +262,8 @@ class Examined:
 
     @property
     def size(self) -> str:
-        """`+1.2 ± 0.3`; of a ratio, whose error is one of its logarithm, `1.2`."""
-        if self.evidence.asks == "ratio above":
-            return f"{self.evidence.estimate:.1f}"
-        return f"{self.evidence.estimate:+z.1f} ± {self.evidence.error:.1f}".replace("-", "−")
+        """`+1.2 ± 0.3`, without its unit; of a ratio, whose error is one of its logarithm, `1.2`."""
+        return _size(self.evidence, self.test.unit, 1)[0].removesuffix(f" {self.test.unit}")
 
     @property
     def found(self) -> tuple[str, str, str]:
