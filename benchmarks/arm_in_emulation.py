@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-OUT, CHECKOUT = "/out", "/fedroam"  # there
+OUT, CHECKOUT, PLUGIN = "/out", "/fedroam", "/plugin"  # there
 NEEDS = {"mmdebstrap": "mmdebstrap", "qemu-aarch64-static": "qemu-user-static"}
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 PACKAGES = "python3,libgomp1,libstdc++6,dash,coreutils,libc-bin,procps"
@@ -63,11 +63,12 @@ set -e
 cd "$ROOT"
 mkdir -p proc sys dev tmp root run .{CHECKOUT} .{OUT}
 mount -t proc proc proc; mount --rbind /sys sys; mount --rbind /dev dev; mount -t tmpfs tmp tmp
-mkdir tmp/plugin; cp "$SELF" tmp/plugin  # alone: a module beside it may have the name of a package of tests
+# Alone: a module beside it may have the name of a package of tests.
+mkdir -p .{PLUGIN}; mount -t tmpfs plugin .{PLUGIN}; cp "$SELF" .{PLUGIN}
 mount --bind "$CPUINFO" proc/cpuinfo
 mount --bind "$HERE" .{CHECKOUT}; mount -o remount,ro,bind .{CHECKOUT}; mount --bind "$OUT_HERE" .{OUT}
 exec chroot . /usr/bin/env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LANG=C.UTF-8 QEMU_CPU="$PROCESSOR" \\
-  OMP_NUM_THREADS=1 PYTHONPATH={CHECKOUT}/src:/tmp/plugin PYTHONDONTWRITEBYTECODE=1 \\
+  OMP_NUM_THREADS=1 PYTHONPATH={CHECKOUT}/src:{PLUGIN} PYTHONDONTWRITEBYTECODE=1 \\
   sh -c 'cd {CHECKOUT}; exec "$@"' sh "$@"
 """
 

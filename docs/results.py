@@ -146,9 +146,8 @@ class Kept:
         runs, some = len(needed & there), [n for n in seeds if n]
         told = f"{runs} run{'s' * (runs != 1)} kept"
         if some:
-            span = " to ".join(map(str, sorted({min(some), max(some)})))
             which = f"{len(some)} of {len(seeds)}" if len(some) < len(seeds) else f"{len(seeds)}"
-            told += f" ({span} seed{'s' * (max(some) > 1)} of {which} variant{'s' * (len(seeds) > 1)})"
+            told += f" ({_seeds_from_to(some)} of {which} variant{'s' * (len(seeds) > 1)})"
         return told if whole else f"in part at scale {self.scale}, {told}"
 
     @property
@@ -170,8 +169,7 @@ class Kept:
         runs = self.records.runs.values()
         seeds = Counter(run.variant for run in runs if keys.get((run.variant, run.seed), run.key) == run.key)
         there = [seeds[variant] for variant in variants if seeds[variant]]
-        span = " to ".join(str(n) for n in sorted({min(there), max(there)}))
-        told = f"{len(there)} of {len(variants)} variants, {span} seed{'s' * (span != '1')} each, {sum(there)} runs"
+        told = f"{len(there)} of {len(variants)} variants, {_seeds_from_to(there)} each, {sum(there)} runs"
         if len(there) == len(variants):
             return f"whole: {told}"
         shown = (*self.study.tables, *self.study.figures)
@@ -222,6 +220,12 @@ class Kept:
             pictures[name] = f'<img src="{source}" alt="{title}" loading="lazy">'
         beyond = self._on_gpu if own else {}
         return AtScale(self.result, self.states, pictures, own, beyond, f"results/{self.study.name}")
+
+
+def _seeds_from_to(counts: Sequence[int]) -> str:
+    """`4 to 9 seeds`."""
+    span = " to ".join(map(str, sorted({min(counts), max(counts)})))
+    return f"{span} seed{'s' * (span != '1')}"
 
 
 def kept(name: str, root: Path = RECORDS) -> list[Kept]:
@@ -411,9 +415,9 @@ def index(studies: Mapping[str, Sequence[Kept]]) -> str:
             "What five papers claim of learning among things that move, and what we expected of contacts that are too "
             "short, tested claim by claim on runs of fedroam. "
             "[What decides a verdict](../how-claims-are-judged.md) was fixed before the runs at scale medium and "
-            "above; of scale quick the first seeds had been run before. [Little was changed since]"
-            "(../how-claims-are-judged.md#what-was-changed-or-added-later): nine verdicts were withdrawn. Undecided "
-            "means just that: the runs that there are reject neither the claim nor its reverse.",
+            "above; of scale quick the first seeds had been run before. [What was changed since]"
+            "(../how-claims-are-judged.md#what-was-changed-or-added-later), and which verdicts were withdrawn, stands "
+            "there. Undecided means just that: the runs that there are reject neither the claim nor its reverse.",
             "✓ holds, ✗ does not hold, ? undecided, – not tested: not at this scale, or it waits for runs; runs: "
             "kept, of those that the claims need until their next looks.",
             f'<div class="counts" markdown="1">\n\n{_table(heads, rows)}\n\n</div>',

@@ -48,9 +48,11 @@ def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
         return changed, weights
     # Cut out here: to ask scipy for rows takes several times as long, which in a round of small models is felt.
     some, begins = np.flatnonzero(np.repeat(~keeps, entries)), np.append(0, np.cumsum(entries[changed]))
-    return changed, in_rows(
-        weights.data[some], weights.indices[some], begins, (len(changed), weights.shape[1])
+    cut = in_rows(weights.data[some], weights.indices[some], begins, (len(changed), weights.shape[1]))
+    cut.has_sorted_indices = cut.has_canonical_format = (
+        False  # a rule of the user's own may list them in any order
     )
+    return changed, cut
 
 
 def mix_rows(models: Models, weights: sparse.csr_array, changed: np.ndarray) -> None:

@@ -43,9 +43,10 @@ from fedroam.learning.cpu.kernels.standing import Standing
 from fedroam.learning.cpu.kernels.tiled.by_samples import WinogradConvolution, WinogradWeightGradient
 from fedroam.learning.cpu.sequential import sequence
 from fedroam.learning.layout import Layout
-from fedroam.native.target import KernelSpec, Target, cut_for, written
+from fedroam.native.target import KernelSpec, Target, cut_for
+from support.assembly import assembly_of
 
-binding = pytest.importorskip("llvmlite").binding
+pytest.importorskip("llvmlite")
 
 PROCESSORS = {
     "aarch64": (Target("neoverse-n1", "+neon", 4, 6, 4, 32), "aarch64-linux-gnu"),
@@ -60,17 +61,7 @@ IMAGES = {"mnist_cnn": (1, 28, 28), "lenet_gn": (3, 32, 32), "conv5": (3, 32, 32
 
 
 def assembly(spec: KernelSpec, processor: str) -> str:
-    target, triple = PROCESSORS[processor]
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    try:
-        chosen = binding.Target.from_triple(triple)
-    except RuntimeError as error:
-        pytest.skip(f"this llvmlite writes no code for {triple}: {error}")
-    machine = chosen.create_target_machine(cpu=target.name, features=target.features, opt=3)
-    code, _ = written(spec, target, machine)
-    text: str = machine.emit_assembly(code)
-    return text
+    return assembly_of(spec, *PROCESSORS[processor])
 
 
 def convolutions(model: str, samples: int = 16) -> Iterator[tuple[str, KernelSpec]]:

@@ -179,7 +179,7 @@ def _bar(verdict: Verdict, alpha: float) -> str:
 def _by_signs(evidence: Evidence) -> str:
     """What is established where signs were tested, which say nothing of a mean; empty where none were."""
     parts = evidence.parts or (evidence,)
-    signs = sum(_by_signs(part) != "" if part.parts else part.kind == "sign" for part in parts)
+    signs = sum(bool(_by_signs(part)) if part.parts else part.kind == "sign" for part in parts)
     if not signs:
         return ""
     which = f"of {signs} of its {len(parts)} parts " if len(parts) > 1 else ""

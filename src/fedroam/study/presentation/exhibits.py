@@ -260,9 +260,9 @@ def _judged(each: AtScale, search: Search) -> bool:
 
 def _search(scales: Sequence[AtScale], search: Search) -> str:
     shown, _ = chosen(scales, lambda each: int(_judged(each, search)))
-    here = shown.result.searches[search.name].threshold is not None
-    # Of a scale that does not have it, the state of its runs says so.
     result = shown.result.searches[search.name]
+    here = result.threshold is not None
+    # Of a scale that does not have it, the state of its runs says so.
     said = search_words(result) if here else "" if search.paper is None else f"Paper: {search.paper:g}"
     told = [
         f"{shown.state(search)}{'' if _judged(shown, search) else _computed_by(shown, search)}.",

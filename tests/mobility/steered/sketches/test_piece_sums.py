@@ -7,9 +7,10 @@ import re
 import pytest
 
 from fedroam.mobility.steered.sketches.piece_sums import SumsOfAll, SumsOfSome
-from fedroam.native.target import KernelSpec, Target, written
+from fedroam.native.target import KernelSpec, Target
+from support.assembly import assembly_of
 
-binding = pytest.importorskip("llvmlite").binding
+pytest.importorskip("llvmlite")
 
 PROCESSORS = {
     "aarch64-linux-gnu": (Target("neoverse-n1", "+neon", 4, 6, 4, 32), r"\bfsqrt\s+v\d+\.2d", r"^\s+bl\s"),
@@ -25,13 +26,6 @@ PROCESSORS = {
 @pytest.mark.parametrize("spec", [SumsOfAll(10, 2), SumsOfAll(40, 1), SumsOfSome(10, 2), SumsOfSome(40, 1)])
 def test_roots_are_those_of_vectors_and_no_library_is_called(spec: KernelSpec, triple: str) -> None:
     target, root, call = PROCESSORS[triple]
-    binding.initialize_all_targets()
-    binding.initialize_all_asmprinters()
-    try:
-        chosen = binding.Target.from_triple(triple)
-    except RuntimeError as error:
-        pytest.skip(f"this llvmlite writes no code for {triple}: {error}")
-    machine = chosen.create_target_machine(cpu=target.name, features=target.features, opt=3)
-    text = machine.emit_assembly(written(spec, target, machine)[0])
+    text = assembly_of(spec, target, triple)
     assert re.search(root, text)
     assert not re.search(call, text, re.MULTILINE)
