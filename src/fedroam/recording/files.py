@@ -156,8 +156,8 @@ def gathered(rows: Sequence[Columns]) -> pa.Table:
     whole = {}
     for name in names.pop():
         columns = [each[name] for each in given]
-        kinds = {each.dtype if type(each) is np.ndarray and each.ndim == 1 else None for each in columns}
-        if len(kinds) > 1 or getattr(kinds.pop(), "kind", "none") not in "biuf":
+        plain = all(type(each) is np.ndarray and each.ndim == 1 for each in columns)
+        if not plain or len({each.dtype for each in columns}) > 1 or columns[0].dtype.kind not in "biuf":
             return joined([arrow(each) for each in rows])
         whole[name] = np.concatenate(columns)
     return arrow(whole)
