@@ -3,13 +3,45 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+from fedroam.native import target
+from fedroam.recording.environment import environment
 from fedroam.writing import write_text
+
+
+def this_machine() -> dict[str, Any]:
+    """What points must share to stand in one table: a cloud gives different processors the same name, and one whose
+    vectors are narrowed is another."""
+    import torch  # not above: what is measured may do without, in less memory
+
+    here, told = target(), environment()
+    return {
+        "processor": told["processor"],
+        "target": here.name if here else "",
+        "lanes": here.lanes if here else 0,
+        "vectors": torch.backends.cpu.get_cpu_capability(),
+        "cores": cores(),
+    }
+
+
+def cores() -> int:
+    """Cores of this process."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def when_and_where(record: Mapping[str, Any]) -> str:
+    """On what the points of a record were measured, and when, as pages say it below their table."""
+    machine = record["machine"]
+    days = sorted({point["measured"] for point in record["points"].values()})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return f"{machine['processor']} ({machine['target']}, {machine['vectors']}), {machine['cores']} cores; {when}."
 
 
 def measured(path: Path, commands: Mapping[str, Sequence[str]], machine: object) -> dict[str, Any]:
@@ -32,7 +64,8 @@ def measured(path: Path, commands: Mapping[str, Sequence[str]], machine: object)
         if done.returncode:
             sys.exit(done.returncode)
         record["machine"] = machine
-        record["points"][name] = json.loads(done.stdout.splitlines()[-1])
+        point = json.loads(done.stdout.splitlines()[-1])
+        record["points"][name] = {**point, "measured": date.today().isoformat()}
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(record, indent=1) + "\n")
         print(f"{name}: done", flush=True)

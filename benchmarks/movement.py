@@ -29,14 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept_points import measured
+from kept_points import measured, this_machine, when_and_where
 
 from fedroam.components import build
 from fedroam.contacts import degrees
 from fedroam.mixing import Facts
 from fedroam.mobility import World
 from fedroam.randomness import stream
-from fedroam.recording.environment import environment
 
 RECORD = Path(__file__).parents[1] / "docs" / "records" / "movement.json"
 KINDS: dict[str, dict[str, Any]] = {
@@ -163,7 +162,7 @@ def table(record: dict[str, Any]) -> str:
             f"{'' if walks else format(p['drawn'], ',.0f')} | {told} | {milliseconds(sum(of_parts))} | "
             f"{p['first_s']:.2f} s | {p['peak_bytes'] / 2**30:.2f} GiB |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", when_and_where(record)])
 
 
 def milliseconds(value: float) -> str:
@@ -192,8 +191,7 @@ def main() -> int:
                 point = {"kind": kind, "how": how, "clients": clients}
                 given = json.dumps({**point, "rounds": chosen.rounds})
                 commands[f"{kind} {how} {clients}"] = [sys.executable, __file__, "--point", given]
-    told = environment()
-    record = measured(chosen.record, commands, {key: told[key] for key in ("processor", "cores")})
+    record = measured(chosen.record, commands, this_machine())
     print(table(record))
     return 0
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import resource
 import statistics
 import sys
@@ -24,12 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kept_points import measured
+from kept_points import cores, measured, this_machine, when_and_where
 
 from fedroam.data import memory
 from fedroam.experiment import Experiment
 from fedroam.randomness import stream
-from fedroam.recording.environment import environment
 from fedroam.scene import prepare
 from fedroam.simulation import begin, play_round
 
@@ -91,11 +89,6 @@ def play(axis: str, **at: int) -> dict[str, Any]:
     }
 
 
-def cores() -> int:
-    """Cores of this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def table(record: dict[str, Any]) -> str:
     """The record as Markdown."""
     lines = [
@@ -111,7 +104,7 @@ def table(record: dict[str, Any]) -> str:
             f"{point['workers']} | {1e3 * point['round_s']:,.0f} ms | {each:,.0f} ms | {point['cpu_s']:.2f} s | "
             f"{point['peak_bytes'] / 2**30:.2f} GiB |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", when_and_where(record)])
 
 
 def main() -> int:
@@ -134,8 +127,7 @@ def main() -> int:
             if at["clients"] <= chosen.most and at["workers"] <= cores():
                 point = json.dumps({"axis": axis, **at})
                 commands[f"{axis} {value}"] = [sys.executable, __file__, "--point", point]
-    told = environment()
-    record = measured(chosen.record, commands, {key: told[key] for key in ("processor", "cores")})
+    record = measured(chosen.record, commands, this_machine())
     print(table(record))
     return 0
 

@@ -49,7 +49,8 @@ def test_small_points_are_measured_and_kept(
     assert movement.main() == 0
     assert ": done" not in capsys.readouterr().out
     # What another machine took can be shown, but not mixed with what this one takes.
-    elsewhere = json.dumps({"machine": {"processor": "another", "cores": 1}, "points": points})
+    machine = {"processor": "another", "target": "znver9", "lanes": 8, "vectors": "AVX2", "cores": 1}
+    elsewhere = json.dumps({"machine": machine, "points": points})
     record.write_text(elsewhere)
     assert movement.main() == 0
     monkeypatch.setattr(sys, "argv", [*command, "--kinds", "dam"])

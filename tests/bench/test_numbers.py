@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -34,6 +35,31 @@ def engine_speed() -> dict[str, str]:
     return found
 
 
+def side_by_side() -> dict[str, float]:
+    """How many times fedroam's seconds, by medians: the least and the most of A, D and E, by kind of vectors, peer and
+    what is timed."""
+    found: dict[str, float] = {}
+    for vectors, kept in record("peers").items():
+        for peer in ("flower", "loop"):
+            for of in ("round", "command"):
+                ratios = {name: over(kept["runs"].values(), name, peer, of) for name in "ADE"}
+                found |= {f"{vectors} {peer} {of} {name}": ratio for name, ratio in ratios.items()}
+                found |= {
+                    f"{vectors} {peer} {of} {which.__name__}": which(ratios.values()) for which in (min, max)
+                }
+    return found
+
+
+def over(runs: Iterable[dict[str, Any]], workload: str, peer: str, of: str) -> float:
+    """Median seconds of a peer over those of fedroam."""
+    seconds: dict[str, list[float]] = {peer: [], "fedroam": []}
+    for each in runs:
+        if each["workload"] == workload and each["peer"] in seconds:
+            rounds = each["rounds_s"][1:]
+            seconds[each["peer"]].append(statistics.median(rounds) if of == "round" else each["command_s"])
+    return statistics.median(seconds[peer]) / statistics.median(seconds["fedroam"])
+
+
 def sentences() -> dict[str, tuple[str, str]]:
     """A page and what it says, by what that is of."""
     speed, (gpu, *_) = engine_speed(), record("gpu")["rows"]
@@ -42,7 +68,36 @@ def sentences() -> dict[str, tuple[str, str]]:
     fleet, conv5, load = (record(name) for name in ("fleet", "fleet-conv5", "access-point-load"))
     waits = (load["memory"]["all_wait"] - load["memory"]["begun"]) / load["devices"]
     performance, deploy = "docs/performance.md", "docs/deploy.md"
+    peers, tiny = side_by_side(), record("tiny-runs")
+    wide, narrow, old = "AVX512", "AVX2-only", "AVX2"
     return {
+        "rounds side by side": (
+            performance,
+            f"with AVX-512, {peers[f'{wide} flower round min']:.1f} times as fast as Flower's or more and "
+            f"{peers[f'{wide} loop round min']:.1f} times as fast as the plain loop's or more, and "
+            f"{peers[f'{narrow} loop round min']:.1f} times or more as fast as either",
+        ),
+        "a round on AVX2 alone": (
+            performance,
+            f"D, {peers[f'{old} loop round D']:.1f} times as fast as the plain",
+        ),
+        "commands side by side": (
+            performance,
+            f"with AVX-512, {peers[f'{wide} flower command min']:.1f} times as fast as Flower's or more, and "
+            f"{peers[f'{wide} loop command min']:.1f} to {peers[f'{wide} loop command max']:.1f} times as fast as the",
+        ),
+        "commands kept to AVX2": (
+            performance,
+            f"{peers[f'{narrow} flower command min']:.1f} times as fast as Flower's or more, and "
+            f"{peers[f'{narrow} loop command A']:.1f} (A), {peers[f'{narrow} loop command D']:.1f} (D) and "
+            f"{peers[f'{narrow} loop command E']:.1f} times (E) as fast as the plain loop",
+        ),
+        "tiny runs": (
+            "docs/sweeps.md",
+            f"{tiny['rounds']} rounds of {1000 * tiny['of_a_round']:.1f} ms, {100 * tiny['share_of_runs']:.0f} % is "
+            f"what runs take beside their rounds and two evaluations each, and {100 * tiny['share_of_the_pool']:.0f} % "
+            "the start of the processes",
+        ),
         "mixing in place": (performance, f"takes {speed['AVX512 in place']} of the time with AVX512"),
         "the rest of a round": (
             performance,

@@ -336,7 +336,8 @@ def test_a_point_of_scaling_is_what_it_says(peers: Scripts) -> None:
     assert (found["clients"], found["workers"]) == (12, 1)
     assert 0 < found["degree"] < 11
     assert len(found["rounds_s"]) == peers.scaling.ROUNDS
-    told = peers.scaling.table(
-        {"points": {"a": found | {"round_s": 0.006, "cpu_s": 0.25, "peak_bytes": 2**29}}}
-    )
-    assert told.splitlines()[-1].endswith("| 1,600 | 1 | 6 ms | 500 ms | 0.25 s | 0.50 GiB |")
+    point = found | {"round_s": 0.006, "cpu_s": 0.25, "peak_bytes": 2**29, "measured": "2026-02-03"}
+    machine = {"processor": "P", "target": "znver9", "vectors": "AVX512", "cores": 3}
+    told = peers.scaling.table({"machine": machine, "points": {"a": point}}).splitlines()
+    assert told[-3].endswith("| 1,600 | 1 | 6 ms | 500 ms | 0.25 s | 0.50 GiB |")
+    assert told[-1] == "P (znver9, AVX512), 3 cores; 2026-02-03."

@@ -73,6 +73,7 @@ def test_the_page_on_performance_tells_how_fast_the_engine_is() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert speed.table(record) in page
     assert speed.others(record) in page
+    assert speed.methods(record)
     assert speed.methods(record) in page
     for measurement in record.values():
         assert not any(line["disturbed"] for line in measurement["results"])

@@ -147,7 +147,7 @@ class Split:
         """Training samples of each client, int64 [clients]."""
         return np.array([len(part) for part in self.train], dtype=np.int64)
 
-    @property
+    @cached_property  # every deal in a process asks it of all that are kept
     def nbytes(self) -> int:
         """Bytes of all indices, and of the arrays that hold them."""
         return sum(

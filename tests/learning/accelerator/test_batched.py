@@ -16,7 +16,6 @@ from torch.nn import functional
 from fedroam.components import build
 from fedroam.learning import Anchor, Job, Models
 from fedroam.learning.accelerator import batched as module
-from fedroam.learning.objective import CrossEntropy
 from fedroam.learning.training import SGD
 from support.learners import (
     CLASSES,
@@ -301,5 +300,6 @@ def test_auto_takes_it_where_the_data_are_not_on_the_cpu(monkeypatch: pytest.Mon
     case = problem()
     there = replace(case.task, x=case.task.x.to("meta"))
     monkeypatch.setattr(module.Batched, "build", lambda self, task: "batched")
-    assert build("engine", "auto").build(there) == "batched"  # type: ignore[attr-defined]
-    assert isinstance(case.task.objective, CrossEntropy)
+    auto = build("engine", "auto")
+    assert auto.build(there) == "batched"  # type: ignore[attr-defined]
+    assert auto.build(case.task) != "batched"  # type: ignore[attr-defined]
