@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from fedroam.analysis.connectivity.contact_statistics import simulate
 from fedroam.federation import hierarchical
@@ -26,10 +28,11 @@ from fedroam.papers.heredia.study import STUDY as HEREDIA
 from fedroam.papers.mocfl.study import STUDY as MOCFL
 from fedroam.papers.mohawk.study import STUDY as MOHAWK
 from fedroam.papers.reza.study import STUDY as REZA
+from fedroam.parts import Parts
 from fedroam.randomness import stream
 from fedroam.recording import Run
 from fedroam.runner import run
-from fedroam.scene import deal
+from fedroam.scene import deal, movement, prepare, world_of
 from fedroam.study.files import make_files
 from fedroam.traces import read_trace
 from fedroam.traces.selection import select
@@ -49,6 +52,10 @@ OTHERWISE: dict[str, dict[str, Any]] = {
 }
 # MOHAWK, and hours of it: with one cosine a model, and with one a slice of a tensor, as the authors' code has it.
 CARRIED, HOURS = "mnist,non-iid,k2=5,mohawk", 240
+# Hours of a window of MOHAWK; and by how much degrees overstate lengths from east to west in the paper's city.
+WINDOWS, DEGREES = (5, 10), 1 / math.cos(math.radians(30.3))
+# Flights of Reza et al. that are held beside straight ones, and how far one is at most.
+FLOWN, WORLDS_FLOWN, REACHED = "dam,m=5,Rc=3,Rm=5,a=0.05", 10, 5.0
 COSINES = ("flat", "per_slice")
 
 
@@ -165,6 +172,74 @@ def unequal(cosine: str, hours: int = HOURS) -> dict[str, float]:
     return {"median": float(np.median(found)), "most": max(found), "averages": len(found)}
 
 
+def again_within(there: np.ndarray, rounds: int) -> float:
+    """Of the rounds in which somebody is there, bool [rounds, devices], and that many more follow: the share after
+    which that one is there again within as many."""
+    last = len(there) - rounds
+    again = np.any([there[k : k + last] for k in range(1, rounds + 1)], axis=0)
+    return float(again[there[:last]].mean())
+
+
+def nearest_of(places: np.ndarray, points: np.ndarray, stretch: float = 1.0) -> np.ndarray:
+    """The nearest of some points to each place (float64 [places, 2], m) where lengths from east to west count that many
+    times: int64 [places]."""
+    scale = np.array([stretch, 1.0])
+    return np.asarray(cKDTree(points * scale).query(places * scale)[1])
+
+
+def month() -> dict[str, Any]:
+    """Of the hours in which a device of MOHAWK's month is there: after which it is there again soon, and which would be
+    another access point's by degrees as they are in Austin, and how much farther these are."""
+    experiment = MOHAWK.experiment(CARRIED, "full", 0)
+    list(make_files(MOHAWK, [experiment]))
+    scene = prepare(experiment.replace(data={"kind": "digits"}, partition="iid", model="softmax_regression"))
+    points = scene.context.access_points
+    ways = list(movement(experiment, scene.world))
+    scene.learner.close()
+    there = np.array([way.present for way in ways])
+    places = np.concatenate([way.end[way.present] for way in ways])
+    ours, theirs = nearest_of(places, points), nearest_of(places, points, DEGREES)
+    far, farther = (np.linalg.norm(places - points[chosen], axis=1).mean() for chosen in (ours, theirs))
+    return {
+        "again_within": {str(k2): again_within(there, k2) for k2 in WINDOWS},
+        "another_access_point": float((ours != theirs).mean()),
+        "distance_m": [float(far), float(farther)],
+    }
+
+
+def beside_the_line(here: np.ndarray, after: np.ndarray, target: np.ndarray, most: float) -> np.ndarray:
+    """Of flyers who do not reach their targets (float64 [flyers, 2], m): how far the grid point where they are then is
+    from the one next to where a straight flight of that length ends, and how far from here that one is, [flying, 2]."""
+    way = np.linalg.norm(target - here, axis=1)
+    flying = way > most
+    here, after, way = here[flying], after[flying], (target - here)[flying] * most / way[flying, None]
+    straight = np.round(here + way)
+    return np.stack([np.linalg.norm(straight - point, axis=1) for point in (after, here)], axis=1)
+
+
+def flights(worlds: int = WORLDS_FLOWN, rounds: int = HOURS) -> dict[str, float]:
+    """Steps of DAM in worlds of Reza et al. at scale quick, beside straight ones."""
+    found = []
+    for seed in range(worlds):
+        experiment = REZA.experiment(FLOWN, "quick", seed)
+        dataset, split = deal(experiment)
+        world = world_of(experiment, dataset, split, rounds)
+        mobility = Parts.of(experiment).mobility
+        state = mobility.start(world)
+        for t in range(1, rounds):
+            before, (state, _) = state, mobility.step(state, world, t)
+            flyers = len(state["destination"])
+            here, after = before["position"][:flyers], state["position"][:flyers]
+            found.append(beside_the_line(here, after, state["destination"], REACHED))
+    apart, way = np.concatenate(found).T
+    return {
+        "steps": len(apart),
+        "others": float((apart > 0).mean()),
+        "apart_m": float(apart[apart > 0].mean()),
+        "too_far": float((way > REACHED + 1e-9).mean()),
+    }
+
+
 def devices_there() -> int:
     """Devices that check in within the square of MOHAWK's month."""
     experiment = MOHAWK.experiment(CARRIED, "full", 0)
@@ -190,9 +265,13 @@ STUDIES: dict[str, Callable[[], dict[str, Any]]] = {
     "mocfl": lambda: {"repeated": repeated()},
     "mohawk": lambda: {
         "devices": devices_there(),
+        "month": month(),
         "unequal_weights": {cosine: unequal(cosine) for cosine in COSINES},
     },
-    "reza": lambda: {"ends": {name: ends(changes) for name, changes in OTHERWISE.items()}},
+    "reza": lambda: {
+        "ends": {name: ends(changes) for name, changes in OTHERWISE.items()},
+        "flights": flights(),
+    },
 }
 
 

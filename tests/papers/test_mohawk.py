@@ -431,6 +431,35 @@ def test_readings_tell_what_was_measured_and_what_degrees_do() -> None:
     assert theirs in told["cosine of the attention"].effect
 
 
+def test_readings_tell_what_was_counted_of_the_month() -> None:
+    told = {reading.about: reading.effect for reading in STUDY.readings}
+    record = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))
+    month = record["mohawk"]["month"]
+    five, ten = (100 * month["again_within"][k2] for k2 in ("5", "10"))
+    assert f"within the next 5 hours in {five:.0f} % of cases, within 10 in {ten:.0f} %" in told["look ahead"]
+    ours, theirs = month["distance_m"]
+    assert f"put {100 * month['another_access_point']:.0f} % of the hours" in told["distances"]
+    assert f"{theirs:.0f} m away on average over all of them instead of {ours:.0f}" in told["distances"]
+
+
+def test_who_comes_back_is_counted_by_hand() -> None:
+    """Two devices, five rounds: of three presences with two rounds more, the first device's first and third are
+    followed by another within two, the second's is not."""
+    script = benchmark("readings")
+    there = np.array([[1, 1], [0, 0], [1, 0], [0, 0], [1, 1]], dtype=bool)
+    assert script.again_within(there, 2) == pytest.approx(2 / 3)
+    assert script.again_within(there, 1) == 0
+    assert script.again_within(there, 4) == 1
+
+
+def test_the_nearest_by_degrees_is_another_where_east_is_farther() -> None:
+    script = benchmark("readings")
+    points = np.array([[10.0, 0.0], [0.0, 11.0]])
+    places = np.zeros((1, 2))
+    assert script.nearest_of(places, points).tolist() == [0]
+    assert script.nearest_of(places, points, 1.16).tolist() == [1]
+
+
 def test_weights_are_watched_by_how_much_they_are_off_equal_ones() -> None:
     """Cosines of 1 and 0 with a strength of ln 3: weights of 3/4 and 1/4. An average of one model counts as none."""
     script, found = benchmark("readings"), list[float]()

@@ -409,6 +409,25 @@ def test_readings_of_reza_tell_how_runs_ended_that_were_read_otherwise() -> None
     )
 
 
+def test_readings_of_reza_tell_how_flights_differ_from_straight_ones() -> None:
+    found = json.loads((ROOT / "docs" / "records" / "readings.json").read_text(encoding="utf-8"))["reza"][
+        "flights"
+    ]
+    told = {reading.about: reading.effect for reading in REZA.readings}["nearest point within Rm"]
+    assert f"at another point in {100 * found['others']:.0f} % of DAM's steps" in told
+    assert f"{found['apart_m']:.1f} m away on average, and in {100 * found['too_far']:.0f} % of them" in told
+
+
+def test_straight_flights_by_hand() -> None:
+    """From (1, 1) to (1, 9) by 5: both end at (1, 6). To (9, 5) a straight one ends at (5.47, 3.24), rounded to (5, 3),
+    within 5; who arrives does not count."""
+    script = benchmark("readings")
+    here, target = np.full((3, 2), 1.0), np.array([[1.0, 9.0], [9.0, 5.0], [3.0, 3.0]])
+    after = np.array([[1.0, 6.0], [5.0, 4.0], [3.0, 3.0]])
+    found = script.beside_the_line(here, after, target, 5.0)
+    np.testing.assert_allclose(found, [[0, 5], [1, math.sqrt(20)]])
+
+
 @pytest.mark.data
 @pytest.mark.slow
 def test_a_run_that_is_read_otherwise_is_found_again() -> None:

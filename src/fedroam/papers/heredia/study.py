@@ -139,6 +139,7 @@ READINGS = (
         paper="Alg. 1 prints the sum; the author's code takes the mean",
         source="Alg. 1",
         deviation=True,
+        effect="As printed, steps would be as many times as long as a batch has samples: 8 times.",
     ),
     Reading(
         "final accuracy",

@@ -70,6 +70,7 @@ READINGS = (
         paper="Alg. 1 leaves it out",
         source="Alg. 1, misprint",
         deviation=True,
+        effect="As printed, weights would add up to less than 1, and all models shrink towards 0 from round to round.",
     ),
     Reading(
         "diagonal of the weights",

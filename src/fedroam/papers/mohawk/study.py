@@ -147,6 +147,9 @@ READINGS = (
         paper="The authors' simulator trains only those that come back within k2 rounds",
         source="public code",
         deviation=True,
+        effect="In this month a device that is there is there again within the next 5 hours in 79 % of cases, within "
+        "10 in 82 % (docs/records/readings.json). The rest trains here, and costs energy; their simulator leaves it "
+        "out.",
     ),
     Reading(
         "distances",
@@ -154,6 +157,8 @@ READINGS = (
         paper="The authors' code takes degrees, which at the latitude of Austin (30.3) overstates east to west by 16 %",
         source="public code",
         deviation=True,
+        effect="In this month degrees as long as Austin's would put 7 % of the hours in which devices are there at "
+        "another access point, 494 m away on average over all of them instead of 490 (docs/records/readings.json).",
     ),
     Reading(
         "energy to a threshold",

@@ -392,7 +392,8 @@ def readings_html(result: StudyResult) -> str:
         ]
         for each in sorted(readings, key=lambda each: not each.deviation)
     ]
-    return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts")
+    unknown = "" if all(each.effect for each in readings) else f'<p class="small">{NONE}: not measured.</p>'
+    return table_html(["", "The paper", "Here", "", "What it changes"], rows, "texts") + unknown
 
 
 def settings_html(
