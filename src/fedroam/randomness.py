@@ -128,13 +128,16 @@ def torch_default_stream(seed: int, purpose: str, round: int = 0, client: int = 
 def global_states() -> Mapping[str, Hashable]:
     """The states of the generators that Python, numpy and torch (once it is loaded) keep for everybody, by name.
 
-    fedroam leaves them as they are: whoever finds one changed has met foreign code that draws from it.
+    fedroam leaves them as they are: whoever finds one changed has met foreign code that draws from it. Python's is left
+    out as long as Ray is at work, which draws from it for its own purposes.
     """
     numpy = np.random.get_state(legacy=False)  # noqa: NPY002  (it is looked at, not drawn from)
     found: dict[str, Hashable] = {
-        "random": random.getstate(),
         "numpy.random": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"], numpy["has_gauss"]),
     }
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        found["random"] = random.getstate()
     if "torch" in sys.modules:
         import torch
 

@@ -323,7 +323,7 @@ class _Draws(RunEvents):
         if measurement is None or not self.before:
             return
         now = global_states()
-        changed = [name for name, each in self.before.items() if now[name] != each]
+        changed = [name for name, each in now.items() if self.before.get(name, each) != each]
         if changed:
             self.before = {}
             warnings.warn(

@@ -210,3 +210,21 @@ def test_the_reckoning_by_hand() -> None:
         "| a round": "23.3",
         "| 100 rounds": "0.6 h",
     }
+
+
+def test_the_page_on_clusters_tells_what_spreading_costs() -> None:
+    """Spread or not, a run comes to the same accuracy."""
+    script = benchmark("over_ray")
+    record = json.loads(script.RECORD.read_text(encoding="utf-8"))
+    assert script.table(record) in (ROOT / "docs" / "one-run-over-a-cluster.md").read_text(encoding="utf-8")
+    for name in script.RUNS:
+        points = [point for point in record["points"].values() if point["run"] == name]
+        assert {point["way"] for point in points} == set(script.WAYS)
+        assert len({point["accuracy"] for point in points}) == 1
+        assert script.experiment(name, "alone").digest == script.experiment(name, "ray").digest
+
+
+def test_a_round_is_that_between_the_first_and_the_last() -> None:
+    """Rounds of 9, 2, 3 and 4 s, and one of 8 that is evaluated, from 1 s on, when the start has been evaluated."""
+    point = {"moments": [1.0, 10.0, 12.0, 15.0, 19.0, 27.0]}
+    assert benchmark("over_ray").round_of(point) == 3.0

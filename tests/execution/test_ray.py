@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,15 @@ def test_runs_over_a_cluster_are_those_of_one_process(two_nodes: Any, tmp_path: 
             same(*both(settings, tmp_path / case, workers)[:2])
     finally:
         workers.end()
+
+
+def test_what_ray_draws_is_not_taken_for_a_draw_of_the_run(
+    two_nodes: Any, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """It draws from Python's global generator, which no part of fedroam does."""
+    random.random()  # as it does
+    run(tiny(execution=SPREAD, rounds=4), tmp_path / "run", observer=lambda *_: random.random())
+    assert not [each for each in recwarn if "global generator" in str(each.message)]
 
 
 def test_a_killed_worker_changes_nothing(two_nodes: Any, tmp_path: Path) -> None:
