@@ -92,7 +92,8 @@ def page(record: dict[str, Any]) -> str:
         "# Gallery",
         "Five small studies on data that comes with fedroam. Each is one file, runs in minutes on two cores, "
         "and ends in these numbers: means over five seeds ± standard error, every variant on the same seeds. "
-        "[docs/gallery/record.json](gallery/record.json) keeps what was run; `python docs/gallery.py` runs all anew.",
+        "[docs/gallery/record.json](gallery/record.json) keeps what was run; "
+        "`.venv/bin/python docs/gallery.py` runs what `runs/gallery` lacks, and makes this page.",
     ]
     for name, heading, _, alternative, _ in STUDIES:
         settings = source(name).read_text(encoding="utf-8")

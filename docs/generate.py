@@ -64,7 +64,8 @@ def _settings() -> Iterator[str]:
             yield ""
         else:
             yield from ("", f"## [{family}]", "", f"{about.about[0].upper()}{about.about[1:]}.", "")
-        yield f"Default kind: `{about.default}`. Methods of a part: {_code(about.methods)}."
+        methods = f" Methods of a part: {_code(about.methods)}." if about.methods else ""
+        yield f"Default kind: `{about.default}`.{methods}"
         for kind, cls in kinds(family).items():
             if not cls.__module__.startswith("fedroam."):
                 continue  # a part that somebody loaded with --use

@@ -52,13 +52,18 @@ class Experiment(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True)
 
-    name: str = field("experiment", "a name for people: default folder, titles of figures", identity=False)
+    name: str = field(
+        "experiment",
+        "a name for people: default folder, titles of figures; up to 80 letters, digits, dots, dashes and underscores",
+        identity=False,
+    )
     seed: int = field(0, "every random draw derives from it", ge=0, lt=2**62)
     clients: int = field(20, "number of clients", ge=1, le=MOST_CLIENTS)
     rounds: int = field(100, "communication rounds", ge=1, le=MOST_ROUNDS)
     evaluate_every: int = field(10, "rounds between evaluations (the first and last are evaluated)", ge=1)
     evaluate_on: Literal["shared", "own"] = field(
-        "shared", "test samples: the data's shared test set, or each client's own held-out share"
+        "shared",
+        "test samples: the data's shared test set, or each client's own held-out share (test_share above 0)",
     )
     evaluate_share: float = field(
         1.0,
@@ -85,7 +90,7 @@ class Experiment(BaseModel):
         "float32 all the same and rounded to the nearest whenever one is written",
         later=True,
     )
-    device: str = field("cpu", "where models and data live: cpu, cuda or cuda:N")
+    device: str = field("cpu", "where models and data live: cpu, cuda, cuda:N, or mps (not yet measured)")
     checkpoint_every: int = field(
         10,
         "rounds between checkpoints: what a kill can lose; in a sweep at least 5 s pass, too",

@@ -640,7 +640,7 @@ def advice(experiment: Experiment) -> list[str]:
     parts, told = Parts.of(experiment), []
     if experiment.device != "cpu":
         cuda = experiment.device.startswith("cuda")
-        known = "measured on one kind of GPU, with two networks" if cuda else "not yet measured"
+        known = "measured on one kind of GPU, with one network" if cuda else "not yet measured"
         told.append(
             f'device = "{experiment.device}": {known}; benchmarks/gpu.py tells how fast it is here beside a plain '
             "loop and beside two cores"

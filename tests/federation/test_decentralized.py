@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
+from fedroam.errors import InputError
 from fedroam.experiment import Experiment
-from fedroam.federation import Round, Traffic
+from fedroam.federation import Exchanged, Meeting, Round, Traffic
 from fedroam.federation.decentralized import Decentralized
 from fedroam.scene import prepare
 from fedroam.simulation import begin
 from support.one_weight import Deal, Script, weights_after_each_round
+from support.tiny import tiny
 
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
@@ -112,3 +115,35 @@ def test_traffic_is_one_model_in_each_direction_of_each_contact() -> None:
     np.testing.assert_array_equal(done.traffic.distance, apart)
     assert list(done.aggregated) == list(np.flatnonzero(dense.any(axis=1)))
     assert Traffic.nothing().total == 0
+
+
+def test_an_exchange_of_ones_own_takes_no_rule_and_no_parts_unless_it_says_so() -> None:
+    """A setting that asks for them is refused; it was ignored."""
+
+    class Own(Decentralized):
+        kind: ClassVar[str] = "own"
+
+        @override
+        def exchange(self, round: Round, after: Meeting) -> Exchanged:
+            return Exchanged(after, Traffic.nothing(), round.models, {})
+
+    class Able(Own):
+        kind: ClassVar[str] = "able"
+        aggregates: ClassVar[bool] = True
+
+        @override
+        def exchange(self, round: Round, after: Meeting) -> Exchanged:
+            return super().exchange(round, after)
+
+    class Quick(Decentralized):
+        kind: ClassVar[str] = "quick"
+
+    assert (Own.aggregates, Own.takes_pieces) == (False, False)
+    assert (Able.aggregates, Able.takes_pieces) == (True, False)
+    assert (Quick.aggregates, Quick.takes_pieces) == (True, True)
+    prepare(tiny(federation=Own())).learner.close()
+    prepare(tiny(federation=Able(), aggregation="median")).learner.close()
+    with pytest.raises(
+        InputError, match=r"aggregation\.kind = 'median': federation 'own' aggregates by a rule of its"
+    ):
+        prepare(tiny(federation=Own(), aggregation="median"))

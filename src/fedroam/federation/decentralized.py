@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from scipy import sparse
+from typing_extensions import override
 
 from fedroam.components import Part, field, register
 from fedroam.contacts import degrees
@@ -47,6 +48,17 @@ class Decentralized(Part):
     holders: ClassVar[Literal["clients"]] = "clients"
     takes_pieces: ClassVar[bool] = True
     aggregates: ClassVar[bool] = True  # by the experiment's rule
+
+    @override
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """An exchange of another kind takes pieces and goes by the experiment's rule where it says so: else a setting
+        that asks for it is refused, and not ignored."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if "exchange" in vars(cls):
+            for able in ("takes_pieces", "aggregates"):
+                if able not in vars(cls):
+                    setattr(cls, able, False)
 
     order: Literal["move_then_mix", "mix_then_move"] = field(
         "move_then_mix", "whether the consensus of a round uses the places after its move or before it"

@@ -17,7 +17,9 @@ class Auto(Part):
     """`cpu` where the device is the CPU, `batched` on any other; the learner's `notes` say which."""
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0, le=MOST_WORKERS)
-    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
+    native: bool = field(
+        True, "compute by kernels compiled for this machine, where there are some: layers, losses, evaluation"
+    )
 
     def build(self, task: Task) -> Learner:
         """Choose by where the data are."""

@@ -81,7 +81,8 @@ class Rate(Always):
 
     rate: float = field(0.9, "client activity rate: the share that is active", gt=0, le=1)
     independent: bool = field(
-        False, "each client by its own draw, instead of exactly floor(rate * clients), at least one, of them"
+        False,
+        "each client by its own draw, instead of exactly floor(rate * those who have joined), at least one, of them",
     )
 
     @override

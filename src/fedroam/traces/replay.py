@@ -29,12 +29,12 @@ class Replay(Part):
     Client i is the device with the i-th most fixes in the selection; devices may also be drawn, be the first that
     arrive, or be ordered by name. The devices with the most fixes are often those that never leave; among drawn ones,
     arrivals and departures are as frequent as in the trace. Where data or an availability log name devices, too,
-    clients are matched by name (setting `match`). Round t covers interval t of the trace, and the state before round 1
-    interval 0.
+    clients are matched by name (setting `match`).
 
-    With `mode = "first_fix"` a device is present in an interval in which it has a fix, at the first of them; with
-    `dwell` also in those that begin less than `dwell` after its last fix, at that fix. A device that was present in the
-    round before moves straight from there.
+    With `mode = "first_fix"` round t covers interval t of the trace, and the state before round 1 interval 0: a device
+    is present in an interval in which it has a fix, at the first of them; with `dwell` also in those that begin less
+    than `dwell` after its last fix, at that fix. A device that was present in the round before moves straight from
+    there.
 
     With `mode = "interpolate"`, for dense fixes, round t covers the time from t - 1 to t intervals after the start: a
     device is present where its place at the end is known, on a fix or between two that are at most `max_gap` apart, and

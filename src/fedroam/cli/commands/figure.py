@@ -82,7 +82,8 @@ def figure(
 ) -> None:
     """Draw one figure of runs, fit for a paper: mean over seeds, with bands that are named.
 
-    Fonts are embedded as TrueType (Type 42). Lines differ in dashes and markers, not in colour alone.
+    Fonts are embedded as TrueType (Type 42) in PDF, and are outlines in SVG. Lines differ in dashes and markers, not in
+    colour alone.
     """
     from fedroam.analysis.figures.clock import plot_gantt
     from fedroam.analysis.figures.plotting import averaged_over, plot

@@ -58,8 +58,6 @@ class AdPsgd(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("staleness", "averagings")
-    takes_pieces: ClassVar[bool] = False
-    aggregates: ClassVar[bool] = False  # pairs average: by no other rule
 
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:

@@ -54,8 +54,6 @@ class Cached(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("cached", "cache_age")
-    takes_pieces: ClassVar[bool] = False
-    aggregates: ClassVar[bool] = False  # averages by samples: no other rule
 
     size: int = field(10, "models of others in a cache (C_max)", unit="models", ge=1)
     tau_max: int = field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
@@ -31,6 +31,9 @@ class Epidemic(Decentralized):
     How the oracle draws is ours: a maximum flow over the contacts in random order, by which all pairs are equally
     likely where everybody is in contact.
     """
+
+    takes_pieces: ClassVar[bool] = True
+    aggregates: ClassVar[bool] = True
 
     fanout: int = field(7, "clients that each one sends its model to (s); 7 in the paper, for 96", ge=1)
     draw: Literal["local", "oracle"] = field(

@@ -88,8 +88,6 @@ class GossipLearning(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("model_age",)
-    takes_pieces: ClassVar[bool] = False
-    aggregates: ClassVar[bool] = False  # merges two at a time: by no other rule
 
     merge: Literal["age", "average", "none"] = field(
         "age", "how two models are merged: weighted by their ages, both alike, or the one that was got stays"

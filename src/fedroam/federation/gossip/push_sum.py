@@ -59,8 +59,6 @@ class PushSum(Decentralized):
     """
 
     columns: ClassVar[tuple[str, ...]] = ("push_weight_least",)
-    takes_pieces: ClassVar[bool] = False
-    aggregates: ClassVar[bool] = False  # shares are added: by no rule
 
     @override
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:

@@ -72,9 +72,11 @@ class MoCFL(Part, ServerLoop):
 
     With `head = "own"` nothing is left of steps 6 to 8 but local training: each client keeps its head, no class means
     travel, the server trains nothing, and clients are judged by their own models (an ablation).
+
+    It adds columns to the table of rounds: `replaced`, the share of active clients whose extractor was replaced, and
+    `mmd`, the mean of m.
     """
 
-    # Share of active clients whose extractor was replaced; mean m.
     columns: ClassVar[tuple[str, ...]] = ("replaced", "mmd")
 
     neighbours: int = field(5, "extractors that a client is sent (k); 0 leaves out steps 1 to 5", ge=0)

@@ -36,7 +36,9 @@ class Cpu(Part):
     """
 
     workers: int = field(0, "threads, 0 is one a core", identity=False, ge=0, le=MOST_WORKERS)
-    native: bool = field(True, "compute convolutions by kernels compiled for this machine, where they can")
+    native: bool = field(
+        True, "compute by kernels compiled for this machine, where there are some: layers, losses, evaluation"
+    )
 
     def build(self, task: Task) -> CpuLearner:
         """Start the workers, after a look at the network. Raises InputError where the data are not on the CPU."""
