@@ -135,8 +135,9 @@ def global_states() -> Mapping[str, Hashable]:
     found: dict[str, Hashable] = {
         "numpy.random": (numpy["state"]["key"].tobytes(), numpy["state"]["pos"], numpy["has_gauss"]),
     }
-    ray = sys.modules.get("ray")
-    if ray is None or not ray.is_initialized():
+    # Of any module: somebody's own may have this name, too.
+    at_work = getattr(sys.modules.get("ray"), "is_initialized", None)
+    if at_work is None or not at_work():
         found["random"] = random.getstate()
     if "torch" in sys.modules:
         import torch
