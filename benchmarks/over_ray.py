@@ -12,6 +12,7 @@ each time by a process of its own. Needs the extra `ray`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -65,9 +66,7 @@ def play(name: str, way: str) -> dict[str, Any]:
 
 def round_of(point: dict[str, Any]) -> float:
     """Seconds of a round: the median of those after the first and before the last, which is evaluated."""
-    _, first, *others = point["moments"]
-    passed = [b - a for a, b in zip([first, *others[:-1]], others[:-1], strict=False)]
-    return statistics.median(passed)
+    return statistics.median(b - a for a, b in itertools.pairwise(point["moments"][1:-1]))
 
 
 def table(record: dict[str, Any]) -> str:

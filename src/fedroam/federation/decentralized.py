@@ -49,6 +49,10 @@ class Decentralized(Part):
     takes_pieces: ClassVar[bool] = True
     aggregates: ClassVar[bool] = True  # by the experiment's rule
 
+    order: Literal["move_then_mix", "mix_then_move"] = field(
+        "move_then_mix", "whether the consensus of a round uses the places after its move or before it"
+    )
+
     @override
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
@@ -59,10 +63,6 @@ class Decentralized(Part):
             for able in ("takes_pieces", "aggregates"):
                 if able not in vars(cls):
                     setattr(cls, able, False)
-
-    order: Literal["move_then_mix", "mix_then_move"] = field(
-        "move_then_mix", "whether the consensus of a round uses the places after its move or before it"
-    )
 
     def init(self, context: FederationContext, start: Start, learner: Learner) -> InitialState:
         """A model for each client, no state."""

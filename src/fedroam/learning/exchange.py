@@ -49,9 +49,8 @@ def changes(weights: sparse.csr_array) -> tuple[np.ndarray, sparse.csr_array]:
     # Cut out here: to ask scipy for rows takes several times as long, which in a round of small models is felt.
     some, begins = np.flatnonzero(np.repeat(~keeps, entries)), np.append(0, np.cumsum(entries[changed]))
     cut = in_rows(weights.data[some], weights.indices[some], begins, (len(changed), weights.shape[1]))
-    cut.has_sorted_indices = cut.has_canonical_format = (
-        False  # a rule of the user's own may list them in any order
-    )
+    # A rule of the user's own may list them in any order.
+    cut.has_sorted_indices = cut.has_canonical_format = False
     return changed, cut
 
 
