@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -239,3 +240,51 @@ def test_a_contact_fits_where_all_that_is_sent_in_it_gets_through() -> None:
 def _nothing() -> tuple[PlannedTransfers, Sent, np.ndarray]:
     nobody = np.zeros(0, np.int64)
     return PlannedTransfers(nobody, nobody, np.zeros(0), np.zeros(0), nobody), Sent.nothing(0), np.zeros(0)
+
+
+def rates(**seconds: float) -> dict[str, float]:
+    """Of `link.lte_wifi`: how long a model takes by each."""
+    return {name: 8e-6 * MODEL / each for name, each in seconds.items()}
+
+
+# Half way between near and far LTE takes 3 s to get a model, and 6 s to send it: the mean of the rates.
+PHONES = {
+    "kind": "lte_wifi",
+    "wifi_range": 100.0,
+    "lte_near": 100.0,
+    "lte_far": 500.0,
+    **rates(lte_down_max=2, lte_down_min=6, lte_up_max=4, lte_up_min=12, wifi_down=1, wifi_up=0.5),
+    **rates(d2d_max=100, d2d_min=100),
+}
+LONG: dict[str, Any] = {"clock": {"kind": "seconds", "length": 60.0}, "link": PHONES}
+
+
+def test_a_link_knows_a_server_from_a_client_and_up_from_down() -> None:
+    """A server stands nowhere: LTE, half way between its throughputs."""
+    scene = timed_scene((5.0, 7.0), federation="fedavg", **LONG)
+    found = timed(scene, meeting([[0, 0], [9, 9]], [[0, 0], [9, 9]]))
+    np.testing.assert_allclose(found.done, [3 + 5 + 6, 3 + 7 + 6])
+    told = [found.state[name].tolist() for name in TOTALS]
+    np.testing.assert_allclose(told, [[5, 7], [9, 9], [46, 44], [0, 0]])
+
+
+@pytest.mark.parametrize("kind", ["mohawk", "hierfavg"])
+def test_a_link_knows_an_access_point_from_a_client_and_up_from_down(kind: str, tmp_path: Path) -> None:
+    """Wi-Fi near by, then LTE by the distance; that to the second access point is the nearer one."""
+    (tmp_path / "points.csv").write_text("x,y\n0,0\n2000,0\n", encoding="utf-8")
+    places = {"kind": "file", "path": str(tmp_path / "points.csv")}
+    scene = timed_scene((5.0,) * 4, access_points=places, federation={"kind": kind, "k2": 9}, **LONG)
+    stand = [[50, 0], [300, 0], [500, 0], [1950, 0]]
+    found = timed(scene, meeting(stand, stand))
+    np.testing.assert_allclose(found.done, [1 + 5 + 0.5, 3 + 5 + 6, 6 + 5 + 12, 1 + 5 + 0.5])
+
+
+def test_clients_have_their_direct_link() -> None:
+    scene = timed_scene(
+        (5.0, 5.0),
+        clock={"kind": "seconds", "length": 200.0},
+        link={**PHONES, **rates(d2d_max=7, d2d_min=14)},
+    )
+    still = meeting([[0, 0], [50, 0]], [[0, 0], [50, 0]])
+    found = timed(scene, still, reach=60.0)
+    np.testing.assert_allclose(found.done, 5 + 1 / ((1 / 7 + 1 / 14) / 2))

@@ -105,7 +105,13 @@ def both(*told: Any) -> Timetable:
 def by_distance(seconds: float) -> dict[str, Any]:
     """A link near by of a model in so many seconds, and farther away of less and less."""
     rate = 8e-6 * MODEL / seconds
-    found = dict.fromkeys(("wifi_up", "wifi_down", "lte_up_max", "lte_down_max", "d2d_max"), rate)
+    found = {
+        "wifi_up": 2 * rate,
+        "wifi_down": 3 * rate,
+        "lte_up_max": rate,
+        "lte_down_max": 1.5 * rate,
+        "d2d_max": rate,
+    }
     found |= dict.fromkeys(("lte_up_min", "lte_down_min", "d2d_min"), rate / 8)
     return {"kind": "lte_wifi", "wifi_range": 0.5, "lte_near": 0.5, "lte_far": 4.0, "d2d_far": 1.5, **found}
 

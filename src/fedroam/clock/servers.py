@@ -70,12 +70,13 @@ def with_servers(
     ranges = np.full(server + 1, np.inf)
     if timing.ranges is not None:
         ranges[clients:server] = timing.ranges
-    windows = way.windows(np.stack([own, ends], axis=1), ranges[ends], meet=True)
+    sender, receiver = np.concatenate([down.node[loads], sends]), np.concatenate([loads, up.node[sends]])
+    windows = way.windows(np.stack([sender, receiver], axis=1), ranges[ends], meet=True)
     first = np.full(clients, FIRST)
     first[loads] = np.arange(len(loads))
     plan = PlannedTransfers(
-        sender=np.concatenate([down.node[loads], sends]),
-        receiver=np.concatenate([loads, up.node[sends]]),
+        sender=sender,
+        receiver=receiver,
         size=np.concatenate([down.size[loads], up.size[sends]]) - came,
         ready=np.concatenate([np.zeros(len(loads)), work[sends]]),
         after=np.concatenate([np.full(len(loads), FIRST), first[sends]]),

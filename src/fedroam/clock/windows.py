@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from fedroam.contacts import Intervals, Legs, contact_intervals, distance_at, intervals_known
 from fedroam.contacts.ragged import distinct, expand
+from fedroam.federation import SERVER, access_point
 from fedroam.links import ConstantRate, Link
 from fedroam.links.steps import Steps, rate_steps
 from fedroam.mobility import Paths
@@ -76,13 +77,20 @@ class Windows:
 class Way:
     """How a round goes by: all nodes move on `paths` for `length` seconds, then they stand still.
 
-    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN.
+    Nodes are the clients, then what does not move: access points, and a server, whose place is NaN. further: of these,
+    as `Traffic` writes them, int64; the link is asked for them by these names.
     """
 
     paths: Paths
     length: float
     link: Link
     seed: int
+    further: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @cached_property
+    def names(self) -> np.ndarray:
+        """Each node as `Traffic` writes it, int64 [nodes]."""
+        return np.append(np.arange(self.paths.clients - len(self.further)), self.further)
 
     @cached_property
     def everywhere(self) -> float | None:
@@ -101,7 +109,8 @@ class Way:
             np.concatenate([paths.point, still.point]),
             np.concatenate([paths.present, still.present]),
         )
-        return cls(joined, length, link, seed)
+        further = np.where(np.isnan(places[:, 0]), SERVER, access_point(np.arange(len(places))))
+        return cls(joined, length, link, seed, further)
 
     def windows(
         self,
@@ -112,8 +121,8 @@ class Way:
         both_ways: bool = False,
         heard: bool = False,
     ) -> Windows:
-        """The windows of transfers between nodes (int64 [transfers, 2]): while the two are at most `reach` (m) apart,
-        one number, or one a transfer.
+        """The windows of transfers from a node to another (int64 [transfers, 2]): while the two are at most `reach` (m)
+        apart, one number, or one a transfer.
 
         meet: all of these may talk by another rule than distance, too. Then a pair that is never within reach has a
         window without duration, at the end of the way. both_ways: of transfers between these pairs, and then of those
@@ -151,6 +160,7 @@ class Way:
             self.seed,
             both_ways=both_ways,
             everywhere=self.everywhere,
+            names=self.names,
         )
         rate, opens, closes = self._last(legs, contacts, both_ways), contacts.open, contacts.close
         if both_ways:
@@ -164,7 +174,7 @@ class Way:
         if self.everywhere is not None:
             return np.full(len(pairs) * len(contacts), self.everywhere * (1 - self.link.loss))
         apart = distance_at(legs, contacts.i, contacts.j, contacts.close)
-        rates = [self.link.rate(apart, self.seed, np.stack(pair, axis=1)) for pair in pairs]
+        rates = [self.link.rate(apart, self.seed, self.names[np.stack(pair, axis=1)]) for pair in pairs]
         return np.asarray(np.concatenate(rates) * (1 - self.link.loss))
 
     def _within(self, pairs: np.ndarray, reach: float, heard: bool) -> tuple[np.ndarray, Intervals]:

@@ -83,6 +83,7 @@ def rate_steps(
     *,
     both_ways: bool = False,
     everywhere: float | None = None,
+    names: np.ndarray | None = None,
 ) -> Steps:
     """The rate of arrival over each contact of a round of `length` seconds, a row each; times from the round's begin.
 
@@ -91,7 +92,8 @@ def rate_steps(
     rate are one step. A link whose rate knows no distance gives one step.
 
     both_ways: a row for each contact from i to j, and then one for each from j to i. everywhere: bytes/s, of a link of
-    one rate, which then is not asked.
+    one rate, which then is not asked. names: of each end of contacts, as `Link.rate` takes it, int64 [ends]; None:
+    its own number.
     """
     ways = 2 if both_ways else 1
     if everywhere is not None:
@@ -106,7 +108,8 @@ def rate_steps(
         i, j = (np.repeat(ends, len(grid)) for ends in (some.i, some.j))
         apart = distance_at(legs, i, j, time.reshape(-1))
         for own, pair in zip(found, ((i, j), (j, i)), strict=False):
-            rate = link.rate(apart, seed, np.stack(pair, axis=1)).reshape(time.shape)
+            named = np.stack(pair, axis=1) if names is None else names[np.stack(pair, axis=1)]
+            rate = link.rate(apart, seed, named).reshape(time.shape)
             ends, middle = (rate[:, :-1:2] + rate[:, 2::2]) / 2, rate[:, 1::2]
             # Where all three are equal the mean is they, without rounding (and infinity is not subtracted from itself).
             own.append(np.where(ends == middle, middle, ends / 3 + middle * (2 / 3)))
