@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fedroam
@@ -170,26 +170,33 @@ def days(draw: Any) -> dict[str, list[tuple[float, float, float]]]:
     return found
 
 
-@given(days(), st.sampled_from(["first_fix", "interpolate"]), st.sampled_from([0.5, 7.0, 12.0, 30.0]))
+@given(
+    days(),
+    st.sampled_from(["first_fix", "interpolate"]),
+    st.sampled_from([0.5, 7.0, 12.0, 30.0]),
+    st.sampled_from([0.0, 7.5]),
+)
 def test_presence_and_places_against_a_slow_version(
-    tmp_path_factory: pytest.TempPathFactory, fixes: Any, mode: str, limit: float
+    tmp_path_factory: pytest.TempPathFactory, fixes: Any, mode: str, limit: float, begin: float
 ) -> None:
-    folder = tmp_path_factory.mktemp("slow")
+    """Of the fixes outside the window those count between which a place is interpolated, and no others."""
+    folder, end = tmp_path_factory.mktemp("slow"), begin + 30.0
+    assume(any(begin <= time < end for own in fixes.values() for time, _, _ in own))
     file = str(write_trace(trace_of(fixes), folder / "t.parquet"))
     settings = {"dwell": limit} if mode == "first_fix" else {"max_gap": limit}
-    part = of(file, mode=mode, begin=0.0, length=40.0, **settings)
+    part = of(file, mode=mode, begin=begin, length=30.0, **settings)
     names = part.selection().names
     rounds = part.rounds()
-    assert rounds == (3 if mode == "first_fix" else 4)
+    assert rounds == (2 if mode == "first_fix" else 3)
     states, ways = played(part, len(names), rounds)
     for t, state in enumerate(states):
         for i, name in enumerate(names):
-            own = [fix for fix in fixes[name] if fix[0] < 40]
-            place = (
-                slow_seen(own, 10 * t, 10 * t + 10, limit)
-                if mode == "first_fix"
-                else slow_known(own, 10 * t, limit)
-            )
+            own = [(time - begin, x, y) for time, x, y in fixes[name]]
+            if mode == "first_fix":
+                own = [fix for fix in own if 0 <= fix[0] < 30]
+                place = slow_seen(own, 10 * t, 10 * t + 10, limit)
+            else:
+                place = slow_known(own, 10 * t, limit)
             assert state["present"][i] == (place is not None)
             if place is not None:
                 assert state["position"][i].tolist() == pytest.approx(list(place))
@@ -202,6 +209,49 @@ def test_presence_and_places_against_a_slow_version(
                     ]
                     if None not in later and known is not None:
                         assert ways[t - 1].at(moment)[i].tolist() == pytest.approx(list(known))
+
+
+def test_the_fixes_beside_a_window_say_who_is_there_at_its_ends(tmp_path: Path) -> None:
+    """A car with a fix a minute is there all the time, wherever rounds begin and end; one that comes later is not."""
+    fixes = {
+        "all day": [(60.0 * k, k, 0.0) for k in range(200)],
+        "later": [(60.0 * k, k, 5.0) for k in range(70, 80)],
+        "elsewhere": [(60.0 * k, 999.0, 0.0) for k in range(300, 310)],
+    }
+    file = str(write_trace(trace_of(fixes), tmp_path / "t.parquet"))
+    part = of(file, mode="interpolate", interval=100.0, max_gap=60.0, begin=3630.0, length=1000.0)
+    assert part.rounds() == 10
+    states, ways = played(part, 2, 10)
+    assert [state["present"].tolist() for state in states] == [
+        [True, 3630 + 100 * t >= 4200 and 3630 + 100 * t <= 4740] for t in range(11)
+    ]
+    assert [state["position"][0, 0] for state in states] == pytest.approx(
+        [60.5 + t * 100 / 60 for t in range(11)]
+    )
+    assert ways[0].point[ways[0].first[0]].tolist() == [60.5, 0]
+    assert part.bounds() == (60, 0, 78, 5)  # where places are interpolated, and nowhere else
+    chosen = part.selection()
+    assert (chosen.names, np.diff(chosen.first).tolist()) == (("all day", "later"), [17, 8])
+
+
+@pytest.mark.parametrize("step", [0.1, 1 / 3, 0.7])
+def test_times_that_are_sums_are_moments_of_rounds(step: float, tmp_path: Path) -> None:
+    """As SUMO writes tenths of seconds: nobody is away between two fixes that are as far apart as is allowed."""
+    times = np.cumsum([0.0] + [step] * 100)
+    fixes = {
+        "a": [(float(time), time, 0.0) for time in times],
+        "b": [(round(k * step, 9), k, 1.0) for k in range(101)],
+    }
+    file = str(write_trace(trace_of(fixes), tmp_path / "t.parquet"))
+    part = of(file, mode="interpolate", interval=step, max_gap=step + 1e-6)
+    assert part.rounds() == 100
+    states, ways = played(part, 2, 100)
+    assert np.array([state["present"] for state in states]).all()
+    assert [len(way.time) for way in ways] == [4] * 100  # no fix lies within a round
+    by_fix = of(file, interval=step)
+    assert by_fix.rounds() == 100
+    states, _ = played(by_fix, 2, 100)
+    assert [state["position"][1, 0] for state in states] == list(range(101))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from fedroam.traces.selection import Selection, select
 from fedroam.traces.times import Begin, moment
 from fedroam.traces.trace import Trace, read_trace
 
+ROUNDING = 1e-7  # s by which times may differ that are one moment: a trace's are sums, and no whole seconds
+
 
 @register("mobility", "trace", source="Farcas et al., Sec. 4.1 (one fix of each device and hour)")
 class Replay(Part):
@@ -38,7 +40,7 @@ class Replay(Part):
 
     With `mode = "interpolate"`, for dense fixes, round t covers the time from t - 1 to t intervals after the start: a
     device is present where its place at the end is known, on a fix or between two that are at most `max_gap` apart, and
-    moves through all its fixes of the round.
+    moves through all its fixes of the round. At the ends of the selected time the fixes beside it count, too.
 
     A present interval is reported with probability `report_share`, independently; otherwise the device counts as away.
     That holds for intervals without a fix (a fix is a report), or for `all`. `fedroam trace import` makes the file.
@@ -96,19 +98,17 @@ class Replay(Part):
 
     def selection(self) -> Selection:
         """All devices of the selection, read once per process. Raises InputError where nothing is left."""
-        return _selected(*stamp(self.path()), self.begin, self.length, self.box)
+        return _selected(*stamp(self.path()), self.begin, self.length, self.box, self.mode == "interpolate")
 
     def _trace(self) -> Trace:
         return _read(*stamp(self.path()))
 
     def rounds(self) -> int:
         """How many rounds the selection covers."""
-        length = self.selection().length
-        if self.mode == "interpolate":
-            return math.floor(length / self.interval)
-        if self.length is None:  # the last fix opens an interval of its own
-            return math.floor(length / self.interval)
-        return math.ceil(length / self.interval) - 1
+        intervals = self.selection().length / self.interval
+        if self.mode == "interpolate" or self.length is None:  # the last fix opens an interval of its own
+            return math.floor(intervals + ROUNDING)
+        return math.ceil(intervals - ROUNDING) - 1
 
     def seconds_each(self) -> float | None:
         """The interval, where fixes are interpolated; an interval's first fix says nothing of speeds."""
@@ -135,7 +135,7 @@ class Replay(Part):
         """
         chosen = self._clients(clients, seed)
         if self.mode == "interpolate":
-            return _known(chosen, round * self.interval, self.max_gap)
+            return _known(_around(chosen), round * self.interval, self.max_gap)
         return _seen(chosen, *self._span(round), self.dwell)
 
     def _span(self, round: int) -> tuple[float, float]:
@@ -163,7 +163,7 @@ class Replay(Part):
         position = np.where(here[:, None], place, state["position"])
         start = np.where(stayed[:, None], state["position"], position)
         if self.mode == "interpolate":
-            chosen = self._clients(world.clients, world.seed)
+            chosen = _around(self._clients(world.clients, world.seed))
             paths = _way(chosen, self._span(round), here, stayed, start, position, self.max_gap)
         else:
             paths = Paths.straight(start, position, here)
@@ -183,8 +183,9 @@ class Replay(Part):
         )
 
     def bounds(self) -> tuple[float, float, float, float]:
-        """The corners of all selected fixes."""
-        return self.selection().bounds
+        """The corners of all selected fixes, and of those between which places are interpolated."""
+        chosen = self.selection()
+        return (chosen if self.mode == "first_fix" else _around(chosen)).bounds
 
     def groups(self, world: World) -> np.ndarray:
         """All clients are `device`."""
@@ -242,7 +243,13 @@ def _read(path: str, size: int, changed: int) -> Trace:
 
 @functools.lru_cache(maxsize=4)
 def _selected(
-    path: str, size: int, changed: int, begin: str | float | None, length: float | None, box: float
+    path: str,
+    size: int,
+    changed: int,
+    begin: str | float | None,
+    length: float | None,
+    box: float,
+    around: bool,
 ) -> Selection:
     trace = _read(path, size, changed)
     if isinstance(begin, str):
@@ -253,7 +260,7 @@ def _selected(
             )
         begin = moment(begin)
     try:
-        return select(trace, begin, length, box)
+        return select(trace, begin, length, box, around=around)
     except InputError as error:
         raise InputError(f"{path}: {error} (see mobility.begin, mobility.length and mobility.box)") from None
 
@@ -283,34 +290,40 @@ def _picked(
     return chosen.only(order[:clients])
 
 
+def _around(chosen: Selection) -> Selection:
+    """The same, with the fixes beside the window."""
+    assert chosen.around is not None
+    return chosen.around
+
+
 @functools.lru_cache(maxsize=2)
 def _runs(chosen: Selection, max_gap: float) -> np.ndarray:
-    return chosen.runs(max_gap)
+    return chosen.runs(max_gap + ROUNDING)
 
 
 def _has_fix(chosen: Selection, begin: float, end: float) -> tuple[np.ndarray, np.ndarray]:
     """Whether each client has a fix in [begin, end), and its first fix at begin or later (as `Selection.seek`)."""
-    at = chosen.seek(begin)
-    return (at < chosen.first[1:]) & (chosen.time[np.minimum(at, len(chosen.time) - 1)] < end), at
+    at = chosen.seek(begin - ROUNDING)
+    return (at < chosen.first[1:]) & (chosen.time[np.minimum(at, len(chosen.time) - 1)] < end - ROUNDING), at
 
 
 def _seen(chosen: Selection, begin: float, end: float, dwell: float) -> tuple[np.ndarray, np.ndarray]:
     """Who has a fix in [begin, end), or one before with `dwell` not over at begin; and where."""
     fresh, at = _has_fix(chosen, begin, end)
     before = np.maximum(at - 1, chosen.first[:-1])
-    stays = ~fresh & (at > chosen.first[:-1]) & (chosen.time[before] + dwell > begin)
+    stays = ~fresh & (at > chosen.first[:-1]) & (chosen.time[before] + dwell > begin + ROUNDING)
     return fresh | stays, chosen.point[np.where(fresh, at, before)]
 
 
 def _known(chosen: Selection, moment: float, max_gap: float) -> tuple[np.ndarray, np.ndarray]:
     """Whose place is known at a moment, on a fix or between two at most `max_gap` apart; and where."""
-    after = chosen.seek(moment)
+    after = chosen.seek(moment - ROUNDING)
     has_after, has_before = after < chosen.first[1:], after > chosen.first[:-1]
     after = np.minimum(after, chosen.first[1:] - 1)
     before = np.where(has_before, after - has_after, after)
-    on_fix = has_after & (chosen.time[after] == moment)
+    on_fix = has_after & (chosen.time[after] <= moment + ROUNDING)
     gap = chosen.time[after] - chosen.time[before]
-    between = has_after & has_before & (gap <= max_gap)
+    between = has_after & has_before & (gap <= max_gap + ROUNDING)
     share = np.divide(moment - chosen.time[before], gap, out=np.zeros(len(gap)), where=between & ~on_fix)
     a, b = chosen.point[before], chosen.point[after]
     return on_fix | between, np.where(on_fix[:, None], b, a + share[:, None] * (b - a))
@@ -332,12 +345,11 @@ def _way(
     """
     begin, finish = times
     last = len(chosen.time) - 1
-    low, high = chosen.seek(begin), chosen.seek(finish)
-    low = low + ((low < chosen.first[1:]) & (chosen.time[np.minimum(low, last)] == begin))
-    onto = (high < chosen.first[1:]) & (chosen.time[np.minimum(high, last)] == finish)
+    low, high = chosen.seek(begin + ROUNDING), chosen.seek(finish - ROUNDING)
+    onto = (high < chosen.first[1:]) & (chosen.time[np.minimum(high, last)] <= finish + ROUNDING)
     run = _runs(chosen, max_gap)[np.clip(np.where(onto, high, high - 1), 0, last)]
     new = here & ~stayed
-    late = new & (chosen.time[run] > begin)
+    late = new & (chosen.time[run] > begin + ROUNDING)
     low = np.where(late, run, low)
     earlier = _known(chosen, begin, max_gap)[1]
     start = np.where(new[:, None], np.where(late[:, None], chosen.point[run], earlier), start)
