@@ -168,6 +168,20 @@ def test_a_server_waits_for_nobody_for_all_or_for_a_minimum() -> None:
         assert found.arrived.tolist() == arrived
 
 
+@pytest.mark.parametrize("training", [0.0, 5.0])
+def test_nobody_trains_a_model_that_has_not_come(training: float) -> None:
+    """Also where training takes no time: a model takes ten seconds of a round of nine."""
+    scene, still = served((training,) * 2, length=9.0), meeting([[0, 0]] * 2, [[0, 0]] * 2)
+    found = timed(scene, still)
+    assert list(found.jobs) == []
+    assert [job.client for job in found.broken_off] == [0, 1]
+    assert found.shares.tolist() == [0, 0]
+    assert found.dropped.tolist() == [0, 1]
+    after, result = play_round(scene, begin(scene))
+    assert result.learners.tolist() == []
+    assert not after.account.energy_training.any()
+
+
 def test_the_server_averages_what_arrived_in_time() -> None:
     scene = served((5.0, 15.0, 60.0))
     state = begin(scene)

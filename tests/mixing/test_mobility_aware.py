@@ -66,6 +66,13 @@ def test_a_neighbourhood_that_stands_still_is_averaged_plainly() -> None:
     assert weights(aware(1.0), CHAIN, facts(0, 0, 7, 0))[1].tolist() == [0, 0, 1, 0]
 
 
+def test_who_is_away_and_nowhere_keeps_its_model() -> None:
+    """A client that is away may have a place, and so a way, that is no number."""
+    for alpha in (0.0, 0.4, 1.0, "auto"):
+        found = weights(aware(alpha), CHAIN, facts(10, 30, 60, np.nan))
+        assert (found == weights(aware(alpha), CHAIN, facts(10, 30, 60, 5))).all()
+
+
 # --- any graph ----------------------------------------------------------------------------------------------------
 
 

@@ -101,7 +101,8 @@ def with_servers(
         carried = late & (timing.clock.late == "carried") & (not holds_work) & alive
         keeps = carried | (late & holds_work & (alive | (trained >= work)))
         off = [job for job in given.jobs if late[job.client] and not keeps[job.client]]
-        off = [job for job in off if trained[job.client] < work[job.client]]
+        # Work that takes no time has not been done either, where the model never came.
+        off = [job for job in off if trained[job.client] < work[job.client] or begun[job.client] > seconds]
         stopped = {job.client for job in off}
         training, here = (begun, begun + np.where(part, work, 0.0)), round.before.paths.present
         found = following(state, seconds, here, training, plan, sent, dies)
@@ -118,7 +119,9 @@ def with_servers(
         through = np.isfinite(end[len(loads) :])
         already[sends[through]] = timing.on_the_air(came[len(loads) :][through])
         jobs = [job for job in given.jobs if job.client not in stopped]
-        shares = np.array([trained[job.client] / work[job.client] for job in off])
+        begun_with = np.array([job.client for job in off], dtype=np.int64)
+        all_work = work[begun_with]
+        shares = np.divide(trained[begun_with], all_work, out=np.zeros(len(off)), where=all_work > 0)
 
         def doings() -> Doings:
             begins = np.minimum(np.where(part, begun, 0.0), seconds)

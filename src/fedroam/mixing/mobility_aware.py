@@ -68,7 +68,9 @@ class MobilityAware(Part):
         values, own = _shares(graph, facts.speed)
         # In this form both ends are exact: alpha 0 gives the plain weights, 1 the shares, to the last bit.
         values = (1 - alpha[rows]) * plain[rows] + alpha[rows] * values
-        return matrix(rows, columns, values, (1 - alpha) * plain + alpha * own)
+        # Who is alone and away may stand nowhere, and has no share of a speed that is no number.
+        own = np.where(alpha > 0, (1 - alpha) * plain + alpha * own, plain)
+        return matrix(rows, columns, values, own)
 
     def alphas(self, graph: sparse.csr_array, facts: Facts) -> np.ndarray:
         """The alpha of each client in this round, float64 [clients]; 0 where nobody in its neighbourhood moved."""
