@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from fedroam.federation.server import scaffold
+from fedroam.learning import Job
 from fedroam.learning.training import SGD
+from fedroam.simulation import begin, play_round
 from support.servers import Row, Server, close, cross_entropy, descend
+from support.timed import timed_scene
 
 
 @pytest.mark.parametrize("engine", ["reference", "cpu"])
@@ -82,3 +85,37 @@ def test_how_many_columns_are_done_at_a_time_makes_no_difference(monkeypatch: py
 def test_numbers_beyond_float32_are_not_warned_of_here() -> None:
     """What is recorded of a model that diverges tells it; a step of 0 has no mean gradient."""
     assert np.isnan(Server("scaffold", training=SGD(lr=1e-50)).play([None]).state["controls"]).any()
+
+
+@pytest.mark.parametrize("server_lr", [1.0, 0.8])
+def test_work_that_is_carried_over_counts_from_what_was_handed_out(server_lr: float) -> None:
+    """Alg. 1 with each client's own x and c: those of the round in which it began, and its learning rate of then."""
+    scene = timed_scene(
+        (1.0, 2.0, 25.0, 14.0),
+        federation={"kind": "scaffold", "server_lr": server_lr},
+        clock={"kind": "seconds", "length": 10.0, "late": "carried"},
+        training={"kind": "sgd", "lr": 0.2, "lr_decay": 0.9, "batch_size": 8, "epochs": 1},
+    )
+    now, task = begin(scene), scene.context.task
+    x, c = now.federation["global"].astype(float), np.zeros(now.federation["global"].shape)
+    controls, handed, late = np.zeros((4, len(x))), dict[int, tuple[np.ndarray, np.ndarray, int]](), 0
+    for t in range(1, 10):
+        for i in {0, 1, 2, 3} - handed.keys():
+            handed[i] = (x, c, t)
+        now, _ = play_round(scene, now)
+        arrived = [i for i in handed if not now.clock["busy"][i]]
+        change_x, change_c = np.zeros(len(x)), np.zeros(len(x))
+        for i in arrived:
+            x_i, c_i, began = handed.pop(i)
+            late += began < t
+            y = now.models.parameters[i].double().numpy()
+            steps = sum(1 for _ in Job(i, i, scene.context.train[i], began).positions(task))
+            new = controls[i] - c_i + (x_i - y) / (steps * 0.2 * 0.9 ** (began - 1))
+            change_x += (y - x_i) / len(arrived)
+            change_c += (new - controls[i]) / 4
+            controls[i] = new
+        x, c = x + server_lr * change_x, c + change_c
+        np.testing.assert_allclose(now.federation["global"], x, rtol=0, atol=1e-5)
+        np.testing.assert_allclose(now.federation["controls"], controls, rtol=0, atol=1e-4)
+        np.testing.assert_allclose(now.federation["control"], c, rtol=0, atol=1e-4)
+    assert late == 3 + 4  # in rounds 3, 6, 9, and 2, 4, 6, 8

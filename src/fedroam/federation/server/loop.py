@@ -46,7 +46,8 @@ class ServerRound:
     of the table `rounds`. meeting: where everybody is, at the begin of the round before training, at its end after it.
     memo: what `broadcast` leaves for `job` and `beside`; it does not outlive training. more: transfers other than the
     active clients' download and upload. trained: local work that `broadcast` has had done. finished: when each client's
-    work arrived (float64 [clients]); None: all at once.
+    work arrived (float64 [clients]); None: all at once. under_way: after training, those whose work of this round or of
+    an earlier one is still to come (int64).
     """
 
     models: Models
@@ -61,6 +62,7 @@ class ServerRound:
     more: list[Traffic] = field(default_factory=list)
     trained: list[Job] = field(default_factory=list)
     finished: np.ndarray | None = None
+    under_way: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of(cls, round: Round, meeting: Meeting) -> ServerRound:
@@ -76,6 +78,7 @@ class ServerRound:
             round.learner,
             meeting,
             finished=round.finished,
+            under_way=round.training,
         )
 
     @property

@@ -17,6 +17,10 @@ from fedroam.learning.cpu.workers import shared_workers
 from fedroam.learning.engine import rate
 
 CONTROL, CONTROLS = "control", "controls"
+# The round in which each client's last work was handed out, int64 [clients]; and of rounds whose work is still to come
+# after the server has moved on, their numbers, int64 [rounds], the server's model and its control, float32 [rounds,
+# parameters] each.
+HANDED, ROUNDS, MODELS, THEIR_CONTROLS = "handed", "handed_rounds", "handed_global", "handed_control"
 COLUMNS = 2**14  # that a worker does at a time
 
 
@@ -31,6 +35,9 @@ class Scaffold(Part, ServerLoop):
     Judged with the server's model. Down: model and c; up: the changes of y_i and of c_i; twice what FedAvg sends. With
     momentum m (started anew each round) K becomes the weight that gradients have in y_i,
     sum over k = 1 .. K of (1 - m^k) / (1 - m); where momentum is kept between rounds that is an approximation.
+
+    Work that is carried over to a later round of a clock counts from what its client was handed: x and c are those of
+    the round in which it began, in c_i+ and in y_i - x, which is added to the server's present model.
     """
 
     server_lr: float = field(1.0, "the server's step on the mean change", gt=0, lt=1e6)
@@ -64,6 +71,13 @@ class Scaffold(Part, ServerLoop):
         return replace(job, anchor=Anchor(shift=torch.from_numpy(shift).to(round.models.parameters.device)))
 
     @override
+    def broadcast(self, round: ServerRound) -> None:
+        super().broadcast(round)
+        handed = self._handed(round).copy()
+        handed[round.clients] = round.number
+        round.state[HANDED] = handed
+
+    @override
     @np.errstate(all="ignore")
     def aggregate(self, round: ServerRound) -> None:
         """Eqs. 4 and 5. A client without a single step leaves its control as it is."""
@@ -72,18 +86,58 @@ class Scaffold(Part, ServerLoop):
         equal = np.full(len(round.clients), 1 / len(round.clients))
         shares = equal if self.average == "clients" else round.shares()
         mean = weighted_mean(round.models.parameters, round.clients, shares)
+        origins = [origin for origin, _, _ in self._origins(round)]
+        if any(origin is not before for origin in origins):
+            # Who began with another model moves the present one as far as that one.
+            for share, origin in zip(shares, origins, strict=True):
+                mean += np.float32(share) * (before - origin)
         # So written that a step of 1 ends at the mean itself.
         round.state[GLOBAL] = mean + (self.server_lr - 1) * (mean - before)
         round.state[GLOBAL_BUFFERS] = weighted_mean(round.models.buffers, round.clients, shares)
         held = int((round.context.samples > 0).sum())
         round.state[CONTROL] = (control + moved / held).astype(np.float32)
         round.state[CONTROLS] = controls
+        self._keep(round, before, control)
+
+    def _handed(self, round: ServerRound) -> np.ndarray:
+        """In which round each client's work was handed out; 0 where a checkpoint does not say."""
+        return round.state.get(HANDED, np.zeros(round.context.clients, np.int64))
+
+    def _origins(self, round: ServerRound) -> list[tuple[np.ndarray, np.ndarray, int]]:
+        """The server's model and its control that each active client was handed, and in which round."""
+        known = {number: k for k, number in enumerate(round.state.get(ROUNDS, np.zeros(0)).tolist())}
+        found = []
+        for number in self._handed(round)[round.clients].tolist():
+            if (k := known.get(number)) is None:
+                found.append((round.state[GLOBAL], round.state[CONTROL], number or round.number))
+            else:
+                found.append((round.state[MODELS][k], round.state[THEIR_CONTROLS][k], number))
+        return found
+
+    def _keep(self, round: ServerRound, before: np.ndarray, control: np.ndarray) -> None:
+        """Keep what those were handed whose work is still to come; before, control: until now the server's."""
+        wanted = np.unique(self._handed(round)[round.under_way])
+        kept = round.state.get(ROUNDS, np.zeros(0, np.int64))
+        if not len(wanted) and not len(kept):
+            return
+        models, controls = [], []
+        for number in wanted.tolist():
+            at = np.flatnonzero(kept == number)
+            models.append(round.state[MODELS][at[0]] if len(at) else before)
+            controls.append(round.state[THEIR_CONTROLS][at[0]] if len(at) else control)
+        nothing = np.zeros((0, len(before)), np.float32)
+        round.state |= {
+            ROUNDS: wanted,
+            MODELS: np.stack(models) if models else nothing,
+            THEIR_CONTROLS: np.stack(controls) if controls else nothing,
+        }
 
     def _moved(self, round: ServerRound) -> tuple[np.ndarray, np.ndarray]:
         """All controls as they are now, float32 [clients, parameters], and the sum of their changes, float64
         [parameters]: some columns at a time, of all clients in their order."""
-        before, control, controls = (round.state[name] for name in (GLOBAL, CONTROL, CONTROLS))
-        weights, lr = self._weights(round), rate(round.context.task.training, round.number)
+        controls, origins = round.state[CONTROLS], self._origins(round)
+        weights, training = self._weights(round), round.context.task.training
+        lrs = [rate(training, number) for _, _, number in origins]
         models, found = round.models.parameters, np.empty_like(controls)
         moved = np.zeros(round.layout.size)
 
@@ -91,7 +145,8 @@ class Scaffold(Part, ServerLoop):
             some = slice(begin, end)
             now, total = found[:, some], moved[some]
             now[:] = controls[:, some]
-            for i, weight in zip(round.clients.tolist(), weights, strict=True):
+            all_ = zip(round.clients.tolist(), weights, lrs, origins, strict=True)
+            for i, weight, lr, (before, control, _) in all_:
                 if not weight:
                     continue
                 with np.errstate(all="ignore"):
