@@ -283,6 +283,7 @@ def prepare(experiment: Experiment) -> Scene:
         aggregation=parts.aggregation,
         reach=parts.contacts.reach(),
         rounds=experiment.rounds,
+        late=experiment.clock.kind != "rounds",
     )
     rule = experiment.aggregation.kind
     if rule != FAMILIES["aggregation"].default and not (

@@ -151,7 +151,8 @@ class FederationContext:
     task's). class_counts: int64 [clients, classes], training samples by class. bounds: the world's lower left and
     upper right corner, metres. access_points: float64 [access points, 2], metres; ranges: how far each reaches, float64
     [access points], metres, None for everywhere. aggregation: what is made of models that meet. reach: radio range,
-    metres. rounds: how many will be played (0: not known).
+    metres. rounds: how many will be played (0: not known). late: whether local work may arrive in a later round, or
+    never, as under a clock of seconds.
     """
 
     seed: int
@@ -167,6 +168,7 @@ class FederationContext:
     reach: float = math.inf
     rounds: int = 0
     ranges: np.ndarray | None = None
+    late: bool = False
 
     @property
     def clients(self) -> int:

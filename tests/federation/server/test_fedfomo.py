@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from fedroam.errors import InputError
 from fedroam.federation.server.affinity import (
+    as_uploaded,
     blend,
     distances_to,
     first_order_weights,
     nearest,
     shares_of,
 )
+from fedroam.federation.server.loop import ServerRound
 from fedroam.learning.training import SGD
+from fedroam.models import Network
 from fedroam.randomness import stream
+from fedroam.simulation import begin, play_round
 from support.by_hand import shares, trained, validation_loss, weights_of
 from support.servers import AS_IN_USE, Server, close
+from support.timed import Told, timed_scene
 
 PART = {"kind": "fedfomo", "models": 3, "explore": 0.0}
 ALONE = {**PART, "models": 1, "none_better": "trained"}
@@ -218,3 +225,64 @@ def test_blends_and_distances() -> None:
     assert distances_to(base, others).tolist() == [5.0, 2.0]
     assert blend(base, others, np.array([0.25, 0.75])).tolist() == [1.75, 1.5]
     assert torch.equal(blend(base, others, np.zeros(2)), base)
+
+
+def test_an_undone_training_leaves_no_trace_in_buffers() -> None:
+    """Steps that are far too long: every training is undone, and the next one begins where the last one did."""
+
+    def network() -> Network:
+        return Network(nn.Sequential(nn.Linear(12, 3), nn.BatchNorm1d(3)), nn.Linear(3, 10))
+
+    game = server(part={**PART, "models": 1}, network=network, training=SGD(lr=50.0, steps=2))
+    begun, undone = (
+        {i: (game.models.parameters[i].clone(), game.models.buffers[i].clone()) for i in range(3)},
+        0,
+    )
+    for _ in range(4):
+        trained_buffers = game.models.buffers.clone()
+        game.step([0, 1, 2])
+        now, buffers = (torch.from_numpy(game.state[name]) for name in ("before", "buffers_before"))
+        for i, (parameters, before) in begun.items():
+            if torch.equal(now[i], parameters) and game.round > 1:
+                assert torch.equal(buffers[i], before)
+                assert not torch.equal(buffers[i], trained_buffers[i])
+                undone += 1
+            begun[i] = now[i].clone(), buffers[i].clone()
+    assert undone > 3
+
+
+@pytest.mark.parametrize("late", ["dropped", "carried"])
+@pytest.mark.parametrize("kind", ["fedfomo", "mocfl"])
+def test_what_has_not_arrived_is_not_handed_on(kind: str, late: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under a clock others get what a client has uploaded last, not what it trains, or could not send in time."""
+    fast = timed_scene(
+        (1.0,) * 4,
+        federation=kind,
+        model={"kind": "mlp", "hidden": [8]},
+        clock={"kind": "seconds", "length": 10.0, "late": late},
+        training={"kind": "sgd", "lr": 0.2, "batch_size": 8, "epochs": 1},
+        validation_share=0.2,
+    )
+    assert fast.timing is not None
+    slow = replace(fast, timing=replace(fast.timing, compute=Told(told=(1.0, 25.0, 2.0, 14.0))))
+    uploads, compared, method = dict[int, torch.Tensor](), 0, type(fast.parts.federation)
+
+    def aggregate(self: object, round: ServerRound) -> None:
+        aggregated(self, round)
+        uploads.update({i: round.models.parameters[i].clone() for i in round.clients.tolist()})
+
+    def broadcast(self: object, round: ServerRound) -> None:
+        nonlocal compared
+        served, rows = as_uploaded(round)
+        for i, upload in uploads.items():
+            assert torch.equal(served.parameters[rows[i]], upload)
+            compared += not torch.equal(round.models.parameters[i], upload)
+        handed_out(self, round)
+
+    aggregated, handed_out = method.aggregate, method.broadcast
+    monkeypatch.setattr(method, "aggregate", aggregate)
+    monkeypatch.setattr(method, "broadcast", broadcast)
+    now = begin(fast)
+    for t in range(1, 10):
+        now, _ = play_round(fast if t < 3 else slow, now)
+    assert compared > 3

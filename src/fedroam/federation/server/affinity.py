@@ -18,6 +18,8 @@ from fedroam.learning import Held, Models
 
 # State: float64 [clients, clients], bool [clients], int64 [clients] (models received), float64 [clients].
 AFFINITY, UPLOADED, RECEIVED, LOSS_BEFORE = "affinity", "uploaded", "received", "loss_before"
+# Of clients whose rows have moved on since their last upload, int64 [some], what that was, float32 [some, columns].
+MOVED_ON, THEIR_PARAMETERS, THEIR_BUFFERS = "moved_on", "uploaded_parameters", "uploaded_buffers"
 
 
 def begin_affinity(round: ServerRound, kind: str) -> None:
@@ -34,11 +36,45 @@ def begin_affinity(round: ServerRound, kind: str) -> None:
     round.state[UPLOADED] = np.zeros(round.context.clients, bool)
 
 
+def keep_uploads(round: ServerRound) -> None:
+    """Before the active clients' rows are another: keep what they have uploaded, where what they make of it may come to
+    the server late, or never. Elsewhere the rows of a round's begin are the uploads."""
+    if not round.context.late:
+        return
+    kept = round.state.get(MOVED_ON, np.zeros(0, np.int64))
+    new = np.setdiff1d(round.clients[round.state[UPLOADED][round.clients]], kept)
+    moved_on = np.append(kept, new)
+    for name, matrix in _uploads(round):
+        rows = rows_of(matrix, new, slice(None)).cpu().numpy()
+        round.state[name] = np.concatenate([round.state[name], rows]) if len(kept) else rows
+    round.state[MOVED_ON] = moved_on
+
+
+def as_uploaded(round: ServerRound) -> tuple[Models, np.ndarray]:
+    """All models, and those that clients have uploaded where these are others by now; and for each client the row of
+    what it has uploaded last, int64 [clients]."""
+    models, rows = round.models, np.arange(round.context.clients)
+    moved_on = round.state.get(MOVED_ON, np.zeros(0, np.int64))
+    if not len(moved_on):
+        return models, rows
+    rows[moved_on] = len(models) + np.arange(len(moved_on))
+    parameters, buffers = (torch.cat([matrix, round.tensor(name)]) for name, matrix in _uploads(round))
+    return Models(models.layout, parameters, buffers, None), rows
+
+
 def mark_uploaded(round: ServerRound) -> None:
     """From now on the server holds the active clients' models."""
     uploaded = round.state[UPLOADED].copy()
     uploaded[round.clients] = True
     round.state[UPLOADED] = uploaded
+    if MOVED_ON in round.state:
+        left = ~np.isin(round.state[MOVED_ON], round.clients)
+        for name in (MOVED_ON, THEIR_PARAMETERS, THEIR_BUFFERS):
+            round.state[name] = round.state[name][left]
+
+
+def _uploads(round: ServerRound) -> tuple[tuple[str, torch.Tensor], ...]:
+    return (THEIR_PARAMETERS, round.models.parameters), (THEIR_BUFFERS, round.models.buffers)
 
 
 def remember_losses(round: ServerRound) -> None:

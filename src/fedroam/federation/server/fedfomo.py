@@ -15,11 +15,13 @@ from fedroam.federation.server.affinity import (
     LOSS_BEFORE,
     RECEIVED,
     UPLOADED,
+    as_uploaded,
     begin_affinity,
     blend,
     distances_to,
     first_order_weights,
     held_for_validation,
+    keep_uploads,
     mark_uploaded,
     nearest,
     others,
@@ -33,7 +35,7 @@ from fedroam.learning import Models
 from fedroam.randomness import stream
 
 EPSILON = 1e-5  # added to distances
-BEFORE = "before"
+BEFORE, BUFFERS_BEFORE = "before", "buffers_before"
 
 
 @register(
@@ -53,8 +55,8 @@ class FedFomo(Part, ServerLoop):
     absolute differences, and only models of the last round are weighed.
 
     Judged with the client's own trained model. Down: the models received. Up: the model, and the weights. The server's
-    models are those of the clients; `before` costs the memory of another matrix of models. With `models = 1` and
-    `none_better = "trained"` it is `local`. Needs `validation_share` (the paper: 0.2).
+    models are those that clients have uploaded; `before` costs the memory of another matrix of models. With
+    `models = 1` and `none_better = "trained"` it is `local`. Needs `validation_share` (the paper: 0.2).
     """
 
     recorded: ClassVar[tuple[str, ...]] = (AFFINITY,)  # P
@@ -79,40 +81,52 @@ class FedFomo(Part, ServerLoop):
         round.state[RECEIVED] = np.zeros(round.context.clients, np.int64)
         if self.reference == "previous":
             round.state[BEFORE] = round.models.parameters.cpu().numpy().copy()
+            if round.layout.buffer_size:
+                round.state[BUFFERS_BEFORE] = round.models.buffers.cpu().numpy().copy()
             round.state[LOSS_BEFORE] = validation_losses(round, round.models, everybody, everybody)
 
     @override
     def broadcast(self, round: ServerRound) -> None:
         models, clients = round.models, round.clients
+        served, upload = as_uploaded(round)
         weighed = [self._weighed(round, int(i)) for i in clients]
         owners = np.repeat(clients, [len(some) for some in weighed])
-        losses = validation_losses(round, models, [int(j) for some in weighed for j in some], owners.tolist())
+        at = [np.where(some == i, some, upload[some]) for i, some in zip(clients, weighed, strict=True)]
+        losses = validation_losses(round, served, np.concatenate(at).tolist(), owners.tolist())
         affinity, received = round.state[AFFINITY].copy(), np.zeros(round.context.clients, np.int64)
         blends = []
-        for i, some in zip(clients, weighed, strict=True):
+        for i, some, theirs in zip(clients, weighed, at, strict=True):
             row, mine = models.parameters[int(i)], losses[owners == i]
             base = round.tensor(BEFORE)[int(i)] if self.reference == "previous" else row
             reference = round.state[LOSS_BEFORE][i] if self.reference == "previous" else mine[some == i][0]
-            rows = rows_of(models.parameters, some, slice(None))
+            rows = rows_of(served.parameters, theirs, slice(None))
             weights = first_order_weights(reference, mine, distances_to(base, rows), EPSILON)
             affinity[i, some] += weights
             received[i] = len(some) - 1
             shares = shares_of(weights)
             if shares.any():
                 own = models.buffers[int(i)]
-                buffers = blend(own, rows_of(models.buffers, some, slice(None)), shares)
+                buffers = blend(own, rows_of(served.buffers, theirs, slice(None)), shares)
                 blends.append((int(i), blend(base, rows, shares), buffers))
             elif self.none_better == "reference" and len(round.context.validation[int(i)]):
-                blends.append((int(i), base, models.buffers[int(i)]))
+                blends.append((int(i), base, self._buffers(round, int(i))))
         # Now only: until here the rows are those that were uploaded.
+        keep_uploads(round)
         for client, parameters, buffers in blends:
             models.parameters[client], models.buffers[client] = parameters, buffers
         round.state[AFFINITY], round.state[RECEIVED] = affinity, received
         if self.reference == "previous":
             remember_losses(round)
-            before = round.state[BEFORE].copy()
-            before[clients] = models.parameters[torch.from_numpy(clients)].cpu().numpy()
-            round.state[BEFORE] = before
+            for name, matrix in ((BEFORE, models.parameters), (BUFFERS_BEFORE, models.buffers)):
+                if name in round.state:
+                    before = round.state[name].copy()
+                    before[clients] = matrix[torch.from_numpy(clients)].cpu().numpy()
+                    round.state[name] = before
+
+    def _buffers(self, round: ServerRound, client: int) -> torch.Tensor:
+        """The buffers of theta_i. A checkpoint from before they were kept has those of now."""
+        kept = self.reference == "previous" and BUFFERS_BEFORE in round.state
+        return round.tensor(BUFFERS_BEFORE)[client] if kept else round.models.buffers[client]
 
     def _weighed(self, round: ServerRound, client: int) -> np.ndarray:
         """The models that a client weighs: the nearest, and its own; int64 ascending."""
@@ -135,7 +149,7 @@ class FedFomo(Part, ServerLoop):
 
     @override
     def aggregate(self, round: ServerRound) -> None:
-        """The server keeps what was uploaded, which is the clients' rows as they are."""
+        """The server keeps what was uploaded: the clients' rows as they are, until these are others."""
         mark_uploaded(round)
 
     @override

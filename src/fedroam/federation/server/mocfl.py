@@ -17,11 +17,13 @@ from fedroam.federation.server.affinity import (
     LOSS_BEFORE,
     RECEIVED,
     UPLOADED,
+    as_uploaded,
     begin_affinity,
     blend,
     distances_to,
     first_order_weights,
     held_for_validation,
+    keep_uploads,
     mark_uploaded,
     nearest,
     others,
@@ -133,36 +135,39 @@ class MoCFL(Part, ServerLoop):
     def broadcast(self, round: ServerRound) -> None:
         """Steps 1 to 6."""
         if self.neighbours:
-            self._blend(round)
+            self._blend(round, *as_uploaded(round))
         super().broadcast(round)
         if self.neighbours and self.reference == "previous":
             remember_losses(round)
 
-    def _blend(self, round: ServerRound) -> None:
-        """Steps 1 to 5 for all active clients, from the extractors as they were uploaded."""
+    def _blend(self, round: ServerRound, served: Models, upload: np.ndarray) -> None:
+        """Steps 1 to 5 for all active clients, from the extractors as they were uploaded: those in rows `upload` (int64
+        [clients]) of the models `served`."""
         models, clients, everybody = round.models, round.clients, round.context.clients
         own, own_buffers = _extractor(round.layout)
         chosen = [self._chosen(round, int(i)) for i in clients]
         owners = np.repeat(clients, [len(some) + 1 for some in chosen])
-        sources = np.concatenate([np.append(i, some) for i, some in zip(clients, chosen, strict=True)])
-        losses = _losses(round, owners, sources)
+        sources = np.concatenate(
+            [np.append(i, upload[some]) for i, some in zip(clients, chosen, strict=True)]
+        )
+        losses = _losses(round, served, owners, sources)
         affinity = round.state[AFFINITY].copy()
         received, replaced, new = np.zeros(everybody, np.int64), np.zeros(everybody, bool), []
         for i, some in zip(clients, chosen, strict=True):
             present, *found = losses[owners == i]
             reference = self._reference(round, i, present)
             mine = models.parameters[int(i), own]
-            rows = rows_of(models.parameters, some, own)
+            rows = rows_of(served.parameters, upload[some], own)
             weights = first_order_weights(reference, np.array(found), distances_to(mine, rows))
             shares = shares_of(weights)
             grown = {"signed": weights, "clipped": np.maximum(weights, 0.0), "normalised": shares}
             affinity[i, some] += grown[self.affinity]
             received[i], replaced[i] = len(some), shares.any()
             if replaced[i]:
-                buffers = blend(
-                    models.buffers[int(i), own_buffers], rows_of(models.buffers, some, own_buffers), shares
-                )
+                others_buffers = rows_of(served.buffers, upload[some], own_buffers)
+                buffers = blend(models.buffers[int(i), own_buffers], others_buffers, shares)
                 new.append((int(i), blend(mine, rows, shares), buffers))
+        keep_uploads(round)
         for row, parameters, buffers in new:
             models.parameters[row, own], models.buffers[row, own_buffers] = parameters, buffers
         round.state |= {AFFINITY: affinity, RECEIVED: received, REPLACED: replaced}
@@ -268,26 +273,24 @@ def _weight(layout: Layout) -> int:
     return int(4 * sum(columns.stop - columns.start for columns in _extractor(layout)))
 
 
-def _losses(round: ServerRound, owners: np.ndarray, sources: np.ndarray) -> np.ndarray:
-    """Validation loss of each candidate: the head of `owners[k]` on the extractor of `sources[k]` (Eq. 3), float64.
+def _losses(round: ServerRound, served: Models, owners: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Validation loss of each candidate: the head of `owners[k]` on the extractor in row `sources[k]` (Eq. 3), float64.
 
     All in one evaluation, as far as memory for the candidates goes.
     """
     most, found = max(1, CANDIDATES // round.models.bytes_each), []
     for begin in range(0, len(owners), most):
         some, origin = owners[begin : begin + most], sources[begin : begin + most]
-        parameters, buffers = _candidates(round, some, origin)
+        parameters, buffers = _candidates(served, some, origin)
         candidates = Models(round.layout, parameters, buffers, None)
         found.append(validation_losses(round, candidates, range(len(some)), some.tolist()))
     return np.concatenate(found)
 
 
-def _candidates(round: ServerRound, owners: np.ndarray, sources: np.ndarray) -> Iterator[torch.Tensor]:
+def _candidates(served: Models, owners: np.ndarray, sources: np.ndarray) -> Iterator[torch.Tensor]:
     """Parameters and buffers of the candidates."""
     everything = slice(None)
-    for matrix, columns in zip(
-        (round.models.parameters, round.models.buffers), _extractor(round.layout), strict=True
-    ):
+    for matrix, columns in zip((served.parameters, served.buffers), _extractor(served.layout), strict=True):
         candidates = rows_of(matrix, owners, everything)
         candidates[:, columns] = rows_of(matrix, sources, columns)
         yield candidates
