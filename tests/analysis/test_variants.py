@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedroam.analysis import variants
-from fedroam.analysis.variants import mean_and_error, over_seeds
+from fedroam.analysis.variants import FREE, mean_and_error, over_seeds
+from fedroam.components import FAMILIES, changes_results, kinds
+from fedroam.experiment import Experiment
 from fedroam.recording import open_run, write_json
 from support.made_runs import made_run
 
@@ -92,6 +95,38 @@ def test_settings_without_influence_do_not_split_a_variant(tmp_path: Path) -> No
         for seed in (0, 1)
     ]
     assert [(group.label, len(group.runs)) for group in variants(runs)] == [("made", 2)]
+
+
+def test_a_seed_counts_once_whatever_cannot_change_it(tmp_path: Path) -> None:
+    """Two copies of a run are not two observations."""
+    apart: list[dict[str, Any]] = [
+        {"record_movement": "none"},
+        {"execution": {"kind": "ray", "cpus": 2}},
+        {"engine": {"kind": "batched", "recorded": False}},
+    ]
+    for k, settings in enumerate(apart):
+        base = {"engine": {"kind": "batched"}} if "engine" in settings else {}
+        runs = [
+            made_run(tmp_path / f"{k}{copy}", "", seed, [0.1], settings=more)
+            for copy, more in enumerate((base, base | settings))
+            for seed in (0, 1)
+        ]
+        (group,) = variants(runs)
+        assert [run.folder for run in group.runs] == [run.folder for run in runs[:2]]
+
+
+def test_every_setting_without_influence_is_known() -> None:
+    found = {name for name, info in Experiment.model_fields.items() if not changes_results(info)}
+    for family in FAMILIES:
+        parts = kinds(family).values()
+        found |= {
+            f"{family}.{name}"
+            for part in parts
+            if part.__module__.startswith("fedroam.")
+            for name, info in part.model_fields.items()
+            if not changes_results(info)
+        }
+    assert found <= set(FREE)
 
 
 def test_over_seeds_takes_rounds_that_all_have(tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ from fedroam.errors import InputError
 from fedroam.planning.advice import small_reach
 from fedroam.recording import Run, flat
 
-# Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant.
+# Settings that cannot change a run's results: runs that differ in nothing else are repetitions of one variant, and with
+# one seed one run.
 FREE = (
     "name", "seed", "checkpoint_every", "record_movement", "record_schedule", "keep_models",
-    "data.root", "engine.workers", "radio.scale",
+    "data.name", "data.root", "engine.workers", "engine.recorded",
+    "execution.kind", "execution.address", "execution.workers", "execution.cpus", "radio.scale",
 )  # fmt: skip
 
 WHERE = "where"  # what made a run: no setting, but it tells runs apart
@@ -215,19 +217,19 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
     """Group runs into variants, in the order in which each first appears.
 
     Runs belong together when name, variant, what made them (a simulation or a network) and every setting that can
-    change results agree, but for the seed. A run that is given twice (the same digest) counts once, the finished copy
-    if there is one. Labels are the variant's name, else the experiment's; where two groups would share one, the
+    change results agree, but for the seed. A run that is there twice (of one seed) counts once, the finished copy if
+    there is one. Labels are the variant's name, else the experiment's; where two groups would share one, the
     settings that tell them apart are added. Raises InputError where there are no runs.
     """
     if not runs:
         raise InputError("no runs to analyse: give at least one run folder")
-    groups: dict[str, dict[str, Run]] = {}
+    groups: dict[str, dict[int, Run]] = {}
     for run in runs:
         matters = {k: v for k, v in flat(run.settings).items() if k not in FREE}
         key = json.dumps([run.name, run.where, matters], sort_keys=True, default=str)
-        group, digest = groups.setdefault(key, {}), str(run.status["digest"])
-        if digest not in group or (run.done and not group[digest].done):
-            group[digest] = run
+        group, seed = groups.setdefault(key, {}), int(run.status["seed"])
+        if seed not in group or (run.done and not group[seed].done):
+            group[seed] = run
     sets = [sorted(group.values(), key=lambda run: int(run.status["seed"])) for group in groups.values()]
     return [
         Variant(label, tuple(group)) for label, group in zip(_labels([g[0] for g in sets]), sets, strict=True)

@@ -68,8 +68,9 @@ READINGS = (
     ),
     Reading(
         "rankings",
-        "The world of Reza et al. with digits instead of MNIST: what is asked is whether an order that holds without "
-        "links still holds with them, not how large the gain is.",
+        "The world of Reza et al. with digits instead of MNIST, Metropolis weights instead of those by samples, and "
+        "epochs of small batches instead of full ones: what is asked is whether an order that holds without links "
+        "still holds with them, not how large the gain is.",
     ),
     Reading(
         "a server",

@@ -102,7 +102,7 @@ READINGS = (
         "The first round has its movement and contacts like any other.",
         paper="A client is its own only neighbour at time 0, so that nothing is exchanged in the first "
         "iteration",
-        source="Alg. 1, Sec. 5.2",
+        source="Alg. 1, Sec. 5.1",
         deviation=True,
         effect="One exchange of 4,000.",
     ),
@@ -110,7 +110,7 @@ READINGS = (
         "contacts on the way",
         "Found in closed form on each straight piece of the way.",
         paper="The author's code looks at 100 points of the way, which misses 0.4 to 0.6 % of contacts",
-        source="Sec. 5.2 defines them for every moment; public code",
+        source="Sec. 5.1 defines them for every moment; public code",
     ),
     Reading(
         "world, speeds, radius, network and training",
