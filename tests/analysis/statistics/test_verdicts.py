@@ -11,8 +11,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fedroam.analysis.statistics.looks import shared
-from fedroam.analysis.statistics.paired import above, below, every, ratio_above, within
-from fedroam.analysis.statistics.verdicts import chance, holm, judge, needed, points_to_yes, power
+from fedroam.analysis.statistics.moderated import moderate
+from fedroam.analysis.statistics.paired import Evidence, above, below, every, ratio_above, within
+from fedroam.analysis.statistics.verdicts import (
+    chance,
+    holm,
+    judge,
+    judge_in_order,
+    needed,
+    points_to_yes,
+    power,
+)
 from fedroam.errors import InputError
 from fedroam.randomness import stream
 
@@ -102,3 +111,56 @@ def test_a_claim_of_several_parts_that_does_not_hold_says_which_way_its_clearest
     )
     assert verdict.word == "does not hold"
     assert "of at least one of its 3 parts (where it is clearest, the mean is above 1), p" in verdict.reason
+
+
+def test_an_equality_that_is_refuted_says_so_by_the_test_that_refutes_it() -> None:
+    """Of a number without a least, its most is finite: t refutes. Where seeds agree exactly, it is their signs."""
+    most = np.array([-200.0, -190.0, -210.0, -205.0])
+    open_ended = within([(-np.inf, one) for one in most], 20.0)
+    (verdict,) = judge([open_ended])
+    assert (verdict.word, open_ended.kind) == ("does not hold", "within")
+    assert verdict.p_fails == pytest.approx(2 * stats.ttest_1samp(most, -20, alternative="less").pvalue)
+    assert (open_ended.estimate, open_ended.df) == (-201.25, 3.0)  # of the end that refutes it
+    assert "the mean is farther from 0 than 20, p" in verdict.reason
+
+    (verdict,) = judge([within([5.0] * 7, 1.0)])
+    assert verdict.p_fails == 2 / 2**7
+    assert "more than half of all seeds are farther from 0 than 1, p = 0.016" in verdict.reason
+
+
+# Ends and bounds that meet, beside any number of a sane size.
+NUMBERS = st.sampled_from([-np.inf, -200.0, -1.0, 0.0, 1.0, 5.0, np.inf, np.nan]) | st.floats(-1e6, 1e6)
+
+
+@st.composite
+def values(draw: st.DrawFn) -> list[tuple[float, float]]:
+    """The least and the most of each of some seeds, often all alike, or of one end alike, or without a width."""
+    n = draw(st.integers(0, 9))
+    columns = [
+        [draw(NUMBERS)] * n if draw(st.booleans()) else draw(st.lists(NUMBERS, min_size=n, max_size=n))
+    ]
+    columns.append(columns[0] if draw(st.booleans()) else [draw(NUMBERS)] * n)
+    return [(min(pair), max(pair)) for pair in zip(*columns, strict=True)]
+
+
+@st.composite
+def evidence(draw: st.DrawFn) -> Evidence:
+    """Of a claim of any kind, or of several such as parts, perhaps of one unit."""
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        found, bound = draw(values()), draw(st.sampled_from([1.0, 20.0]))
+        asked = [above(found, bound), below(found, bound), within(found, bound)]
+        part = draw(st.sampled_from([*asked, ratio_above(found, found[::-1], bound)]))
+        parts.append(replace(part, unit=draw(st.sampled_from(["", "points"])), seeds=tuple(range(part.n))))
+    return every(parts)
+
+
+@given(st.lists(st.lists(evidence(), min_size=1, max_size=3), max_size=3), st.sampled_from([0.05, 0.45]))
+def test_no_family_of_claims_is_too_odd_to_be_judged(family: list[list[Evidence]], alpha: float) -> None:
+    """Infinities, ties, seeds that agree, nothing at all: each gets a word and a reason, at once or look after look."""
+    last, looked = [seen[-1] for seen in family], [shared(seen, 2) for seen in family]
+    for judged in (judge, judge_in_order):
+        for found, looks in ((last, ()), (moderate(last), ()), (looked, (4, 6))):
+            verdicts = judged(found, alpha, looks)
+            assert len(verdicts) == len(family)
+            assert all(verdict.word and verdict.reason for verdict in verdicts)

@@ -193,9 +193,10 @@ def examined(asked: Evidence, spread: VariancePrior | None = None) -> Evidence:
         return replace(blank, estimate=math.exp(estimate) if logarithms else estimate, note=note)
     bound = math.log(asked.bound) if logarithms else asked.bound
     if asked.asks == "within":
-        shown = max(_Side(least, -bound, 1, spread), _Side(most, bound, -1, spread), key=lambda side: side.p)
-        reverse = min(_Side(most, -bound, -1, spread).p, _Side(least, bound, 1, spread).p)
-        p_holds, p_fails = shown.p, min(1.0, 2 * reverse)
+        yes = max(_Side(least, -bound, 1, spread), _Side(most, bound, -1, spread), key=lambda side: side.p)
+        no = min(_Side(most, -bound, -1, spread), _Side(least, bound, 1, spread), key=lambda side: side.p)
+        p_holds, p_fails = yes.p, min(1.0, 2 * no.p)
+        shown = no if p_fails < p_holds and asked.most else yes
     else:
         up, down = _Side(least, bound, 1, spread), _Side(most, bound, -1, spread)
         yes, no = (down, up) if asked.asks == "below" else (up, down)

@@ -197,8 +197,8 @@ def _reverse(evidence: Evidence) -> str:
         )
     bound = f"{evidence.bound:g}"
     if evidence.kind == "sign":  # which says nothing of a mean
-        side = {"above": "below", "below": "above", "ratio above": "below"}[evidence.asks]
-        return f"more than half of all seeds are {side} {bound}"
+        side = {"above": "below", "below": "above", "within": "farther from 0 than", "ratio above": "below"}
+        return f"more than half of all seeds are {side[evidence.asks]} {bound}"
     return {
         "above": f"the mean is below {bound}",
         "below": f"the mean is above {bound}",
