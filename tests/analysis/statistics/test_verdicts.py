@@ -128,6 +128,35 @@ def test_an_equality_that_is_refuted_says_so_by_the_test_that_refutes_it() -> No
     assert "more than half of all seeds are farther from 0 than 1, p = 0.016" in verdict.reason
 
 
+def test_a_verdict_is_told_by_the_test_of_the_look_that_decides() -> None:
+    """Four seeds need some 20 rounds, far below 50: t decides. Of six, one never arrives: signs could not decide."""
+    rounds = [(one, one) for one in (20.0, 21.0, 19.0, 20.5)]
+    sixth = [*rounds, (20.0, 20.0), (300.0, np.inf)]
+    four, six = below(rounds, 50.0), below(sixth, 50.0)
+    assert (four.kind, six.kind) == ("t", "sign")
+    assert six.p_holds == 7 / 2**6
+    found = shared([four, six], 5)
+    assert (found.n, found.p_holds, found.kind) == (6, 5 * four.p_holds, "sign")
+    assert [look.n for look in found.said_by] == [4, 6]
+    (verdict,) = judge([found], looks=(4, 6))
+    assert verdict.word == "holds"
+    assert "more than half" not in verdict.reason
+    assert verdict.reason.endswith("after Holm's correction; decided at the look at 4 seeds, by one-sided t")
+
+    (verdict,) = judge([shared([above(rounds, 50.0), above(sixth, 50.0)], 5)], looks=(4, 6))
+    assert (
+        "the mean is below 50, p < 0.0001 after Holm's correction; decided at the look at 4" in verdict.reason
+    )
+
+    # The other way round: what signs decide speaks of half of all seeds, whatever tests the look behind it.
+    never, late = below([(20.0, 20.0)] * 9, 50.0), below([*rounds * 3, (40.0, 90.0)], 50.0)
+    assert (never.kind, late.kind) == ("sign", "t")
+    signs = shared([never, replace(late, p_holds=0.01)], 5)
+    assert "not of their mean; decided at the look at 9 seeds, by exact sign test" in judge([signs])[0].reason
+    # Nothing is added where the last look tests alike.
+    assert "look at" not in judge([shared([four, below([*rounds, (20.0, 20.0)], 50.0)], 5)])[0].reason
+
+
 # Ends and bounds that meet, beside any number of a sane size.
 NUMBERS = st.sampled_from([-np.inf, -200.0, -1.0, 0.0, 1.0, 5.0, np.inf, np.nan]) | st.floats(-1e6, 1e6)
 

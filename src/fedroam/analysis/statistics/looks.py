@@ -27,15 +27,15 @@ FUTILE = 0.2
 
 
 def shared(found: Sequence[Evidence], planned: int = len(LOOKS)) -> Evidence:
-    """The evidence of the last of several looks, with the p-values of the whole sequence.
+    """The evidence of the last of several looks, with the p-values of the whole sequence and the looks they are of.
 
     found: of the looks so far, in their order; planned: how many there are to be.
     """
-    last = found[-1]
-    p_holds, p_fails = (
-        min(1.0, planned * min(p)) for p in zip(*((e.p_holds, e.p_fails) for e in found), strict=True)
-    )
-    return replace(last, p_holds=p_holds, p_fails=p_fails)
+    # Of looks that say as much the last. Its kind of test need not be that of the last look of all.
+    yes = min(reversed(found), key=lambda look: look.p_holds)
+    no = min(reversed(found), key=lambda look: look.p_fails)
+    p_holds, p_fails = (min(1.0, planned * p) for p in (yes.p_holds, no.p_fails))
+    return replace(found[-1], p_holds=p_holds, p_fails=p_fails, said_by=(yes, no))
 
 
 def following(seeds: int, looks: Sequence[int] = LOOKS) -> int | None:

@@ -68,7 +68,8 @@ class Evidence:
     bound the claim has the mean; name: of the test where t can be used; values: the number of each seed, or the least
     that it can be (of ratios logarithms); most: the most that it can be, empty where that is the same; unit, seeds: of
     the values, where known (variances of one unit are compared); spread: the standard deviation that the test uses;
-    parts: of a claim with several parts.
+    parts: of a claim with several parts; said_by: of a sequence of looks the one whose p_holds is the smallest, and the
+    one whose p_fails is (see `looks.shared`).
     """
 
     test: str
@@ -92,6 +93,7 @@ class Evidence:
     seeds: tuple[int, ...] = ()
     spread: float = math.nan
     parts: tuple[Evidence, ...] = field(default=())
+    said_by: tuple[Evidence, ...] = field(default=())
 
 
 def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:

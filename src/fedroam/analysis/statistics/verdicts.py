@@ -110,11 +110,15 @@ def _verdicts(
     levels = ((alpha if in_order else _level(holds, alpha)) / spent, _level(fails, alpha) / spent)
     verdicts: list[Verdict] = []
     for each, yes, no in zip(evidence, holds, fails, strict=True):
+        held, refuted = each.said_by or (each, each)
         if yes <= alpha:
-            reason = f"{p_text(yes)} {corrected}{_by_signs(each)}"
+            reason = f"{p_text(yes)} {corrected}{_by_signs(held)}"
+            reason += _at_look(held) * (_by_signs(held) != _by_signs(each))
             verdicts.append(Verdict("holds", each, yes, no, None, reason))
         elif no <= alpha:
-            reason = f"the reverse is established at this scale: {_reverse(each)}, {p_text(no)} after Holm's correction"
+            found = f"{_reverse(refuted)}, {p_text(no)} after Holm's correction"
+            reason = f"the reverse is established at this scale: {found}"
+            reason += _at_look(refuted) * (_reverse(refuted) != _reverse(each))
             verdicts.append(Verdict("does not hold", each, yes, no, None, reason))
         else:
             waits = in_order and each.n > 1 and (each.p_holds <= alpha or points_to_yes(each))
@@ -184,6 +188,11 @@ def _by_signs(evidence: Evidence) -> str:
         return ""
     which = f"of {signs} of its {len(parts)} parts " if len(parts) > 1 else ""
     return f"; {which}by an exact sign test: it speaks of more than half of all seeds, not of their mean"
+
+
+def _at_look(evidence: Evidence) -> str:
+    """At which look a claim was decided, for one whose last look, which is shown beside it, tests something else."""
+    return f"; decided at the look at {evidence.n} seeds, by {evidence.test}"
 
 
 def _reverse(evidence: Evidence) -> str:

@@ -52,7 +52,7 @@ def claims_table(result: StudyResult) -> pd.DataFrame:
             found = {
                 "verdict": verdict.word,
                 "reason": verdict.reason,
-                **_without(verdict.evidence, "kind", "values", "parts"),
+                **_without(verdict.evidence, "kind", "values", "parts", "said_by"),
             }
             found |= {"p_holds_holm": verdict.p_holds, "p_fails_holm": verdict.p_fails}
             found["seeds_needed"] = verdict.seeds
