@@ -489,6 +489,26 @@ def test_until_decided_asks_for_no_run_of_a_claim_that_waits_for_a_hopeless_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No run is computed: those that are asked for are kept with numbers made up for them."""
+    made, wave, where, told = counted(primary, AHEAD, tmp_path, monkeypatch)
+    assert reproduce._grown(made, list(made.claims), where, wave) == asked[-1][0]
+    assert told == asked
+
+
+def counted(
+    primary: tuple[str, ...],
+    ahead: dict[str, tuple[float, ...]],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[
+    Study,
+    reproduce.Wave,
+    tuple[str, str | None, tuple[str, ...], str | None],
+    list[tuple[int, set[str]]],
+]:
+    """A study whose runs are not computed but made up, and, noted at each look, the variants that are asked for.
+
+    ahead: of b and d, what they are ahead of a and of c, seed by seed.
+    """
     made = Study(
         name="mine",
         title="Mine",
@@ -508,19 +528,40 @@ def test_until_decided_asks_for_no_run_of_a_claim_that_waits_for_a_hopeless_one(
     def compute(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
         new = {which: key for which, key in work.keys.items() if key in missing}
         told.append((work.seeds, {variant for variant, _ in new}))
-        ends = {(v, s): 50.0 + (AHEAD[v][s] if v in AHEAD else 0.0) for v, s in new}
+        ends = {(v, s): 50.0 + (ahead[v][s] if v in ahead else 0.0) for v, s in new}
         runs = [
             RunRecord(*which, key, numbers={"final accuracy": (ends[which],) * 2})
             for which, key in new.items()
         ]
         work.kept = merged(work.kept, runs)
-        write_records(tmp_path / "rec", work.kept)
+        write_records(folder / "rec", work.kept)
 
     monkeypatch.setattr(reproduce.Wave, "compute", compute)
     wave = reproduce.Wave(1, None, False, True, "", math.inf)
-    where = ("quick", str(tmp_path / "out"), (), str(tmp_path / "rec"))
-    assert reproduce._grown(made, list(made.claims), where, wave) == asked[-1][0]
-    assert told == asked
+    where = ("quick", str(folder / "out"), (), str(folder / "rec"))
+    return made, wave, where, told
+
+
+def test_until_decided_computes_no_more_seeds_of_a_claim_whose_own_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its four seeds the second would hold by itself, p = 5 times 0.00003: what it lacks is the first."""
+    clear = {"b": (4.1, 1.6, 2.4, 5.5, 3.0, 3.0), "d": (3.0, 3.1, 2.9, 3.0, -9.0, -9.0)}
+    made, wave, where, told = counted(("first", "second"), clear, tmp_path, monkeypatch)
+    assert reproduce._grown(made, [made.item("second")], where, wave) == 4
+    assert told == [(4, {"c", "d"})]
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        "look at 4 seeds: 0 of 1 claims are decided or hopeless; enough seeds of their own: second" in lines
+    )
+    assert lines[-1] == "second would hold by itself; primary claims before it that have to hold first: first"
+
+    # With the first, which takes six seeds, it holds by the four that it has.
+    assert reproduce._grown(made, list(made.claims), where, wave) == 6
+    assert told[1:] == [(4, {"a", "b"}), (6, {"a", "b"})]
+    out = capsys.readouterr().out
+    assert "look at 4 seeds: 0 of 2 claims are decided or hopeless; enough seeds of their own: second" in out
+    assert out.endswith("look at 6 seeds: 2 of 2 claims are decided or hopeless\n")
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from fedroam.errors import FedroamError, InputError, one_line, unknown
 from fedroam.interrupts import Interrupted
 
 if TYPE_CHECKING:
+    from fedroam.analysis.statistics.verdicts import Verdict
     from fedroam.cli.study_runs import StudyRuns
     from fedroam.recording import Run
     from fedroam.study import Item, Study
@@ -325,7 +326,7 @@ def _grown(
 
     scale, folder, use, records = where
     claims = [each for each in items if each.kind == "claim" and study.can(each, scale)]
-    still, left_out = claims, 0
+    still, left_out = claims, set[str]()
     for seeds in LOOKS:
         work = StudyRuns(study, scale, seeds, folder, use, records)
         missing = work.missing(still)
@@ -347,20 +348,40 @@ def _grown(
         if blocked:
             say(f"look at {seeds} seeds: left out, as runs of theirs failed: {', '.join(blocked)}")
             still = [each for each in still if each.name not in blocked]
-            left_out += len(blocked)
+            left_out |= set(blocked)
         verdicts = wave.reading.evaluate(work, LOOKS).verdicts
         open_ = [each for each in still if verdicts[each.name].word == "undecided"]
         hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
-        still = [each for each in open_ if each.name not in hopeless]
-        closed = len(claims) - left_out - len(still)
+        # Whatever was closed at a look before: a claim before it may hold by now.
+        held_up = _held_up(study, verdicts, [each.name for each in claims if each.name not in left_out])
+        still = [each for each in open_ if each.name not in hopeless and each.name not in held_up]
+        closed = len(claims) - len(left_out) - len(held_up) - len(still)
         say(
             f"look at {seeds} seeds: {closed} of {len(claims)} claims are decided or hopeless"
             + (f" (hopeless now: {', '.join(hopeless)})" if hopeless else "")
+            + (f"; enough seeds of their own: {', '.join(held_up)}" if held_up else "")
         )
         wave.looked = seeds
         if not still or wave.over:
-            return seeds
-    return LOOKS[-1]
+            break
+    for name, before in held_up.items():
+        say(
+            f"{name} would hold by itself; primary claims before it that have to hold first: {', '.join(before)}"
+        )
+    return seeds
+
+
+def _held_up(study: Study, verdicts: Mapping[str, Verdict], names: Iterable[str]) -> dict[str, list[str]]:
+    """The primary claims whose own evidence is enough, so that no seed of theirs helps, with those before them that are
+    not established."""
+    found = {}
+    for name in names:
+        verdict = verdicts[name]
+        open_ = verdict.word == "undecided" and not verdict.hopeless
+        if open_ and name in study.primary and verdict.evidence.p_holds <= study.alpha:
+            before = study.primary[: study.primary.index(name)]
+            found[name] = [one for one in before if one in verdicts and verdicts[one].word != "holds"]
+    return found
 
 
 @contextmanager
