@@ -485,6 +485,7 @@ def test_effects_by_hand() -> None:
     assert down.size == "−4.0 ± 0.6 points, n = 3"
     assert Effect("one", "%", (80.04,)).words == "one (80.0 %, n = 1)"
     assert Effect("one", "%", (80.0,)).side == 0  # one seed tells nothing
+    assert Effect("alike", "points", (2.0, 2.0)).side == 0  # nor do two that agree: they have no interval
     assert by_side([unclear, down, clear]) == {1: [clear], -1: [down], 0: [unclear]}
     assert named([clear, down]) == "up (+4.0 ± 0.6 points, n = 3) and down (−4.0 ± 0.6 points, n = 3)"
     assert (listed([]), listed(["a"]), listed(["a", "b", "c"])) == ("none", "a", "a, b and c")

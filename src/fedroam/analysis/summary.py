@@ -20,7 +20,7 @@ import pandas as pd
 from fedroam.analysis.evaluated_model import evaluated_models
 from fedroam.analysis.fleet import of_every_round, of_transfers
 from fedroam.analysis.formatting import percent
-from fedroam.analysis.statistics.paired import interval_of, two_sided
+from fedroam.analysis.statistics.paired import interval, two_sided
 from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.variants import Variant, mean_and_error, notes_on, variants
 from fedroam.errors import InputError
@@ -144,7 +144,8 @@ def compare_runs(runs: Sequence[Run], *, last: int = 5, threshold: float | None 
     drawn, drawn_to, with errors: joules drawn from all batteries, as energy (NaN without batteries);
     difference, difference_error, difference_n: final accuracy minus that of the first variant with the same seed;
     difference_low, difference_high, difference_p: its 95 % confidence interval, for this comparison alone, and the
-    two-sided p-value (t), by Holm's correction over the rows (NaN with fewer than two seeds in both);
+    two-sided p-value (t), by Holm's correction over the rows (NaN with fewer than two seeds in both; where all seeds
+    differ by the same there is no interval, NaN, and the exact sign test takes the place of t);
     diverged, unfinished: the seeds, as text.
 
     Finished runs count; where a variant has none, its unfinished runs count as far as they got. Differences are
@@ -225,8 +226,7 @@ def _row(
     gaps = [s.final - there[s.seed, s.round] for s in each if (s.seed, s.round) in there]
     put("difference", gaps)
     row["difference_n"] = len(gaps)
-    ends = interval_of(row["difference"], row["difference_error"], len(gaps))
-    row["difference_low"], row["difference_high"] = ends
+    row["difference_low"], row["difference_high"] = interval(gaps)
     row["difference_p"] = two_sided(gaps)
     row["diverged"] = _seeds([run for run in variant.runs if run.status.get("diverged_at") is not None])
     row["unfinished"] = _seeds([run for run in variant.runs if not run.done])

@@ -31,7 +31,8 @@ class Effect:
     """A value over the seeds that have run, with a label.
 
     mean, error: NaN without a seed, the error also with one; side: 1 or -1 where the 95 % interval of the mean
-    (Student's t over seeds, not corrected for how many are looked at) lies above or below 0, else 0.
+    (Student's t over seeds, not corrected for how many are looked at) lies above or below 0, else 0, as where seeds
+    agree exactly and have no interval.
     """
 
     label: str

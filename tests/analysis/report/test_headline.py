@@ -36,3 +36,19 @@ def test_headline_gives_no_difference_to_what_is_no_number(tmp_path: Path) -> No
     runs += [made_run(tmp_path, "random", s, [0.1, v]) for s, v in enumerate((0.80, 0.82, 0.81))]
     _, second = headline(compare_runs(runs))
     assert second == "“random” minus “static”: in one of 3 seeds or more a final accuracy is no number."
+
+
+def test_headline_of_seeds_that_agree_has_no_interval_and_a_sign_test(tmp_path: Path) -> None:
+    """One of 36 test samples more with every seed: p = 2 / 2^n of n seeds, of which six are enough."""
+    for n, said in (
+        (2, "p = 0.5: no difference is established."),
+        (6, "p = 0.031: more than half of all seeds"),
+    ):
+        runs = [made_run(tmp_path / f"{n}", "static", s, [0.1, (20 + s) / 36]) for s in range(n)]
+        runs += [made_run(tmp_path / f"{n}", "random", s, [0.1, (21 + s) / 36]) for s in range(n)]
+        _, second = headline(compare_runs(runs))
+        assert "“random” minus “static”: +2.8" in second
+        assert (
+            f" percentage points in each of {n} seeds, paired; no interval (exact sign test), {said}"
+            in second
+        )

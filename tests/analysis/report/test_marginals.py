@@ -205,8 +205,9 @@ def test_the_best_setting_and_those_like_it(points: list[SweepPoint]) -> None:
     best = best_setting(points)
     assert best is not None
     assert best.keys == {"mobility.kind": "random", "mobility.mobile": 5}
-    # random, 5: 60, 70.5, 81; random, 3 is 4 below in every seed: told apart, as are all static ones.
-    assert (best.mean, best.seeds, best.settings, best.alike) == (pytest.approx(70.5), 3, 6, 0)
+    # random, 5: 60, 70.5, 81; all static ones are told apart. Random, 1 and 3 are 8 and 4 below in every seed: that is
+    # no spread for an interval, and three signs (p = 0.25) tell nothing.
+    assert (best.mean, best.seeds, best.settings, best.alike) == (pytest.approx(70.5), 3, 6, 2)
     assert best.error == pytest.approx(10.5 / math.sqrt(3))
     assert best.words().startswith("Best of 6 settings: random, mobile=5, final accuracy 70.5 ± 6.1")
 

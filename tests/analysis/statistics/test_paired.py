@@ -13,10 +13,10 @@ from fedroam.analysis.statistics.paired import (
     below,
     every,
     interval,
-    interval_of,
     ratio_above,
     slope_weights,
     slopes,
+    two_sided,
     within,
 )
 from fedroam.analysis.statistics.threshold import smallest_reaching
@@ -159,9 +159,20 @@ def test_intervals_cover_and_tests_keep_their_size() -> None:
 
 
 def test_interval_against_the_table_of_student() -> None:
-    low, high = interval_of(0.25, 0.05, 3)  # t(0.975; 2) = 4.3027
+    step = 0.05 * math.sqrt(
+        3
+    )  # the standard deviation of three numbers so far apart; their standard error is 0.05
+    low, high = interval([0.25 - step, 0.25, 0.25 + step])  # t(0.975; 2) = 4.3027
     assert (low, high) == (
         pytest.approx(0.25 - 4.3027 * 0.05, abs=1e-5),
         pytest.approx(0.25 + 4.3027 * 0.05, abs=1e-5),
     )
-    assert math.isnan(interval_of(0.25, math.nan, 1)[0])
+    assert math.isnan(interval([0.25])[0])
+
+
+def test_values_that_agree_have_no_interval_beside_their_sign_test() -> None:
+    """One of 36 test samples more with both seeds: 1/36 each, up to the last bit. The sign test has p = 0.5."""
+    gaps = [30 / 36 - 29 / 36, 23 / 36 - 22 / 36]
+    assert 0 < abs(gaps[0] - gaps[1]) < 1e-15
+    assert two_sided(gaps) == 0.5
+    assert all(math.isnan(end) for end in interval(gaps))

@@ -7,6 +7,7 @@ import math
 import pandas as pd
 
 from fedroam.analysis.formatting import number
+from fedroam.analysis.statistics.verdicts import ALPHA
 from fedroam.analysis.summary import Comparison
 
 _MOST = 8  # comparisons put into words; the table has all of them
@@ -48,9 +49,17 @@ def _difference(row: pd.Series, first: str) -> str:
         return (
             f"“{row['variant']}” minus “{first}”: in one of {n} seeds or more a final accuracy is no number."
         )
-    if not math.isfinite(low):
+    if n < 2:
         return (
             f"“{row['variant']}” minus “{first}”: {shown} percentage points, one seed: no error can be given."
+        )
+    if not math.isfinite(low):
+        verdict = (
+            "more than half of all seeds differ that way" if p <= ALPHA else "no difference is established"
+        )
+        return (
+            f"“{row['variant']}” minus “{first}”: {shown} percentage points in each of {n} seeds, paired; "
+            f"no interval (exact sign test), p = {p:.2g}: {verdict}."
         )
     ends = f"{number(low, scale=100, sign=True)} to {number(high, scale=100, sign=True)}"
     verdict = "no difference is established" if low <= 0 <= high else "the interval excludes zero"

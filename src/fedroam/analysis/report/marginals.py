@@ -15,7 +15,7 @@ import pandas as pd
 
 from fedroam.analysis.figures.error_bars import key_text
 from fedroam.analysis.formatting import number
-from fedroam.analysis.statistics.paired import above, interval_of, two_sided
+from fedroam.analysis.statistics.paired import above, interval, two_sided
 from fedroam.analysis.statistics.threshold import Threshold, smallest_reaching
 from fedroam.analysis.statistics.verdicts import holm_known
 from fedroam.analysis.summary import summarise
@@ -148,7 +148,8 @@ class BestSetting:
     """The setting with the highest mean final accuracy (%): its varied values, mean, standard error and seeds.
 
     settings: how many were compared (finished in at least one seed). alike: how many of the others are not told apart
-    from it, the 95 % interval of the difference, paired by seed, holding zero; None where no interval can be given.
+    from it, the 95 % interval of the difference, paired by seed, holding zero, or none being there as all seeds differ
+    by the same; None with fewer than two seeds in both.
     """
 
     keys: Mapping[str, Any]
@@ -195,7 +196,7 @@ def best_setting(points: Sequence[SweepPoint]) -> BestSetting | None:
         gaps = [found[best][seed] - seeds[seed] for seed in seeds if seed in found[best]]
         if key == best or len(gaps) < 2:
             continue
-        low, high = interval_of(*mean_and_error(gaps), len(gaps))
+        low, high = interval(gaps)
         judged = True
         alike += not (low > 0 or high < 0)
     mean, error = mean_and_error(list(found[best].values()))

@@ -96,21 +96,6 @@ class Evidence:
     said_by: tuple[Evidence, ...] = field(default=())
 
 
-def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """95 % confidence interval of the mean by Student's t with n - 1 degrees of freedom; NaN below 2 values."""
-    return interval_of(*mean_and_error(values), len(values))
-
-
-def interval_of(mean: float, error: float, n: int) -> tuple[float, float]:
-    """95 % confidence interval of a mean of n values with standard error `error`, as `interval` gives it."""
-    if n < 2 or not math.isfinite(error):
-        return math.nan, math.nan
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
-    return mean - half, mean + half
-
-
 def above(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
     """Evidence that the mean of `values` is above `bound`: one-sided t tests, upwards and downwards.
 
@@ -127,6 +112,13 @@ def two_sided(values: Numbers) -> float:
     at most; NaN of fewer than two values."""
     evidence = above(values)
     return min(1.0, 2 * min(evidence.p_holds, evidence.p_fails)) if len(values) > 1 else math.nan
+
+
+def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
+    """95 % confidence interval of the mean by Student's t with n - 1 degrees of freedom, as `above` gives it: NaN of
+    fewer than two values, and of values that are all equal, which have no spread to go by."""
+    evidence = above(values)
+    return evidence.low, evidence.high
 
 
 def below(values: Numbers, bound: float = 0.0, test: str = "one-sided t") -> Evidence:
