@@ -237,6 +237,17 @@ def _accounted(
     traffic = Traffic.joined([given.traffic if time is None else time.traffic, exchanged])
     if time is None:
         return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, done.discarded), traffic
-    lost = np.union1d(done.discarded, time.dropped) if len(time.dropped) else done.discarded
-    broken_off = (time.broken_off, time.shares)
-    return scene.tariff.charge(state.account, learnt, traffic, done.aggregated, lost, broken_off), traffic
+    # Where clients send to each other they keep their models: what they learnt in earlier rounds is not lost with the
+    # work of this one.
+    keeps = scene.timing is not None and scene.timing.federation.neighbours is not None
+    lost = done.discarded if keeps or not len(time.dropped) else np.union1d(done.discarded, time.dropped)
+    account = scene.tariff.charge(
+        state.account,
+        learnt,
+        traffic,
+        done.aggregated,
+        lost,
+        (time.broken_off, time.shares),
+        keeps=keeps,
+    )
+    return account, traffic

@@ -108,6 +108,28 @@ def test_the_charge_after_a_death_by_hand() -> None:
     np.testing.assert_allclose(after.battery["drawn"], [24.0, 48.0])
 
 
+@pytest.mark.parametrize("federation", ["decentralized", "ad_psgd"])
+def test_what_was_learnt_before_a_death_is_not_wasted(federation: str) -> None:
+    """Nobody meets. The first trains whole, then for 8 s of 10 until it is empty: that is lost, and nothing before."""
+    own: dict[str, Any] = {
+        "contacts": {"kind": "radius", "radius": 0.0},
+        "radio": {**SILENT, "training_energy": 0.01},
+        "battery": {"charger": 0.0, "training": 2.0, "idle": 1.0},
+    }
+    scene, state = powered((10.0, 10.0), (3600.0, 3600.0), federation=federation, **own)
+    state, _ = play_round(scene, state)
+    first, second = state.account.energy_training.tolist()
+    assert first > 0
+    np.testing.assert_allclose(state.account.energy_pending, [first, second])
+    state.battery["charge"] = np.array(
+        [24.0 + 8 * first / 10, 3600.0]
+    )  # what training costs the radio is drawn, too
+    state, _ = play_round(scene, state)
+    np.testing.assert_allclose(state.account.energy_wasted, [0.8 * first, 0.0])
+    np.testing.assert_allclose(state.account.energy_pending, [first, 2 * second])
+    np.testing.assert_allclose(state.account.energy, [1.8 * first, 2 * second])
+
+
 def test_a_death_breaks_a_transfer_for_both() -> None:
     """Both send from second 2 to 12. The first draws 6 J until then, then 1 W and 0.5 W of radio: 15 J last until 8."""
     scene, state = powered((2.0, 2.0), (15.0, 3600.0), radio=PRICED)

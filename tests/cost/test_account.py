@@ -75,6 +75,22 @@ def test_a_loss_takes_along_all_that_is_pending() -> None:
     assert (account.energy_wasted.tolist(), account.energy.tolist()) == ([36], [50])
 
 
+def test_work_in_vain_takes_nothing_along() -> None:
+    """24 J are pending; of 10 J of training 4 are in vain, and the model of before is received for 1 J."""
+    account = after(after(Account.new(1), [(AP, 0)], [0], [], []), [(0, AP)], [0], [], [])
+    traffic = Traffic.of([AP], [0], 100, 50.0)
+    trained, joules, vain = np.array([0, 0]), np.array([6.0, 4.0]), np.array([0.0, 4.0])
+    told = traffic, flat(traffic), trained, joules
+    later = charge(account, *told, NOBODY, NOBODY, vain)
+    assert (later.energy.tolist(), later.energy_wasted.tolist(), later.energy_pending.tolist()) == (
+        [35],
+        [4],
+        [31],
+    )
+    settled = charge(account, *told, np.array([0]), NOBODY, vain)
+    assert (settled.energy_wasted.tolist(), settled.energy_pending.tolist()) == ([4], [0])
+
+
 def test_bytes_are_counted_to_the_last_one() -> None:
     big = 2**53
     traffic = Traffic.of([0, 0], [SERVER, SERVER], [big, 1])

@@ -62,12 +62,14 @@ def charge(
     joules: np.ndarray,
     aggregated: np.ndarray,
     discarded: np.ndarray,
+    in_vain: np.ndarray | None = None,
 ) -> Account:
     """The account after a round, in which `traffic` was sent at `cost` and clients[k] (int64) trained for joules[k].
 
     All of it is pending at first. Then what the `aggregated` clients (int64) have pending is settled, and what the
-    `discarded` ones have pending is wasted: training and communication of a model that is never aggregated. Raises
-    InputError where a transfer names a client that there is not.
+    `discarded` ones have pending is wasted: training and communication of a model that is never aggregated. in_vain:
+    float64, how much of joules[k] is wasted at once, and never pending; None: nothing. Raises InputError where a
+    transfer names a client that there is not.
     """
     n = len(account.energy)
     sent, received = traffic.sender >= 0, traffic.receiver >= 0
@@ -86,6 +88,9 @@ def charge(
     training = added(clients, joules)
     spent = added(sender, cost.energy_up[sent]) + added(receiver, cost.energy_down[received]) + training
     pending, wasted = account.energy_pending + spent, account.energy_wasted.copy()
+    if in_vain is not None:
+        lost = added(clients, in_vain)
+        pending, wasted = account.energy_pending + (spent - lost), wasted + lost
     wasted[discarded] += pending[discarded]
     pending[aggregated] = 0.0
     pending[discarded] = 0.0

@@ -33,15 +33,20 @@ class Tariff:
         aggregated: np.ndarray,
         discarded: np.ndarray,
         broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
+        *,
+        keeps: bool = False,
     ) -> Account:
         """The account after a round with this training and these transfers (see `charge`).
 
-        broken_off: work that was begun beside it, and which share of each piece (float64) was done.
+        broken_off: work that was begun beside it, and which share of each piece (float64) was done. keeps: whether
+        clients keep their models, so that this work is wasted, and nothing that they learnt before it.
         """
         clients, samples = self.passes.of(jobs)
         cost, joules = self.radio.cost(traffic, self.distances), self.radio.training(clients, samples)
         if len(broken_off[0]):
             others, passed = self.passes.of(broken_off[0])
-            joules = np.append(joules, self.radio.training(others, passed) * broken_off[1])
-            clients = np.append(clients, others)
+            further = self.radio.training(others, passed) * broken_off[1]
+            in_vain = np.append(np.zeros(len(joules)), further) if keeps else None
+            joules, clients = np.append(joules, further), np.append(clients, others)
+            return charge(account, traffic, cost, clients, joules, aggregated, discarded, in_vain)
         return charge(account, traffic, cost, clients, joules, aggregated, discarded)

@@ -52,10 +52,12 @@ class NotedTariff(Tariff):
         aggregated: np.ndarray,
         discarded: np.ndarray,
         broken_off: tuple[Sequence[Job], np.ndarray] = ((), np.zeros(0)),
+        *,
+        keeps: bool = False,
     ) -> Account:
         for note in self.noting:
             note(aggregated, discarded)
-        return super().charge(account, jobs, traffic, aggregated, discarded, broken_off)
+        return super().charge(account, jobs, traffic, aggregated, discarded, broken_off, keeps=keeps)
 
 
 def note_updates(folder: Path, round: int, aggregated: np.ndarray, discarded: np.ndarray) -> None:
