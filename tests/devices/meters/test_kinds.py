@@ -295,7 +295,7 @@ def test_the_model_gives_each_work_its_power() -> None:
         passing(5.0)
 
     settings = {"kind": "model", "idle": 1.0, "training": 5.0, "communication": 3.0}
-    series = Series.of(afterwards(settings, watch, work), gap=60.0)
+    series = Series.of(afterwards(settings, watch, work))
     begin, end = (np.array([getattr(one, side) for one in watch.intervals]) for side in ("begin", "end"))
     np.testing.assert_allclose(series.energy(begin, end)[0], [6.0, 50.0, 3.0, 20.0], rtol=1e-12)
     assert series.energy(np.array([0.0]), np.array([clock[0]]))[0] == pytest.approx(79.0 + 8.0)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from fedroam.components import Part, field, register
 from fedroam.devices.meters.meter import Sample, WorkClock
+from fedroam.devices.meters.series import GAP
 
 Watt = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -29,20 +32,26 @@ class ModelledPower(Part):
     communication: Watt = field(..., "power while it sends and receives", unit="W")
 
     def samples(self, watch: WorkClock, stop: threading.Event) -> Iterator[Sample]:
-        """A step at each end of an interval, once all of them are known."""
+        """A step at each end of an interval, once all of them are known, and between steps often enough that no gap is
+        taken for one without readings."""
         begin, offset = watch.monotonic(), watch.wall() - watch.monotonic()
         stop.wait()
 
         def at(time: float, watt: float) -> Sample:
             return Sample(time, time + offset, watt=watt)
 
-        yield at(begin, self.idle)
+        def through(start: float, end: float, watt: float) -> Iterator[Sample]:
+            pieces = max(math.ceil((end - start) / (GAP / 2)), 1)
+            for time in np.linspace(start, end, pieces + 1).tolist():
+                yield at(time, watt)
+
         now = begin
         for _, what, start, end in sorted(watch.intervals, key=lambda one: one.begin):
             if end <= now:
                 continue
             start = max(start, now)  # within another one: that one's power
             own = self.communication if what == "communication" else self.training
-            yield from (at(start, self.idle), at(start, own), at(end, own), at(end, self.idle))
+            yield from through(now, start, self.idle)
+            yield from through(start, end, own)
             now = end
-        yield at(max(now, watch.monotonic()), self.idle)
+        yield from through(now, max(now, watch.monotonic()), self.idle)
