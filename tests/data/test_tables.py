@@ -405,6 +405,9 @@ def test_memory_that_is_gone_says_what_to_do() -> None:
             "x_train[1] holds a value that is not",
         ),
         ({"y_train": Y + 0.5}, "y_train holds float64, wanted are whole numbers or texts"),
+        ({"y_train": np.append(Y[:-1], np.inf)}, "y_train[11] holds a value that is not finite"),
+        ({"y_train": np.append(Y[:-1], np.nan)}, "y_train[11] holds a value that is not finite"),
+        ({"y_train": np.append(Y[:-1], 1e300)}, "y_train holds float64, wanted are whole numbers or texts"),
         ({"x_test": X}, "x_test and y_test go together, only one is there"),
         ({"x_test": X[:, :2], "y_test": Y}, "x_test holds samples of (2,), x_train of (4,)"),
         (

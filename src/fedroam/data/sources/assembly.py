@@ -97,8 +97,12 @@ def _labels(name: str, key: str, value: Any, count: int) -> np.ndarray:
         raise InputError(
             f"{name}: {key} has shape {y.shape}, wanted is one class for each of {count} samples"
         )
-    if y.dtype.kind == "f" and (y == np.round(y)).all():
-        y = y.astype(np.int64)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            row = int(np.flatnonzero(~np.isfinite(y))[0])
+            raise InputError(f"{name}: {key}[{row}] holds a value that is not finite")
+        if (y == np.round(y)).all() and (np.abs(y.astype(np.float64)) < 2.0**63).all():  # none is cut short
+            y = y.astype(np.int64)
     if y.dtype.kind not in "buiU":
         raise InputError(f"{name}: {key} holds {y.dtype}, wanted are whole numbers or texts, one per class")
     return y
