@@ -59,6 +59,33 @@ def test_arrays(normalise: Any, dtype: str, shape: tuple[int, ...]) -> None:
         assert np.array_equal(found, own)
 
 
+@pytest.mark.parametrize("normalise", ["none", "standardise"])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_arrays_whose_channels_come_first(normalise: Any, channels: int) -> None:
+    x, y = raw((channels, 3, 5), "float32", seed=4), np.arange(30) % 3
+    dataset = memory(x[:20], y[:20], x[20:], y[20:], normalise=normalise, layout="channels_first").load()
+    how = preprocessing_of(dataset.preprocessing.model_dump())
+    assert isinstance(how, ArrayPreprocessing)
+    assert (how.shape, how.held) == ([3, 5, channels], [channels, 3, 5])
+    assert np.array_equal(how.apply(x[20:]), dataset.x_test)
+    if channels == 1:
+        assert np.array_equal(how.apply(x[20:, 0]), dataset.x_test)
+    with pytest.raises(InputError, match=rf"allowed are numbers of shape \[{channels}, 3, 5\]"):
+        how.apply(x[20:].transpose(0, 2, 3, 1))
+
+
+def test_preprocessing_without_a_layout_has_channels_last() -> None:
+    """As versions wrote it that knew of no other; and features have no channels."""
+    plain = {"kind": "array", "shape": [3, 5, 2], "divide": 1.0, "mean": [0.0] * 2, "scale": [1.0] * 2}
+    how = preprocessing_of(plain)
+    assert isinstance(how, ArrayPreprocessing)
+    assert how.held == [3, 5, 2]
+    with pytest.raises(ValueError, match="allowed is it for images"):
+        preprocessing_of(
+            plain | {"shape": [2], "layout": "channels_first"},
+        )
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     arrays.arrays(

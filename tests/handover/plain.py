@@ -36,7 +36,8 @@ class Plain(nn.Module):
 
 def samples(folder: Path) -> torch.Tensor:
     how = json.loads((folder / "preprocessing.json").read_text())["samples"]
-    x = (raw / how["divide"] - np.array(how["mean"])) / np.array(how["scale"])
+    x = raw.transpose(0, 2, 3, 1) if how["layout"] == "channels_first" else raw
+    x = (x / how["divide"] - np.array(how["mean"])) / np.array(how["scale"])
     return torch.from_numpy(x.astype(np.float32).transpose(0, 3, 1, 2).copy())
 
 

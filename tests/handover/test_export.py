@@ -53,7 +53,8 @@ def test_a_process_without_fedroam_predicts_what_the_run_recorded(
     """Plain torch (values into the user's own class, and TorchScript) and ONNX Runtime: each prediction, and so the
     accuracy."""
     data: Dataset = own_data(SHAPE).load()  # type: ignore[attr-defined]
-    np.save(tmp_path / "raw.npy", data.x_test)  # `memory` without normalisation: values are as given
+    # `memory` without normalisation: values are as given, channels first.
+    np.save(tmp_path / "raw.npy", data.x_test.transpose(0, 3, 1, 2))
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("plain.py")), str(exported), str(tmp_path / "raw.npy")],
@@ -77,13 +78,14 @@ def test_a_process_without_fedroam_predicts_what_the_run_recorded(
 @pytest.mark.parametrize("to", ["safetensors", "onnx"])
 def test_predict_gives_the_same_answers(images: Run, exported: Path, tmp_path: Path, to: str) -> None:
     data: Dataset = own_data(SHAPE).load()  # type: ignore[attr-defined]
-    np.save(tmp_path / "raw.npy", data.x_test)
+    raw = data.x_test.transpose(0, 3, 1, 2)  # as they were given
+    np.save(tmp_path / "raw.npy", raw)
     with torch.no_grad():
-        logits = images.model(client=3)(torch.from_numpy(data.x_test).permute(0, 3, 1, 2))
+        logits = images.model(client=3)(torch.from_numpy(raw))
     found = predict(exported / to, tmp_path / "raw.npy")
     assert found.answers.tolist() == logits.argmax(1).tolist()
     np.testing.assert_allclose(found.probabilities, logits.double().softmax(1), atol=1e-6)
-    flat = pd.DataFrame(data.x_test.reshape(len(data.x_test), -1)).assign(label=data.y_test)
+    flat = pd.DataFrame(raw.reshape(len(raw), -1)).assign(label=data.y_test)
     flat.columns = [str(name) for name in flat]
     flat.to_csv(tmp_path / "raw.csv", index=False)
     again = predict(exported / to, tmp_path / "raw.csv")
@@ -105,7 +107,7 @@ def test_what_goes_with_a_model(images: Run, exported: Path) -> None:
 
 @pytest.mark.parametrize("to", ["state_dict", "torchscript"])
 def test_what_could_run_code_is_not_read(exported: Path, tmp_path: Path, to: str) -> None:
-    np.save(tmp_path / "raw.npy", np.zeros((1, 5, 7, 2)))
+    np.save(tmp_path / "raw.npy", np.zeros((1, 2, 5, 7)))
     with pytest.raises(InputError, match="can run code when it is read; predict reads safetensors and onnx"):
         predict(exported / to, tmp_path / "raw.npy")
 
@@ -113,7 +115,7 @@ def test_what_could_run_code_is_not_read(exported: Path, tmp_path: Path, to: str
 def test_a_damaged_or_foreign_model_is_refused(exported: Path, tmp_path: Path) -> None:
     import shutil
 
-    np.save(tmp_path / "raw.npy", np.zeros((1, 5, 7, 2)))
+    np.save(tmp_path / "raw.npy", np.zeros((1, 2, 5, 7)))
     for to in ("safetensors", "onnx"):
         home = tmp_path / to
         shutil.copytree(exported / to, home)
@@ -133,7 +135,7 @@ def test_a_damaged_or_foreign_model_is_refused(exported: Path, tmp_path: Path) -
 def test_a_model_file_imports_nothing(
     exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    np.save(tmp_path / "raw.npy", np.zeros((1, 5, 7, 2)))
+    np.save(tmp_path / "raw.npy", np.zeros((1, 2, 5, 7)))
     monkeypatch.delitem(sys.modules, "support.convolutions")
     with pytest.raises(InputError, match=r"import support\.convolutions first"):
         predict(exported / "safetensors", tmp_path / "raw.npy")

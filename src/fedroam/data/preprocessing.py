@@ -14,6 +14,7 @@ from fedroam.facts import JsonObject
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Layout = Literal["channels_last", "channels_first"]
 
 
 class NumericColumn(JsonObject):
@@ -77,12 +78,13 @@ class TablePreprocessing(JsonObject):
 class ArrayPreprocessing(JsonObject):
     """Arrays of samples: what a network sees is (value / divide - mean) / scale, by channel (or feature).
 
-    shape: of one sample as arrays hold it, (features,) or (height, width, channels). mean, scale: one number for each
-    channel or feature.
+    shape: of one sample, (features,) or (height, width, channels). layout: where arrays hold the channels of images; by
+    `channels_first` a sample is (channels, height, width) there. mean, scale: one number for each channel or feature.
     """
 
     kind: Literal["array"] = "array"
     shape: list[Annotated[int, Field(ge=1)]] = Field(min_length=1, max_length=3)
+    layout: Layout = "channels_last"
     divide: Positive = 1.0
     mean: list[Number]
     scale: list[Positive]
@@ -93,33 +95,54 @@ class ArrayPreprocessing(JsonObject):
             raise ValueError(
                 f"{len(self.mean)} means and {len(self.scale)} scales for {self.shape[-1]} channels or features"
             )
+        if self.layout == "channels_first" and len(self.shape) != 3:
+            raise ValueError(
+                f"layout 'channels_first' for samples of shape {self.shape}: allowed is it for images"
+            )
         return self
 
+    @property
+    def held(self) -> list[int]:
+        """The shape of one sample as arrays hold it."""
+        return self.shape if self.layout == "channels_last" else [self.shape[2], *self.shape[:2]]
+
     @classmethod
-    def plain(cls, shape: Sequence[int], divide: float = 1.0) -> ArrayPreprocessing:
+    def plain(
+        cls, shape: Sequence[int], divide: float = 1.0, layout: Layout = "channels_last"
+    ) -> ArrayPreprocessing:
         """Values that are only divided."""
-        return cls(shape=list(shape), divide=divide, mean=[0.0] * shape[-1], scale=[1.0] * shape[-1])
+        mean, scale = [0.0] * shape[-1], [1.0] * shape[-1]
+        return cls(shape=list(shape), layout=layout, divide=divide, mean=mean, scale=scale)
 
     @classmethod
     def standardised(
-        cls, shape: Sequence[int], mean: np.ndarray, scale: np.ndarray, divide: float = 1.0
+        cls,
+        shape: Sequence[int],
+        mean: np.ndarray,
+        scale: np.ndarray,
+        divide: float = 1.0,
+        layout: Layout = "channels_last",
     ) -> ArrayPreprocessing:
         """Values by each channel's (or feature's) mean and scale, float64 [channels]; a scale of 0 only centres."""
         scale = np.where(scale > 0, scale, 1.0)
-        return cls(shape=list(shape), divide=divide, mean=mean.tolist(), scale=scale.tolist())
+        return cls(shape=list(shape), layout=layout, divide=divide, mean=mean.tolist(), scale=scale.tolist())
 
     def apply(self, values: np.ndarray) -> np.ndarray:
-        """float32 [samples, *shape] of numbers [samples, *shape]; [samples, height, width] for a single channel.
+        """float32 [samples, *shape] of numbers [samples, *held]; [samples, height, width] for a single channel.
 
         Raises InputError where the shape is another.
         """
         x = np.asarray(values)
-        if x.ndim == len(self.shape) and self.shape[-1] == 1:
+        if x.ndim == 3 and self.layout == "channels_first" and self.shape[-1] == 1:
+            x = x[:, None]
+        elif x.ndim == len(self.shape) and self.shape[-1] == 1:
             x = x[..., None]
-        if x.dtype.kind not in "buif" or list(x.shape[1:]) != self.shape:
+        if x.dtype.kind not in "buif" or list(x.shape[1:]) != self.held:
             raise InputError(
-                f"samples of shape {list(x.shape[1:])} and {x.dtype}: allowed are numbers of shape {self.shape}"
+                f"samples of shape {list(x.shape[1:])} and {x.dtype}: allowed are numbers of shape {self.held}"
             )
+        if self.layout == "channels_first":
+            x = x.transpose(0, 2, 3, 1)
         scaled: np.ndarray = (x / self.divide - np.array(self.mean)) / np.array(self.scale)
         return scaled.astype(np.float32)
 

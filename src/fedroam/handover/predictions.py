@@ -68,9 +68,10 @@ def predict(folder: str | Path, file: str | Path, label: str | None = None) -> P
     """What an exported model (a folder that `export_model` wrote: safetensors or onnx) answers to the rows of a file.
 
     file: CSV with a header line; or .npy, samples as the run's data source holds them: [n, features], [n, height,
-    width] or [n, height, width, channels]. Values are those of the original files: `preprocessing.json` is applied.
-    Columns of a table are found by name, others are not looked at. label: the column of classes, if there is one
-    (default: as in the files that were learnt from), for `correct`.
+    width] or [n, height, width, channels], with `layout = "channels_first"` [n, channels, height, width]. Values are
+    those of the original files: `preprocessing.json` is applied. Columns of a table are found by name, others are not
+    looked at. label: the column of classes, if there is one (default: as in the files that were learnt from), for
+    `correct`.
 
     Reading a model runs nothing: values are safetensors, and ONNX Runtime computes what a graph says. Raises
     InputError for what is wrong with the model or the file.
@@ -194,13 +195,13 @@ def _samples(
         x = how.apply(table)
     else:
         numbers = [name for name in header if name not in classes]
-        if len(numbers) != math.prod(how.shape):
+        if len(numbers) != math.prod(how.held):
             raise InputError(
-                f"{path}: {len(numbers)} columns of values, wanted are {math.prod(how.shape)}: a sample of "
-                f"{how.shape}, last dimension fastest"
+                f"{path}: {len(numbers)} columns of values, wanted are {math.prod(how.held)}: a sample of "
+                f"{how.held}, last dimension fastest"
             )
         table = read_table(path, numbers, classes, separator)
-        x = how.apply(np.stack([table[name] for name in numbers], axis=1).reshape(-1, *how.shape))
+        x = how.apply(np.stack([table[name] for name in numbers], axis=1).reshape(-1, *how.held))
     return _seen(x, fed), None if target is None else table[target]
 
 

@@ -9,12 +9,11 @@ import numpy as np
 
 from fedroam.data.dataset import Dataset
 from fedroam.data.preparing import column_statistics, held_out
-from fedroam.data.preprocessing import ArrayPreprocessing
+from fedroam.data.preprocessing import ArrayPreprocessing, Layout
 from fedroam.data.sources.tables import as_classes, label_order
 from fedroam.errors import InputError
 
 Normalise = Literal["none", "unit", "standardise"]
-Layout = Literal["channels_last", "channels_first"]
 ALLOWED = "x_train, y_train, x_test, y_test, class_names and column_NAME"
 
 
@@ -63,7 +62,8 @@ def assemble(
         x_test, y_test = x[is_test], y[is_test]
         x, y = x[~is_test], y[~is_test]
         columns = {column: values[~is_test] for column, values in columns.items()}
-    x, x_test, preprocessing = _normalised(name, x, x_test, normalise)
+    of_images = layout if np.ndim(arrays["x_train"]) == 4 else "channels_last"
+    x, x_test, preprocessing = _normalised(name, x, x_test, normalise, of_images)
     return Dataset(name, x, y, x_test, y_test, names, columns=columns, preprocessing=preprocessing)
 
 
@@ -130,21 +130,21 @@ def _classes(
 
 
 def _normalised(
-    name: str, x: np.ndarray, x_test: np.ndarray, how: Normalise
+    name: str, x: np.ndarray, x_test: np.ndarray, how: Normalise, layout: Layout
 ) -> tuple[np.ndarray, np.ndarray, ArrayPreprocessing]:
     """float32, contiguous: unchanged, bytes scaled to [0, 1], or standardised by the training samples; and how."""
     if how == "unit" and (x.dtype != np.uint8 or x_test.dtype != np.uint8):
         raise InputError(f'{name}: normalise = "unit" divides bytes (uint8) by 255, x_train holds {x.dtype}')
     if how != "standardise":
         scale = np.float32(255.0 if how == "unit" else 1.0)
-        plain = ArrayPreprocessing.plain(x.shape[1:], float(scale))
+        plain = ArrayPreprocessing.plain(x.shape[1:], float(scale), layout)
         return _float32(x) / scale, _float32(x_test) / scale, plain
     for key, samples in (("x_train", x), ("x_test", x_test)):
         if not np.isfinite(samples).all():
             row = int(np.argwhere(~np.isfinite(samples.reshape(len(samples), -1)).all(axis=1))[0, 0])
             raise InputError(f"{name}: {key}[{row}] holds a value that is not finite")
     mean, deviation = column_statistics(x.reshape(-1, x.shape[-1]))
-    how_scaled = ArrayPreprocessing.standardised(x.shape[1:], mean, deviation)
+    how_scaled = ArrayPreprocessing.standardised(x.shape[1:], mean, deviation, layout=layout)
     return _float32((x - mean) / deviation), _float32((x_test - mean) / deviation), how_scaled
 
 

@@ -20,7 +20,8 @@ from typing_extensions import override
 from fedroam.components import Part, field, register
 from fedroam.data.cache import remember
 from fedroam.data.dataset import Dataset
-from fedroam.data.sources.assembly import ALLOWED, Layout, Normalise, assemble
+from fedroam.data.preprocessing import Layout
+from fedroam.data.sources.assembly import ALLOWED, Normalise, assemble
 from fedroam.data.sources.places import find_file
 from fedroam.errors import InputError
 
