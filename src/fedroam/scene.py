@@ -41,6 +41,7 @@ from fedroam.federation import (
     used_by,
 )
 from fedroam.learning import Layout, Learner, Models, Task, device_of, make_network, start_models, to_tensors
+from fedroam.learning.training import LimitsBatches
 from fedroam.mixing import Average
 from fedroam.mobility import (
     Advises,
@@ -54,7 +55,7 @@ from fedroam.mobility import (
     checked_groups,
     checked_step,
 )
-from fedroam.models import try_out
+from fedroam.models import one_sample_fails, try_out
 from fedroam.parts import Parts
 from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
@@ -258,9 +259,11 @@ def prepare(experiment: Experiment) -> Scene:
         try_out(parts.model, kind, shape, dataset.classes, seed, logits=ours(parts.objective))
     _check_columns(experiment, parts.federation)
     network, federation, objective = _network(parts, dataset), parts.federation, parts.objective
+    started = make_network(network, seed)
+    _check_batches(experiment, parts, started, dataset.input_shape, train)
     task = Task(
         network=partial(make_network, network, seed),
-        layout=Layout.of(make_network(network, seed)),
+        layout=Layout.of(started),
         x=x,
         y=y,
         training=parts.training,
@@ -560,6 +563,33 @@ def _check_columns(experiment: Experiment, federation: Federation) -> None:
         raise InputError(
             f"federation kind {kind!r}: columns = {columns!r}; allowed is a tuple of names, each once"
         )
+
+
+def _check_batches(
+    experiment: Experiment,
+    parts: Parts,
+    network: nn.Module,
+    shape: tuple[int, ...],
+    train: Sequence[np.ndarray],
+) -> None:
+    """Raise InputError where a client's training has a batch of one sample, and the network cannot learn from one."""
+    failure, training = one_sample_fails(network, shape), parts.training
+    if not failure:
+        return
+    checked = set[int]()  # how many samples a client holds says how large its batches are
+    for client, held in enumerate(map(len, train)):
+        if held in checked:
+            continue
+        checked.add(held)
+        if any(len(batch) == 1 for batch in training.batches(held, stream(0, "sample passes"))):
+            key = "training"
+            if isinstance(training, LimitsBatches):
+                key = f"training.batch_size = {training.batch_size}"
+            raise InputError(
+                f"{key}: of the {held} samples of client {client} a batch holds a single one, with which model kind "
+                f"{experiment.model.kind!r} cannot be trained ({failure}); allowed is a training.batch_size that "
+                "leaves no single sample, or training.drop_last = true with a batch_size of 2 or more"
+            )
 
 
 def _network(parts: Parts, dataset: Dataset) -> Callable[[], nn.Module]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fedroam.components import kinds
-from fedroam.data import Dataset
+from fedroam.data import Dataset, memory
 from fedroam.errors import FedroamError, InputError
 from fedroam.experiment import Experiment
 from fedroam.learning import Job, consensus_distance, sums
@@ -475,3 +475,36 @@ def test_wrong_worlds_are_refused_before_anything_is_written(tmp_path: Path) -> 
         with pytest.raises(InputError):
             run(Experiment(**{"engine": "reference", **settings}), tmp_path / "run")
         assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("engine", ["reference", "cpu"])
+def test_a_batch_of_one_that_a_network_cannot_learn_from_is_refused_beforehand(
+    engine: str, tmp_path: Path
+) -> None:
+    """Two clients of 33 samples: of batches of 32 the last one of a pass holds one."""
+    x = stream(1, "a batch of one").standard_normal((66, 4)).astype(np.float32)
+    settings: dict[str, Any] = {
+        "clients": 2,
+        "rounds": 1,
+        "data": memory(x, np.arange(66) % 2, x[:10], np.arange(10) % 2),
+        "partition": "iid",
+        "mobility": "random_walk",
+        "engine": engine,
+    }
+    own = {"kind": "torch_module", "target": "support.convolutions:Normalised"}
+
+    def told(model: Any, **training: Any) -> Experiment:
+        return Experiment(**settings, model=model, training={"kind": "sgd", **training})
+
+    with pytest.raises(
+        InputError,
+        match=r"training.batch_size = 32: of the 33 samples of client 0 a batch holds a single one, .*'torch_module'.*"
+        r"ValueError: Expected more than 1 value.*training.drop_last = true",
+    ):
+        run(told(own, batch_size=32), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(InputError, match=r"training.batch_size = 16"):
+        prepare(told(own, batch_size=16, steps=3))  # 16, 16, 1
+    prepare(told(own, batch_size=16, steps=2)).learner.close()  # 16, 16
+    prepare(told("softmax_regression", batch_size=32)).learner.close()
+    run(told(own, batch_size=32, drop_last=True), tmp_path / "run")

@@ -22,6 +22,19 @@ class OwnConvolutions(nn.Module):
         return logits
 
 
+class Normalised(nn.Module):
+    """Features that are normalised over a batch, as those of a single sample cannot be."""
+
+    def __init__(self, shape: tuple[int, ...], classes: int) -> None:
+        super().__init__()
+        self.extractor = nn.Sequential(nn.Linear(shape[0], 4), nn.BatchNorm1d(4), nn.ReLU())
+        self.head = nn.Linear(4, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.head(self.extractor(x))
+        return logits
+
+
 class BatchDependent(nn.Module):
     """What it computes depends on the number of samples: no graph of one batch tells that."""
 

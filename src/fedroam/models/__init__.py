@@ -37,6 +37,7 @@ from fedroam.models.network import split as split
 from fedroam.models.resnet import ResNet18 as ResNet18
 from fedroam.models.resnet import ResNet50 as ResNet50
 from fedroam.models.torch_module import TorchModule as TorchModule
+from fedroam.models.trial import one_sample_fails as one_sample_fails
 from fedroam.models.trial import try_out as try_out
 from fedroam.models.weights import Loaded as Loaded
 from fedroam.models.weights import load_weights as load_weights

@@ -64,3 +64,20 @@ def try_out(
         raise wrong(
             "the same samples give other numbers each time they are evaluated: allowed are draws in training"
         )
+
+
+def one_sample_fails(network: nn.Module, shape: tuple[int, ...]) -> str:
+    """How training with a batch of one sample of this shape fails, in a line, where one of two samples does not; else
+    nothing. Batch normalisation has no variance of one value.
+    """
+    trained = copy.deepcopy(network).train()  # running statistics stay as they are
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), noise(torch.Generator()):
+        try:
+            trained(torch.zeros(2, *shape))
+        except Exception:  # it fails for another reason, which whoever trains it tells
+            return ""
+        try:
+            trained(torch.zeros(1, *shape))
+        except Exception as error:
+            return " ".join(f"{type(error).__name__}: {error}".split())
+    return ""
