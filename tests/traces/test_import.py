@@ -89,6 +89,31 @@ def test_distances_stay_true_across_a_city() -> None:
         assert np.hypot(*(point[i] - point[j])) == pytest.approx(true, rel=1e-5)
 
 
+def test_places_on_both_sides_of_longitude_180_are_neighbours(tmp_path: Path) -> None:
+    """Fiji: a tenth of a degree apart at 17 degrees south is 0.1 x 111.32 km x cos 17 = 10.65 km. Far in the west, an
+    outlier in Samoa and one in Auckland do not move the median out of the others."""
+    rows = [("a", 60 * k, -17.0, 179.95 if k % 2 else -179.95) for k in range(10)]
+    fixes = "id,time,lat,lon\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    trace = import_trace(wrote(tmp_path, fixes))
+    latitude, longitude = trace.facts["origin"]
+    assert (latitude, abs(longitude)) == (-17.0, 180.0)
+    apart = np.hypot(*np.diff(trace.point, axis=0).T)
+    np.testing.assert_allclose(apart, 10_650, atol=15)
+    more = fixes + "b,0,-17.0,179.96\nb,9,-13.8,-171.8\nb,99,-36.8,174.8\n"
+    assert import_trace(wrote(tmp_path, more)).facts["origin"] == (-17.0, 179.96)
+    one_side = "id,time,lat,lon\na,0,-17.0,178.0\na,1,-17.0,-1.0\na,2,-17.0,178.5\n"
+    assert import_trace(wrote(tmp_path, one_side)).facts["origin"] == (-17.0, 178.0)
+
+
+def test_a_box_across_longitude_180(tmp_path: Path, fr: Commands) -> None:
+    fixes = "id,time,lat,lon\na,0,-17,179.9\na,1,-17,-179.9\na,2,-17,0.5\na,3,-17,178\na,4,-17,-178\n"
+    trace = import_trace(wrote(tmp_path, fixes), box=(-18.0, -16.0, 179.0, -179.0))
+    assert trace.time.tolist() == [0, 1]
+    assert trace.facts["dropped"] == {"outside the box": 3}
+    said = fr("trace", "import", "source.csv", "t.parquet", "--box=-18,-16,179,-179")
+    assert "dropped: 3 outside the box" in said.out
+
+
 def test_projection_of_the_users_choice(tmp_path: Path) -> None:
     trace = import_trace(wrote(tmp_path, CHECKINS), projection="EPSG:32618")
     assert trace.point[1] == pytest.approx([586112, 4511584], abs=500)
@@ -319,6 +344,8 @@ DAMAGED: dict[str, tuple[str, list[str], list[str]]] = {
     "milliseconds": (GEO + "1,1284724800000,1,2\n", [], ["line 2", "1284724800000", "milliseconds"]),
     "bad_order": (METRIC, ["--order", "rows"], ["'rows'", "device, file, any"]),
     "bad_box": (GEO + "1,0,1,2\n", ["--box", "3,2,1,2"], ["--box 3,2,1,2", "SOUTH < NORTH"]),
+    "box_without_width": (GEO + "1,0,1,2\n", ["--box", "1,2,3,3"], ["--box 1,2,3,3", "WEST other than EAST"]),
+    "box_off_the_globe": (GEO + "1,0,1,2\n", ["--box", "1,2,170,190"], ["within 90 and 180 degrees"]),
     "box_of_metres": (METRIC, ["--box", "1,2,1,2"], ["metric"]),
     "bad_speed": (METRIC, ["--max-speed", "0"], ["max_speed = 0"]),
     "bad_unit": (METRIC, ["--unit", "0"], ["--unit 0"]),

@@ -15,9 +15,16 @@ def local_projection(lat: np.ndarray, lon: np.ndarray) -> tuple[str, tuple[float
     """The PROJ definition of a projection for a city, and its origin: the median latitude and longitude.
 
     Azimuthal equidistant on WGS84 (Snyder, Map Projections, USGS 1987, ch. 25): distances from the origin are
-    true, others at distance d from it are off by at most (d / R)^2 / 6, which is 3e-6 at 25 km.
+    true, others at distance d from it are off by at most (d / R)^2 / 6, which is 3e-6 at 25 km. Places on both sides of
+    longitude 180 are neighbours, and their median lies among them.
     """
-    origin = (round(float(np.median(lat)), 6), round(float(np.median(lon)), 6))
+    east = float(np.median(lon))
+    if np.ptp(lon) > 180 and np.ptp(lon % 360) < np.ptp(
+        lon
+    ):  # closer together if counted from Greenwich eastwards
+        east = float(np.median(lon % 360))
+        east -= 360 if east >= 180 else 0
+    origin = (round(float(np.median(lat)), 6), round(east, 6))
     return f"+proj=aeqd +lat_0={origin[0]} +lon_0={origin[1]} +datum=WGS84 +units=m +no_defs", origin
 
 
@@ -58,9 +65,11 @@ def valid(lat: np.ndarray, lon: np.ndarray) -> np.ndarray:
 
 
 def inside(lat: np.ndarray, lon: np.ndarray, box: Box) -> np.ndarray:
-    """Whether each point lies in a box (south, north, west, east; degrees, inclusive), bool [points]."""
+    """Whether each point lies in a box (south, north, west, east; degrees, inclusive), bool [points]. One whose west is
+    greater than its east lies across longitude 180."""
     south, north, west, east = box
-    return (lat >= south) & (lat <= north) & (lon >= west) & (lon <= east)
+    beside = (lon >= west) & (lon <= east) if west <= east else (lon >= west) | (lon <= east)
+    return (lat >= south) & (lat <= north) & beside
 
 
 def swapped(lat: np.ndarray, lon: np.ndarray, box: Box | None) -> np.ndarray:

@@ -56,8 +56,9 @@ def import_trace(
     BonnMotion have a height; `devices` ("file" or "track") what a device is in GPX.
 
     Dropped and counted by reason (`Trace.facts["dropped"]`): places off the globe, at (0, 0), outside `box` (south,
-    north, west, east; degrees), local times that a clock change makes ambiguous, repeated fixes, another place at the
-    same time, and what makes a device faster than `max_speed` (m/s; see `too_fast`).
+    north, west, east; degrees; across longitude 180 where west is greater than east), local times that a clock change
+    makes ambiguous, repeated fixes, another place at the same time, and what makes a device faster than `max_speed`
+    (m/s; see `too_fast`).
 
     Raises InputError with file and row for what is damaged, latitude and longitude in each other's place among it.
     """

@@ -70,7 +70,10 @@ def import_file(
     ] = 1.0,
     box: Annotated[
         str | None,
-        typer.Option(metavar="SOUTH,NORTH,WEST,EAST", help="Drop places outside of these degrees."),
+        typer.Option(
+            metavar="SOUTH,NORTH,WEST,EAST",
+            help="Drop places outside of these degrees; WEST > EAST is a box across longitude 180.",
+        ),
     ] = None,
     max_speed: Annotated[
         float, typer.Option(metavar="SPEED", help="Drop what makes a device faster than this, m/s.")
@@ -210,11 +213,11 @@ def _columns(given: list[str]) -> dict[str, str]:
 def _box(text: str | None) -> tuple[float, float, float, float] | None:
     if text is None:
         return None
-    wanted = "allowed are four numbers SOUTH,NORTH,WEST,EAST with SOUTH < NORTH and WEST < EAST"
+    wanted = "allowed are four numbers SOUTH,NORTH,WEST,EAST with SOUTH < NORTH and WEST other than EAST"
     try:
         south, north, west, east = (float(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"--box {text}: {wanted}") from None
-    if not (-90 <= south < north <= 90 and -180 <= west < east <= 180):
+    if not (-90 <= south < north <= 90 and -180 <= west <= 180 and -180 <= east <= 180 and west != east):
         raise InputError(f"--box {text}: {wanted}, within 90 and 180 degrees")
     return south, north, west, east
