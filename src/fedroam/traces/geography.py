@@ -18,11 +18,9 @@ def local_projection(lat: np.ndarray, lon: np.ndarray) -> tuple[str, tuple[float
     true, others at distance d from it are off by at most (d / R)^2 / 6, which is 3e-6 at 25 km. Places on both sides of
     longitude 180 are neighbours, and their median lies among them.
     """
-    east = float(np.median(lon))
-    if np.ptp(lon) > 180 and np.ptp(lon % 360) < np.ptp(
-        lon
-    ):  # closer together if counted from Greenwich eastwards
-        east = float(np.median(lon % 360))
+    east, eastwards = float(np.median(lon)), lon % 360
+    if np.ptp(lon) > 180 and np.ptp(eastwards) < np.ptp(lon):
+        east = float(np.median(eastwards))
         east -= 360 if east >= 180 else 0
     origin = (round(float(np.median(lat)), 6), round(east, 6))
     return f"+proj=aeqd +lat_0={origin[0]} +lon_0={origin[1]} +datum=WGS84 +units=m +no_defs", origin
