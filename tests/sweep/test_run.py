@@ -21,6 +21,7 @@ from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, label, sweep_plan
 from fedroam.sweep import Event, Progress, Sweep, open_sweep
 from fedroam.sweep.estimate import estimate
+from fedroam.sweep.folder import Ledger
 from fedroam.sweep.running import run_sweep
 from support.sweeps import OVER, SEEDS, bad_parts, same, settings
 from support.waiting import HANGS, eventually
@@ -278,6 +279,49 @@ def test_two_sweeps_do_not_share_a_folder_and_fresh_begins_anew(tmp_path: Path) 
     same(first, anew)
     for path, stamp in stamps.items():
         assert path.stat().st_mtime_ns > stamp
+
+
+def test_what_was_to_be_replaced_is_not_taken_for_the_new_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--fresh` where one of two files can no longer be read: it has failed, whatever lies in its runs' folders."""
+    monkeypatch.chdir(tmp_path)
+    good = "a,b,y\n" + "".join(f"{k % 7},{k % 5},{k % 2}\n" for k in range(60))
+    for name in ("d.csv", "d2.csv"):
+        Path(name).write_text(good)
+    data = {"kind": "csv", "path": "d.csv", "label": "y", "test_share": 0.5}
+    Path("t.toml").write_text(tomli_w.dumps(settings(data=data)))
+    words = ["sweep", "t.toml", "--over", "data.path=d.csv,d2.csv", "--out", "out", "--quiet"]
+    assert main(words) == 0
+    before = open_sweep(tmp_path / "out").table.set_index("data.path")["accuracy"]
+
+    Path("d2.csv").write_text("nothing\n")
+    assert main([*words, "--fresh"]) == 1
+    for asked in ((), ("--fresh",)):  # the next call tries them no more, unless it begins all anew again
+        assert main([*words, *asked]) == 1
+        sweep = open_sweep(tmp_path / "out")
+        assert not sweep.done
+        assert [row.keys["data.path"] for row in sweep.failed] == ["d2.csv"]
+        assert "d2.csv" in sweep.failed[0].reason
+        assert sweep.table.set_index("data.path")["accuracy"].notna().to_dict() == {
+            "d.csv": True,
+            "d2.csv": False,
+        }
+
+    Path("d2.csv").write_text(good)
+    assert main(words) == 1
+    assert main([*words, "--retry-failed"]) == 0
+    assert open_sweep(tmp_path / "out").table.set_index("data.path")["accuracy"].equals(before)
+
+
+def test_a_sweep_that_was_to_begin_anew_and_was_stopped_before_is_not_done(tmp_path: Path) -> None:
+    plan = sweep_plan(settings(), over=["training.lr=0.1,0.2"])
+    first = run_sweep(plan, tmp_path / "out", workers=1)
+    Ledger(first.folder, plan, {digest: {"anew": True} for digest in plan.distinct}).write()
+    stopped = open_sweep(first.folder)
+    assert not stopped.done
+    assert [(row.state, row.run) for row in stopped.runs] == [("waiting", None)] * 2
+    same(run_sweep(plan, first.folder, workers=1), first)
 
 
 def test_equal_runs_are_computed_once_and_stand_for_every_combination(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class _Row(JsonObject):
 class _Record(JsonObject):
     state: str = ""
     reason: str = ""
+    anew: bool = False  # it is to be begun anew, and has not come to its first round
     cpu_seconds_before: float = 0.0  # in sittings that were broken off by Ctrl-C
 
 
@@ -169,6 +170,9 @@ class Sweep:
 
     def _state(self, digest: str) -> tuple[str, str, Run | None]:
         record = self.info["records"].get(digest, {})
+        if record.get("anew"):  # what its folder holds is what was to be replaced
+            failed = record.get("state") == "failed"
+            return ("failed", str(record.get("reason", "")), None) if failed else ("waiting", "", None)
         folder = run_folder(self.folder, digest)
         run = open_run(folder) if (folder / "run.json").exists() else None
         if run is not None and run.done:

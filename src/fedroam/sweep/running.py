@@ -102,15 +102,18 @@ def unfinished(plan: SweepPlan, root: Path, ledger: Ledger, retry_failed: bool) 
     todo = {}
     for digest, run in plan.distinct.items():
         record = records.get(digest, {})
+        failed = record.get("state") == "failed"
         if record.get("anew"):
-            todo[digest] = run
+            if not failed or retry_failed:
+                records[digest] = {"anew": True}
+                todo[digest] = run
             continue
         folder = run_folder(root, digest)
         there = Run(folder)
         if (folder / "run.json").exists() and there.done:
             unchanged_files(there, run.experiment)
             records[digest] = {**record, "state": "done", "reason": ""}
-        elif record.get("state") == "failed" and not retry_failed:
+        elif failed and not retry_failed:
             continue
         else:
             spent = ledger.spent(digest) if (folder / "run.json").exists() else 0.0
@@ -223,7 +226,8 @@ class _Listener:
                 ledger.note(digest, state="done", reason="", anew=False, seconds=took, cpu_seconds=used)
                 event = progress.end(digest, "done")
             case Failed(reason):
-                ledger.note(digest, now=True, state="failed", reason=reason, anew=False)
+                unbegun = task.existing == "replace"  # its folder still holds what was to be replaced
+                ledger.note(digest, now=True, state="failed", reason=reason, anew=unbegun)
                 event = progress.end(digest, "failed", reason)
             case Again(reason):
                 event = progress.end(digest, "again", reason)
