@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pandas as pd
 import pytest
@@ -19,7 +20,7 @@ import fedroam
 from fedroam.cli import main
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, label, sweep_plan
-from fedroam.sweep import Event, Progress, Sweep, open_sweep
+from fedroam.sweep import Event, Progress, Sweep, open_sweep, running
 from fedroam.sweep.estimate import estimate
 from fedroam.sweep.folder import Ledger
 from fedroam.sweep.running import run_sweep
@@ -279,6 +280,26 @@ def test_two_sweeps_do_not_share_a_folder_and_fresh_begins_anew(tmp_path: Path) 
     same(first, anew)
     for path, stamp in stamps.items():
         assert path.stat().st_mtime_ns > stamp
+
+
+def test_what_another_process_noted_until_the_folder_was_locked_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = sweep_plan(settings())
+    (digest,) = plan.distinct
+    really = running.lock_folder
+
+    def another_was_sooner(folder: Path, busy: str) -> IO[str]:
+        lock = really(folder, busy)
+        Ledger(
+            folder, plan, {digest: {"state": "failed", "reason": "lost", "cpu_seconds_before": 5.0}}
+        ).write()
+        return lock
+
+    monkeypatch.setattr(running, "lock_folder", another_was_sooner)
+    sweep = run_sweep(plan, tmp_path / "out")
+    assert [row.reason for row in sweep.failed] == ["lost"]
+    assert sweep.info["records"][digest]["cpu_seconds_before"] == 5.0
 
 
 def test_what_was_to_be_replaced_is_not_taken_for_the_new_result(

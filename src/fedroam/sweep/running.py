@@ -261,8 +261,9 @@ def pool_size(
 @contextlib.contextmanager
 def _locked(root: Path, plan: SweepPlan, fresh: bool, of_any: bool = False) -> Iterator[Ledger]:
     """The sweep's folder, made if need be and locked, with its ledger; of_any: whatever sweep it holds."""
-    records = check_folder(root, plan, fresh or of_any)
+    check_folder(root, plan, fresh or of_any)  # before anything is written
     with lock_folder(root, "working on this sweep"):
+        records = check_folder(root, plan, fresh or of_any)  # another process may have ended just before
         (root / RUNS).mkdir(exist_ok=True)
         for left in (root / RUNS).glob(".*-*"):  # of a kill while a distant node's run was put into place
             shutil.rmtree(left, ignore_errors=True)
