@@ -220,7 +220,7 @@ def test_what_finished_before_a_stop_is_kept(call: Commands, monkeypatch: pytest
     assert "kept: rec/runs.jsonl, 3 more runs" in first.out
     assert (head_of(call.folder / "rec")["seeds"], sorted(contents(call.folder / "rec"))) == (
         0,
-        ["runs.jsonl"],
+        [".lock", "runs.jsonl"],
     )
     shutil.rmtree(call.folder / "studies")
     second = call(*asked, "rec")
@@ -318,6 +318,7 @@ def test_what_is_kept_is_judged_again_from_itself_alone(call: Commands) -> None:
     records = call.folder / "rec"
     before = contents(records)
     assert set(before) == {
+        ".lock",
         "runs.jsonl",
         "claims.json",
         "cells.json",

@@ -35,6 +35,7 @@ from fedroam.study.kept import (
     RunRecord,
     merged,
     read_records,
+    to_write_records,
     without_machine,
     write_records,
 )
@@ -342,6 +343,34 @@ def test_a_study_goes_on_from_its_records(tmp_path: Path) -> None:
         StudyRuns(study(), "full", None, None, (), str(folder))
     shutil.rmtree(folder)
     assert read_records(folder, "made", "full").runs == {}
+
+
+def test_two_sittings_that_share_records_lose_nothing_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one began before the first one kept anything, and ends after it."""
+    folder = tmp_path / "records"
+    first, second = (
+        StudyRuns(study(), "full", None, str(tmp_path / out), (), str(folder)) for out in ("one", "two")
+    )
+    numbers = {"final accuracy": (50.0, 50.0)}
+    first.keep([RunRecord("a", s, first.keys["a", s], numbers=numbers) for s in (0, 1)], "c1", (2, 3))
+    runs = [RunRecord("b", 0, second.keys["b", 0]), RunRecord("a", 1, second.keys["a", 1])]
+    second.keep(runs, "c2")
+    found = read_records(folder, "made", "full")
+    assert found == second.kept
+    assert {(run.variant, run.seed) for run in found.runs.values()} == {("a", 0), ("a", 1), ("b", 0)}
+    assert found.runs[first.keys["a", 1]].numbers == numbers
+    assert [sitting["command"] for sitting in found.sittings] == ["c1", "c2"]
+    assert (found.looks, found.seeds) == ((2, 3), 3)
+
+    monkeypatch.setattr("fedroam.study.kept.KEEPING", 0.0)
+    with (
+        to_write_records(folder),
+        pytest.raises(InputError, match="another process has been keeping runs there"),
+    ):
+        first.keep(runs, "c3")
+    first.keep(runs, "c3")  # it is let go
 
 
 def test_planned_looks_judge_the_seeds_that_have_runs(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fedroam.study.kept import (
     merged,
     read_records,
     run_key,
+    to_write_records,
     without_machine,
     write_records,
 )
@@ -143,13 +144,15 @@ class StudyRuns:
             # Records are published: the build of this machine's kernel is of no use to anybody.
             "environment": environment() | {"system": f"{platform.system()} {platform.machine()}"},
         }
-        self.kept = merged(self.kept, runs, sitting if new else None)
-        if looks is not None:
-            # Looks are planned up to more seeds than there are runs: judged were those that have any.
-            there = max((run.seed + 1 for run in self.kept.runs.values()), default=0)
-            by = self.seeds if seeds is None else seeds
-            self.kept = self.kept.judged_by(min(by, there) if looks else by, looks)
-        return write_records(self.records, self.kept)
+        # Looks are planned up to more seeds than there are runs: judged were those that have any.
+        there = max((run.seed + 1 for run in (*self.kept.runs.values(), *runs)), default=0)
+        with to_write_records(self.records):
+            now = read_records(self.records, self.study.name, self.scale)  # others may have kept more since
+            self.kept = merged(now, runs, sitting if new else None)
+            if looks is not None:
+                by = self.seeds if seeds is None else seeds
+                self.kept = self.kept.judged_by(min(by, there) if looks else by, looks)
+            return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
         """What was read of runs, with where each was computed, and the core-seconds that it took, where that is

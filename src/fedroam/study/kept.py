@@ -9,10 +9,11 @@ many sittings. What the runs come to stands beside them (see `kept_files`).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -22,7 +23,7 @@ from pydantic import Discriminator, Field, Tag
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts, json_object
-from fedroam.recording import write_text
+from fedroam.recording import take_lock, write_text
 
 FORMAT = 2
 # Those that are read: the first has all rounds one by one, and says where nothing diverged.
@@ -35,6 +36,7 @@ SIMULATION: Where = "simulation"
 
 # Runs, and core hours, by which it is told how long others will take: a sitting of very short ones tells little.
 RECENT, RECENT_HOURS = 20, 1.0
+KEEPING = 600.0  # seconds that a sitting waits for another one that writes into the same folder
 MOST_SEEDS = 10_000
 MOST_SECONDS = 1e12
 MOST_ROUNDS = 10**9
@@ -270,6 +272,20 @@ def write_records(folder: Path, records: Records) -> Path:
     path = folder / FILE
     write_text(path, "".join(f"{_text(line)}\n" for line in (head, *map(_line, _in_order(records)))))
     return path
+
+
+@contextlib.contextmanager
+def to_write_records(folder: Path) -> Iterator[None]:
+    """While it lasts, no other sitting writes into a folder of records, which is made if need be: what is to be written
+    is to be read within, or what others kept since would be lost. Raises InputError where one writes for long."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(folder / ".lock", KEEPING)
+    if lock is None:
+        raise InputError(
+            f"{folder}: another process has been keeping runs there for {KEEPING:g} s; wait for it"
+        )
+    with lock:
+        yield
 
 
 def _text(value: Mapping[str, Any]) -> str:

@@ -462,14 +462,16 @@ def _keep_finished(work: StudyRuns, command: str, looked: int, reading: Reading)
 def _write_kept_files(work: StudyRuns, folder: Path, read: Reader) -> None:
     """Write what the records come to, from them alone; read: of the folders of runs, for figures that need them."""
     from fedroam.study.evaluation import evaluate_study
+    from fedroam.study.kept import to_write_records
     from fedroam.study.kept_files import keep_figures_of_folders, write_kept_files
     from fedroam.study.outlook import outlook
 
-    alone = type(work).of_records(work.study, work.scale, folder)
-    result = evaluate_study(work.study, work.scale, range(alone.seeds), alone.find, alone.kept.looks)
-    kept = alone.kept
-    write_kept_files(folder, result, kept, outlook(result, kept.runs.values(), kept.recent_seconds))
-    keep_figures_of_folders(folder, result, read)
+    with to_write_records(folder):
+        alone = type(work).of_records(work.study, work.scale, folder)
+        result = evaluate_study(work.study, work.scale, range(alone.seeds), alone.find, alone.kept.looks)
+        kept = alone.kept
+        write_kept_files(folder, result, kept, outlook(result, kept.runs.values(), kept.recent_seconds))
+        keep_figures_of_folders(folder, result, read)
 
 
 def _list(work: StudyRuns) -> None:
