@@ -64,6 +64,8 @@ from fedroam.simulation import begin, play_round
 from fedroam.state import State
 from fedroam.study.kept import FILE as FILE_OF_RECORDS
 from fedroam.study.kept import Records, RunRecord, merged, read_records, write_records
+from fedroam.study.planned_looks import FILE as FILE_OF_LOOKS
+from fedroam.study.planned_looks import plan_looks, planned_looks
 from fedroam.sweep import messages, open_sweep
 from fedroam.sweep.running import run_sweep
 from fedroam.traces import Trace, import_trace, read_trace, write_trace
@@ -845,6 +847,21 @@ def _kept(folder: Path, data: bytes) -> None:
     same = [(folder / place / FILE_OF_RECORDS).read_bytes() for place in ("again", "third")]
     if same[0] != same[1] or len(again.runs) != len(found.runs):
         raise Silent("what is kept of runs is another when it is written and read again")
+
+
+def _planned() -> list[bytes]:
+    home = Path(tempfile.mkdtemp(prefix="attack-"))
+    plan_looks(home, "made", "quick", (4, 6, 9))
+    return [(home / FILE_OF_LOOKS).read_bytes()]
+
+
+@target("planned looks of a study", _planned, (in_json,))
+def _planned_looks(folder: Path, data: bytes) -> None:
+    home = _put(folder, FILE_OF_LOOKS, data).parent
+    found = planned_looks(home, "made", "quick")
+    plan_looks(home, "made", "full", (4, 6))
+    if planned_looks(home, "made", "quick") != found or planned_looks(home, "made", "full") != (4, 6):
+        raise Silent("planned looks are others when they are written and read again")
 
 
 def _said() -> list[bytes]:

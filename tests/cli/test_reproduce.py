@@ -452,6 +452,40 @@ def test_a_look_that_was_taken_is_recorded_whatever_ends_the_next(
         assert (head["seeds"], head["looks"], len(head["sittings"])) == (2, [2, 3], 1)
 
 
+@pytest.mark.parametrize("stopped", [False, True])
+def test_looks_that_were_planned_without_records_stay(
+    stopped: bool, call: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has looked is not told a verdict at the full level afterwards, also where the second look was stopped."""
+    call.write("mine.py", STUDY.replace("    base=BASE,", "    base=BASE,\n    alpha=1e-12,"))
+    monkeypatch.setattr(looks, "LOOKS", (2, 3))
+    monkeypatch.setattr(verdicts, "FUTILE", 0.0)
+    sweep = reproduce.Wave._sweep
+
+    def broken_off(wave: reproduce.Wave, work: StudyRuns, missing: set[str]) -> None:
+        if stopped and work.seeds == 3:
+            raise KeyboardInterrupt
+        sweep(wave, work, missing)
+
+    monkeypatch.setattr(reproduce.Wave, "_sweep", broken_off)
+    asked = ("reproduce", "mine.py", "helps")
+    judge = (*asked, "--judge-only", "--scale")
+    assert call(*asked, "--until-decided", "--workers", "1", "--quiet").code == (130 if stopped else 0)
+    told = " ".join(call(*judge, "quick").out.split())
+    assert "Looks are planned after 2, 3 seeds, each at 1/2 of the level" in told
+    assert "Looks are planned" not in " ".join(
+        call(*judge, "full", "--out", "studies/mine/quick").out.split()
+    )
+    told = " ".join(call(*judge, "quick").out.split())
+    assert "Looks are planned after 2, 3 seeds" in told
+
+    file = call.folder / "studies/mine/quick/looks.json"
+    file.write_text(file.read_text().replace("[2, 3]", "[3, 2]").replace("2,\n", "4,\n"))
+    answer = call(*judge, "quick")
+    assert answer.code == 2
+    assert "looks.json: damaged: looks = " in answer.err
+
+
 def test_until_decided_goes_on_without_claims_whose_data_is_not_here(
     call: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from fedroam.study.kept import (
     without_machine,
     write_records,
 )
+from fedroam.study.planned_looks import plan_looks, planned_looks
 from fedroam.study.values import Reader
 
 if TYPE_CHECKING:
@@ -115,6 +116,15 @@ class StudyRuns:
         """The finished run of a variant and seed (counted from 0), else what is kept of it, None where nothing is."""
         key = self.keys.get((variant, seed))
         return None if key is None else self._opened(key) or self.kept.runs.get(key)
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """The looks by which it is judged, as its records or its folder tell; none where none were ever planned."""
+        return self.kept.looks or planned_looks(self.root, self.study.name, self.scale)
+
+    def plan_looks(self, looks: tuple[int, ...]) -> None:
+        """Note in its folder that it is judged by these looks: from the first one on that is taken."""
+        plan_looks(self.root, self.study.name, self.scale, looks)
 
     @property
     def reached(self) -> int:

@@ -24,6 +24,7 @@ from pydantic import Discriminator, Field, Tag
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_facts, json_object
 from fedroam.recording import take_lock, write_text
+from fedroam.study.planned_looks import rising
 
 FORMAT = 2
 # Those that are read: the first has all rounds one by one, and says where nothing diverged.
@@ -173,9 +174,7 @@ def read_records(folder: Path, study: str, scale: str) -> Records:
             f"{path}: records of format {head['format']}, study {head['study']!r:.60}, scale {head['scale']!r:.60}; "
             f"wanted are format {FORMAT}, study {study}, scale {scale}"
         )
-    looks = tuple(head.get("looks", ()))
-    if list(looks) != sorted({look for look in looks if look > 1}):
-        raise InputError(f"{path}, line 1: damaged: looks = {looks!r:.60}: allowed are rising numbers from 2")
+    looks = rising(head.get("looks", []), f"{path}, line 1")
     runs: dict[str, RunRecord] = {}
     for number, line in enumerate(lines[1:], start=2):
         value = _read(line, _Line, path, number)

@@ -159,7 +159,7 @@ def reproduce(
     if missing and not judge_only and not until_decided:
         wave.compute(work, missing)
     failed = wave.failed
-    _judge(work, items, LOOKS if until_decided else work.kept.looks, again, wave.reading)
+    _judge(work, items, LOOKS if until_decided else work.looks, again, wave.reading)
     if failed:
         for line in by_reason(failed):
             tell(one_line(f"failed: {line}"))
@@ -349,6 +349,8 @@ def _grown(
             say(f"look at {seeds} seeds: left out, as runs of theirs failed: {', '.join(blocked)}")
             still = [each for each in still if each.name not in blocked]
             left_out |= set(blocked)
+        with writing(work.root):
+            work.plan_looks(LOOKS)
         verdicts = wave.reading.evaluate(work, LOOKS).verdicts
         open_ = [each for each in still if verdicts[each.name].word == "undecided"]
         hopeless = [each.name for each in open_ if verdicts[each.name].hopeless]
@@ -429,6 +431,8 @@ def _judge(
     ahead = outlook(result, work.timed(result.reader.kept()), work.kept.recent_seconds)
     print_result(result, out(), {each.name for each in items}, states, ahead)
     with writing(work.root):
+        if looks:
+            work.plan_looks(looks)
         say(f"\nstudy: {write_study(result, work.root, states, ahead)}")
         kept = work.keep(result.reader.kept(), command, looks)
     if kept is not None:
