@@ -177,6 +177,22 @@ def test_a_verdict_is_made_of_runs_as_they_were_written(call: Commands) -> None:
     assert again.code == 0, again.err
 
 
+def test_a_study_file_with_a_part_may_be_edited_but_for_the_part(call: Commands) -> None:
+    asked = ("reproduce", "mine.py", "helps", "--workers", "1", "--quiet")
+    assert call(*asked).code == 0
+    before = finished(call)
+    call.write("mine.py", STUDY.replace("Moving helps.", "To move helps."))
+    answer = call(*asked)
+    assert answer.code == 0, answer.err
+    assert "To move helps." in answer.out
+    assert finished(call) == before
+    call.write("mine.py", STUDY.replace("round > 1", "round > 2"))
+    answer = call(*asked)
+    assert answer.code == 2
+    assert "mine.py: has changed since studies/mine/quick/sweep/runs/" in answer.err
+    assert "choose another --out, or delete the folder to begin anew" in answer.err
+
+
 def test_a_failing_run_is_told_and_does_not_stop_the_others(call: Commands) -> None:
     answer = call("reproduce", "mine.py", "bad", "--scale", "full", "--workers", "1", "--quiet")
     assert answer.code == 1

@@ -15,9 +15,10 @@ import pytest
 from fedroam import Experiment, InputError, Interrupted, components
 from fedroam.components import use
 from fedroam.recording import code_facts
-from fedroam.recording.sources import _definitions
+from fedroam.recording.sources import _definitions, _needed
 from fedroam.runner import run
 from support.commands import Commands
+from support.run_folders import of_before_there_was_a_manifest
 from support.tiny import tiny
 from support.warm import python
 
@@ -148,8 +149,6 @@ def test_another_place_is_no_change(name: str, tmp_path: Path, monkeypatch: pyte
 
 def test_a_folder_of_before_sources_were_recorded_is_used_as_it_is(name: str, tmp_path: Path) -> None:
     folder = run(again(name, tmp_path), tmp_path / "run").folder
-    from support.run_folders import of_before_there_was_a_manifest
-
     of_before_there_was_a_manifest(folder)
     facts = json.loads((folder / "environment.json").read_text())
     del facts["code"]
@@ -246,6 +245,39 @@ def test_definitions_that_are_needed() -> None:
     source = "import a\nimport b\nX = a.one\nY = 2\ndef f():\n    return X\nclass C:\n    g = f\nprint(Y)\nX += 1\n"
     found = [line for line in _definitions(source, {"C"}).splitlines() if line]
     assert found == ["import a", "X = a.one", "def f():", "    return X", "class C:", "    g = f", "X += 1"]
+
+
+OWN = "import a\nX = 1\nY = 2\nclass C:\n    x: 'Z' = X\nclass Z: pass\nclass D: pass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("'What it is.'\n" + OWN.replace("Y = 2", "Y = 3").replace("D: pass", "D: y = 1"), True),
+        (OWN.replace("X = 1", "X = 2"), False),
+        (OWN.replace("Z: pass", "Z: z = 1"), False),
+        (OWN + "a.switch(C)\n", False),  # it may change anything
+        (OWN + "a.of = 1\n", False),
+    ],
+)
+def test_what_parts_need_of_a_file_that_holds_more(text: str, same: bool) -> None:
+    assert (_needed(text.encode(), {"C"}) == _needed(OWN.encode(), {"C"})) == same
+    assert _needed(b"def f():\n    class C: pass\n", {"C"}) is None
+
+
+def test_of_a_file_that_is_used_only_what_its_parts_need_counts(name: str, tmp_path: Path) -> None:
+    """A study's claims stand beside its parts. In a folder of before that was told apart, all of the file counts."""
+    run(again(name, tmp_path), tmp_path / "run")
+    path = tmp_path / f"{name}.py"
+    path.write_text(path.read_text() + "\n\nCLAIM = 'It drifts.'\n")
+    assert run(again(name, tmp_path), tmp_path / "run").done
+    of_before_there_was_a_manifest(tmp_path / "run")
+    environment = tmp_path / "run" / "environment.json"
+    facts = json.loads(environment.read_text())
+    del facts["code"][name]["needed"]
+    environment.write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=f"{name}.py: has changed since"):
+        run(again(name, tmp_path), tmp_path / "run")
 
 
 def test_the_command_line_says_so_in_one_line(

@@ -16,9 +16,13 @@ from fedroam.recording import checkpoint
 from fedroam.recording.locking import folder_at
 from fedroam.recording.recorder import CLEARING, Existing, check
 from fedroam.recording.run import Run
-from fedroam.recording.sources import source_facts
+from fedroam.recording.sources import same_source, source_facts, sum_of_source
 
-WAY_OUT = "bring back what was there, choose another --out, or begin anew (--fresh, or delete the folder)"
+# Not every command that says so has --fresh: reproduce goes on from what there is.
+WAY_OUT = (
+    "bring back what was there, choose another --out, or delete the folder to begin anew, as --fresh of run and sweep "
+    "does"
+)
 
 
 @functools.lru_cache(maxsize=256)
@@ -134,16 +138,17 @@ def unchanged_files(run: Run, experiment: Experiment) -> None:
 def _unchanged_code(
     run: Run, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    sums = [sorted(str(facts["sha256"]) for facts in each.values()) for each in (before, now)]
-    if sums[0] == sums[1]:  # a file may have another name or place
-        return
+    for sum_of in (lambda facts: str(facts["sha256"]), sum_of_source):
+        sums = [sorted(sum_of(facts) for facts in each.values()) for each in (before, now)]
+        if sums[0] == sums[1]:  # a file may have another name or place
+            return
     for name in sorted({*before, *now}):
         was, found = before.get(name), now.get(name)
         if was is None:
             told = f"{now[name]['file']}: was not part of the code of {run.folder} when it was computed"
         elif found is None:
             told = f"{was['file']}: was part of the code of {run.folder} when it was computed, and is no more"
-        elif was["sha256"] != found["sha256"]:
+        elif not same_source(was, found):
             told = (
                 f"{found['file']}: has changed since {run.folder} was computed (its SHA-256 was {was['sha256'][:12]}, "
                 f"now {found['sha256'][:12]})"

@@ -75,6 +75,9 @@ class WorldFile(JsonObject):
 class _Source(JsonObject):
     file: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    needed: str = Field(
+        "", pattern=r"^([0-9a-f]{64})?$"
+    )  # of what parts need of the file, where that is told apart
 
 
 class _Stretch(JsonObject):

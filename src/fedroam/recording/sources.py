@@ -10,7 +10,7 @@ import ast
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ def source_facts(parts: Iterable[Part]) -> dict[str, dict[str, Any]]:
     """What a run records of the source of its parts that are none of fedroam's, by module: file, bytes, SHA-256.
 
     Of the script that is run itself (`__main__`) only the definitions count that the parts' classes need: whatever else
-    stands there, such as what is done with results, changes none. A class typed into an interpreter has no file, and no
-    entry. Raises InputError where a file was changed after this process had imported it.
+    stands there, such as what is done with results, changes none. A file that was loaded by `use` may hold more, too,
+    such as the claims of a study: beside its sum stands that of what the parts need (`needed`). A class typed into an
+    interpreter has no file, and no entry. Raises InputError where a file was changed after this process had imported
+    it.
     """
     parts = list(parts)
     found: dict[str, dict[str, Any]] = {}
@@ -57,7 +59,13 @@ def source_facts(parts: Iterable[Part]) -> dict[str, dict[str, Any]]:
         facts = _facts(path, content)
         if name in sys.modules:
             _unchanged(spec, facts["sha256"], path)
+        imported = name.removeprefix(USED) in found  # by its own name, so that all of it counts
         found[name.removeprefix(USED)] = facts
+        if name.startswith(USED) and not imported:
+            classes = {type(part).__qualname__ for part in parts if _module_of(part) == name}
+            needed = _needed(content, classes)
+            if needed is not None:
+                facts["needed"] = hashlib.sha256(needed.encode("utf-8")).hexdigest()
         package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
         try:
             waiting += _imported(ast.parse(content), package)
@@ -143,9 +151,36 @@ def _with_parents(name: str) -> Iterator[str]:
         yield ".".join(steps[: k + 1])
 
 
+def same_source(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
+    """Whether the facts of two files say the same of what parts need of them (see `source_facts`)."""
+    return before["sha256"] == now["sha256"] or sum_of_source(before) == sum_of_source(now)
+
+
+def sum_of_source(facts: Mapping[str, Any]) -> str:
+    """The SHA-256 of what parts need of a file: of all of it, unless the facts tell better."""
+    return str(facts.get("needed") or facts["sha256"])
+
+
+def _needed(source: bytes, classes: set[str]) -> str | None:
+    """What the classes of a file need of it, as text: definitions, and all that is done there beside defining, for it
+    may change anything. None where a class is not defined at the top, or the file cannot be read."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # whoever imports it will say so
+        return None
+    if not classes or not classes <= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}:
+        return None
+    return _kept(tree, classes, done=True)
+
+
 def _definitions(source: str, names: set[str]) -> str:
     """The top-level definitions and assignments of a script that these names need, and its imports, as text."""
-    tree = ast.parse(source)
+    return _kept(ast.parse(source), names)
+
+
+def _kept(tree: ast.Module, names: set[str], done: bool = False) -> str:
+    """The statements at the top that define what these names need; done: and those that define nothing, and what is
+    named as text. (Of a script neither counts: sums of it are kept.)"""
     defined: dict[str, list[ast.stmt]] = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -157,13 +192,28 @@ def _definitions(source: str, names: set[str]) -> str:
             for part in ast.walk(node):
                 if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
                     defined.setdefault(part.id, []).append(node)
-    needed, waiting = set(), list(names)
+    defining = [node for nodes in defined.values() for node in nodes]
+    others = [node for node in tree.body if node not in defining and not _is_text(node)] if done else []
+    waiting = [*names, *(name for node in others for name in _names_in(node, done))]
+    needed: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name in needed:
-            continue
-        needed.add(name)
-        for node in defined.get(name, ()):
-            waiting += [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    kept = [node for node in tree.body if any(node in defined.get(name, ()) for name in needed)]
-    return "\n".join(ast.unparse(node) for node in kept)
+        if name not in needed:
+            needed.add(name)
+            waiting += [found for node in defined.get(name, ()) for found in _names_in(node, done)]
+    kept = [node for name in needed for node in defined.get(name, ())] + others
+    return "\n".join(ast.unparse(node) for node in tree.body if node in kept)
+
+
+def _names_in(node: ast.stmt, texts: bool) -> Iterator[str]:
+    """Every name in a statement; texts: and every text, for it may be a name, as that of a type is."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif texts and isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a text alone, as what a file says of itself."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
