@@ -830,7 +830,11 @@ def _kept_runs() -> list[bytes]:
     home = Path(tempfile.mkdtemp(prefix="attack-"))
     numbers = {"final accuracy": (61.5, 61.5), "rounds to 58 %": (20.0, math.inf)}
     curves = {"accuracy": pd.Series([0.1, 0.25, math.nan], [0, 10, 20])}
-    runs = [RunRecord(v, s, f"{v}{s}" * 8, None, 3.5, numbers, curves) for v in ("a", "b") for s in (0, 1)]
+    runs = [
+        RunRecord(v, s, f"{v}{s}" * 8, None, 3.5, numbers, curves, code=("0" * 64,) * s)
+        for v in ("a", "b")
+        for s in (0, 1)
+    ]
     records = merged(
         Records("made", "quick"), runs, {"command": "fedroam reproduce", "runs": 4, "hours": 0.1}
     )

@@ -367,6 +367,33 @@ def test_what_is_kept_is_judged_again_from_itself_alone(call: Commands) -> None:
     assert "4 of 4 runs that the claims need are there (6 of 6 of all tables and figures)." in page
 
 
+def test_what_is_kept_of_a_part_that_has_changed_is_refused(call: Commands) -> None:
+    """Lines of before sums were kept are read, those of fedroam's own parts have none, and claims may be edited."""
+    asked = ("reproduce", "mine.py", "helps", "--workers", "1", "--quiet", "--records", "rec", "--out")
+    assert call(*asked, "one").code == 0
+    path = call.folder / "rec/runs.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    assert {line["variant"]: len(line.get("code", ())) for line in lines} == {"frozen": 1, "two": 0}
+    call.write("mine.py", STUDY.replace("Moving helps.", "To move helps."))
+    before = path.read_bytes()
+    assert call(*asked, "two").code == 0
+    assert path.read_bytes() == before
+
+    call.write("mine.py", STUDY.replace("round > 1", "round > 2"))
+    answer = call(*asked, "three", "--seeds", "3")
+    assert answer.code == 2
+    assert (
+        "rec: the kept run of frozen, seed 0, was computed by other source of parts of your own" in answer.err
+    )
+    assert "delete its line to compute it anew" in answer.err
+    assert path.read_bytes() == before
+    head = path.read_text().splitlines()[0]
+    old = [json.dumps({name: line[name] for name in line if name != "code"}) for line in lines]
+    path.write_text("".join(f"{line}\n" for line in (head, *old)))
+    assert call(*asked, "four").code == 0
+    assert not [line for line in path.read_text().splitlines()[1:] if "code" in json.loads(line)]
+
+
 GROWING = [
     "reproduce",
     "mine.py",

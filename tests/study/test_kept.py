@@ -199,6 +199,10 @@ def test_a_kept_run_that_lacks_what_an_item_asks_for_is_computed_again(tmp_path:
             lambda lines: [lines[0].replace('"full"', '"quick"')],
             "scale 'quick'; wanted are format 2, study made, scale full",
         ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seconds"', '"code":["x"],"seconds"')],
+            r"line 2: damaged: code.0 = 'x'",
+        ),
         (lambda lines: ["[]"], "line 1: damaged: found list, expected a JSON object"),
         (lambda lines: [], "line 1: damaged: no JSON"),
     ],

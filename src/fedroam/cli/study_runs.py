@@ -13,7 +13,16 @@ from fedroam.analysis.agreement import AGREEMENT
 from fedroam.errors import InputError
 from fedroam.planning import SweepPlan, SweepRun
 from fedroam.planning.own_parts import has_own_parts
-from fedroam.recording import Run, damage, environment, open_run, read_json, unchanged_files
+from fedroam.recording import (
+    Run,
+    code_facts,
+    code_sums,
+    damage,
+    environment,
+    open_run,
+    read_json,
+    unchanged_files,
+)
 from fedroam.study.kept import (
     SIMULATION,
     Records,
@@ -42,7 +51,8 @@ class StudyRuns:
     use: the file of a user's study, which workers load if it has parts of its own; records: the folder in which runs
     are kept (see `study.kept`): a run that is there with all that items ask of it is done, whether its folder is or
     not; kept: what is kept there, if it has been read already.
-    Raises InputError where a scale or a setting is wrong, or a run is kept that has other settings.
+    Raises InputError where a scale or a setting is wrong, or a run is kept that has other settings, or
+    was computed by other source of parts of the user's own.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class StudyRuns:
             raise InputError(f"--seeds {seeds}: allowed is a whole number from 1 to 10000")
         self.study, self.scale = study, scale
         self._runs: dict[str, Run | None] = {}
+        self._codes: dict[str, dict[str, dict[str, Any]]] = {}
         self.seeds = seeds or study.scale(scale).seeds
         self.root = Path("studies") / study.name / scale if folder is None else Path(folder)
         self.variants = study.needs(scale)
@@ -69,11 +80,12 @@ class StudyRuns:
             for variant, first in self._first.items()
             for seed, digest in enumerate(first.digests(first.seed + seed for seed in range(self.seeds)))
         }
+        self._variant_of = {key: variant for (variant, _), key in self.keys.items()}
         self.records = None if records is None else Path(records)
         if kept is None and self.records is not None:
             kept = read_records(self.records, study.name, scale)
         self.kept = Records(study.name, scale) if kept is None else kept
-        self._check_kept()
+        self._check_kept(self.kept)
 
     @cached_property
     def experiments(self) -> dict[tuple[str, int], Experiment]:
@@ -84,15 +96,35 @@ class StudyRuns:
             for seed in range(self.seeds)
         }
 
-    def _check_kept(self) -> None:
-        known = set(self.keys.values())
-        for run in self.kept.runs.values():
+    def _check_kept(self, kept: Records) -> None:
+        """Raise InputError where a run is kept that is another one now: by its settings, or by the source of parts."""
+        for run in kept.runs.values():
             now = self.keys.get((run.variant, run.seed))
-            if now is not None and run.key not in known:
+            if now is not None and run.key not in self._variant_of:
                 raise InputError(
                     f"{self.records}: the kept run of {run.variant}, seed {run.seed}, has other settings (digest "
                     f"{run.digest[:12]}) than the study now ({now[:12]}); delete its line to compute it anew"
                 )
+            if not self._by_source_of_now(run):
+                raise InputError(
+                    f"{self.records}: the kept run of {run.variant}, seed {run.seed}, was computed by other source of "
+                    f"parts of your own (SHA-256 {', '.join(sum[:12] for sum in run.code)}) than there is now; bring "
+                    "back what was there, or delete its line to compute it anew"
+                )
+
+    def _by_source_of_now(self, run: RunRecord) -> bool:
+        """Whether a run was computed by the source of parts that there is now, as far as it is known."""
+        if not run.code or run.key not in self._variant_of:
+            return True
+        code = self._code(run.key)
+        return run.code in (code_sums(code), tuple(sorted(each["sha256"] for each in code.values())))
+
+    def _code(self, key: str) -> dict[str, dict[str, Any]]:
+        """The source of the parts of the user's own that a run would have now (see `recording.code_facts`)."""
+        variant = self._variant_of[key]
+        if variant not in self._codes:
+            self._codes[variant] = code_facts(self._first[variant])
+        return self._codes[variant]
 
     @classmethod
     def of_records(cls, study: Study, scale: str, records: Path) -> StudyRuns:
@@ -145,7 +177,8 @@ class StudyRuns:
         """
         if self.records is None:
             return None
-        runs = self.timed(found)
+        # A folder of what was not asked for now may be of other source: such a line would be refused.
+        runs = [run for run in self.timed(found) if self._by_source_of_now(run)]
         new = [run.key for run in runs if run.key not in self.kept.runs]
         sitting = {
             "command": without_machine(command),
@@ -158,6 +191,7 @@ class StudyRuns:
         there = max((run.seed + 1 for run in (*self.kept.runs.values(), *runs)), default=0)
         with to_write_records(self.records):
             now = read_records(self.records, self.study.name, self.scale)  # others may have kept more since
+            self._check_kept(now)
             self.kept = merged(now, runs, sitting if new else None)
             if looks is not None:
                 by = self.seeds if seeds is None else seeds
@@ -165,11 +199,21 @@ class StudyRuns:
             return write_records(self.records, self.kept)
 
     def timed(self, found: Iterable[RunRecord]) -> list[RunRecord]:
-        """What was read of runs, with where each was computed, and the core-seconds that it took, where that is
-        known."""
+        """What was read of runs, with where each was computed and by which source of parts of the user's own, and the
+        core-seconds that it took, where that is known."""
         took = self._took()
         placed = [replace(run, where=self.study.where(run.variant)) for run in found]
-        return [replace(run, seconds=took.get(run.key)) for run in placed]
+        return [replace(run, seconds=took.get(run.key), code=self._code_of(run)) for run in placed]
+
+    def _code_of(self, run: RunRecord) -> tuple[str, ...]:
+        """The sums of the source by which a run was computed: as its folder tells, else as it is kept."""
+        if run.key not in self._variant_of or not self._code(run.key):
+            return ()
+        there = self._opened(run.key)
+        if there is not None:
+            return code_sums(there.environment.get("code", {}))
+        kept = self.kept.runs.get(run.key)
+        return () if kept is None else kept.code
 
     def _took(self) -> dict[str, float]:
         """Core-seconds of simulated and of kept runs, by key: what they computed, however busy the machine was."""

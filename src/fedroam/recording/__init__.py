@@ -15,6 +15,7 @@ from fedroam.recording.files import write_summed as write_summed
 from fedroam.recording.files import write_table as write_table
 from fedroam.recording.files import write_text as write_text
 from fedroam.recording.inputs import code_facts as code_facts
+from fedroam.recording.inputs import code_sums as code_sums
 from fedroam.recording.inputs import file_facts as file_facts
 from fedroam.recording.inputs import recorded_experiment as recorded_experiment
 from fedroam.recording.inputs import run_in as run_in

@@ -72,6 +72,11 @@ def code_facts(experiment: Experiment) -> dict[str, dict[str, Any]]:
     return source_facts(part for _, part in _parts(experiment, ""))
 
 
+def code_sums(code: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """The SHA-256 of what `code_facts` tells, in short: of what parts need of each file, wherever it lies."""
+    return tuple(sorted(map(sum_of_source, code.values())))
+
+
 def recorded_experiment(run: Run) -> Experiment:
     """The experiment that a run folder records, built from its settings as data: nothing that it names is loaded.
 
@@ -138,10 +143,9 @@ def unchanged_files(run: Run, experiment: Experiment) -> None:
 def _unchanged_code(
     run: Run, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    for sum_of in (lambda facts: str(facts["sha256"]), sum_of_source):
-        sums = [sorted(sum_of(facts) for facts in each.values()) for each in (before, now)]
-        if sums[0] == sums[1]:  # a file may have another name or place
-            return
+    whole = [sorted(str(facts["sha256"]) for facts in each.values()) for each in (before, now)]
+    if whole[0] == whole[1] or code_sums(before) == code_sums(now):  # a file may have another name or place
+        return
     for name in sorted({*before, *now}):
         was, found = before.get(name), now.get(name)
         if was is None:

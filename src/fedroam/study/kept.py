@@ -1,8 +1,9 @@
 """What a project keeps of a study's runs: every number and curve that its items asked for, without the run folders.
 
 `runs.jsonl` has a line for each run: variant, seed, digest of its settings, seconds, numbers by the names of measures,
-curves, and, where there is something to say, in which round it diverged and that it ran on a network; before them a
-line on the study, on how it is judged (so many seeds, planned looks) and on every sitting in which runs were computed.
+curves, and, where there is something to say, in which round it diverged, that it ran on a network, and the sums of the
+source of parts of the user's own; before them a line on the study, on how it is judged (so many seeds, planned looks)
+and on every sitting in which runs were computed.
 A study goes on from there: a run that is kept is not computed again, so that days of computing may be gathered over
 many sittings. What the runs come to stands beside them (see `kept_files`).
 """
@@ -84,6 +85,7 @@ class _Line(JsonObject, allow_inf_nan=False):
     numbers: dict[str, list[float | Literal["nan", "inf", "-inf"]]]
     curves: dict[str, _Curve]
     where: Where = SIMULATION
+    code: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = []
 
 
 def run_key(digest: str, where: Where = SIMULATION) -> str:
@@ -93,7 +95,9 @@ def run_key(digest: str, where: Where = SIMULATION) -> str:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is kept of a run: see the module. numbers: the least that each can be, and the number."""
+    """What is kept of a run: see the module. numbers: the least that each can be, and the number. code: the SHA-256 of
+    the source of parts of the user's own by which it was computed (see `recording.code_sums`); empty where it had none,
+    and in lines of before that was kept."""
 
     variant: str
     seed: int
@@ -103,6 +107,7 @@ class RunRecord:
     numbers: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     curves: Mapping[str, pd.Series] = field(default_factory=dict)
     where: Where = SIMULATION
+    code: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -222,7 +227,8 @@ def _record(value: Mapping[str, Any]) -> RunRecord:
         values = [float(one) for one in curve["values"]]
         curves[name] = pd.Series(values, index=list(rounds), dtype=float)
     told = {name: value[name] for name in RunRecord.__dataclass_fields__ if name in value}
-    return RunRecord(**told | {"numbers": numbers, "curves": curves})
+    code = tuple(value.get("code", ()))
+    return RunRecord(**told | {"numbers": numbers, "curves": curves, "code": code})
 
 
 def _all_rounds(told: list[int] | Mapping[str, int]) -> Sequence[int]:
@@ -297,6 +303,7 @@ def _line(run: RunRecord) -> dict[str, Any]:
         "seed": run.seed,
         "digest": run.digest,
         **({} if run.where == SIMULATION else {"where": run.where}),
+        **({"code": list(run.code)} if run.code else {}),
         **({} if run.diverged_at is None else {"diverged_at": run.diverged_at}),
         "seconds": run.seconds,
         "numbers": {
