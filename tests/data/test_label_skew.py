@@ -68,6 +68,22 @@ def test_shared_samples_are_told() -> None:
     )
 
 
+def test_held_out_samples_that_somebody_trains_on_are_told() -> None:
+    """Sample 1 is held out by the second, and the first learns it; sample 3 is nobody's to learn."""
+    dataset, split = world([[0, 1], [2]], [0, 1, 2, 0, 1])
+    out, apart = (np.array([3]), np.array([1])), (np.array([3]), np.array([4]))
+
+    def said(**parts: tuple[np.ndarray, ...]) -> str:
+        return "\n".join(describe_split(dataset, replace(split, **parts)))
+
+    assert (
+        "1 of 2 held-out samples (validation, own test) are among somebody's training samples, too: they are not unseen"
+        in said(test=out)
+    )
+    assert "2 of 4 held-out samples" in said(validation=out, test=(np.array([2]), np.array([4])))
+    assert "held-out samples" not in said() + said(test=apart)
+
+
 counts_of = st.lists(st.lists(st.integers(0, 50), min_size=4, max_size=4), min_size=1, max_size=6)
 
 

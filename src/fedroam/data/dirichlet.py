@@ -74,7 +74,8 @@ class ClientDirichlet(Part):
         "none",
         "none: a sample has at most one holder; clients: several clients may hold a sample, each once; "
         "replacement: every draw is from the whole class (MOHAWK), so a client may hold a sample twice, and "
-        "its own held-out share may repeat its training samples",
+        "its own held-out share may repeat its training samples. By either of the two, others may train on "
+        "samples that a client holds out",
     )
 
     def split(self, dataset: Dataset, clients: int, stream: np.random.Generator) -> list[np.ndarray]:

@@ -74,6 +74,13 @@ def describe_split(dataset: Dataset, split: Split) -> list[str]:
         f"{len(table)} clients hold {distinct:,} of the training samples ({distinct / len(dataset.y_train):.1%})"
         + (f", {len(dealt) - distinct:,} of them more than once" if len(dealt) > distinct else ""),
     ]
+    out = np.unique(np.concatenate([*split.validation, *split.test]))
+    taught = int(np.isin(out, np.concatenate(split.train)).sum())
+    if taught:
+        lines.append(
+            f"{taught:,} of {len(out):,} held-out samples (validation, own test) are among somebody's training "
+            "samples, too: they are not unseen"
+        )
     for name, column in (("training", "train"), ("validation", "validation"), ("own test", "test")):
         if table[column].any():
             lines.append(f"{name} samples a client: {_range(table[column], ',.0f')}")
