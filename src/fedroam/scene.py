@@ -61,7 +61,7 @@ from fedroam.planning.advice import small_reach
 from fedroam.randomness import stream
 from fedroam.recording import MATRIX_COLUMNS
 from fedroam.recording.models import NetworkInput
-from fedroam.traces import Matching, NamesDevices, NamesHolders, match
+from fedroam.traces import Matching, NamesDevices, NamesHolders, begins_apart, check_intervals, match
 
 
 class Sight(Protocol):
@@ -238,6 +238,9 @@ def prepare(experiment: Experiment) -> Scene:
     dataset, split = deal(experiment)
     matching, seed = match_devices(experiment, dataset), experiment.seed
     parts = Parts.of(experiment).of_devices(matching.devices)
+    check_intervals(parts.mobility, parts.activity)
+    if apart := begins_apart(parts.mobility, parts.activity):
+        matching = replace(matching, notes=(*matching.notes, apart))
     world = world_of(experiment, dataset, split, experiment.rounds)
     with _by(experiment):
         groups, bounds = (
@@ -684,6 +687,7 @@ def advice(experiment: Experiment) -> list[str]:
     )
     if isinstance(parts.mobility, Advises) and not chosen_by_name:
         told.append(parts.mobility.advice(experiment.clients, experiment.rounds, experiment.seed))
+    told.append(begins_apart(parts.mobility, parts.activity))
     return [text for text in told if text]
 
 

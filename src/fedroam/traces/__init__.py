@@ -2,6 +2,8 @@
 
 from fedroam.traces import availability as availability
 from fedroam.traces import replay as replay
+from fedroam.traces.calendar import begins_apart as begins_apart
+from fedroam.traces.calendar import check_intervals as check_intervals
 from fedroam.traces.formats import FORMATS as FORMATS
 from fedroam.traces.geography import local_projection as local_projection
 from fedroam.traces.geography import to_metres as to_metres

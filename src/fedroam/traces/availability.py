@@ -18,6 +18,7 @@ from fedroam.errors import InputError
 from fedroam.mobility import State
 from fedroam.mobility.activity import Always
 from fedroam.randomness import stream
+from fedroam.traces.calendar import Calendar
 from fedroam.traces.log import Log, read_log
 from fedroam.traces.times import Begin, moment
 
@@ -31,7 +32,7 @@ class Window:
     """A part of a log, cut to whole intervals: seconds since its start.
 
     names: the devices that are on at all, as in the log; total: float64 [devices], how long each is on; device (int64,
-    place in `names`), begin and end (float64): [stretches]. slots: number of intervals.
+    place in `names`), begin and end (float64): [stretches]. slots: number of intervals. start: of the log's clock, s.
     """
 
     names: tuple[str, ...]
@@ -40,6 +41,7 @@ class Window:
     begin: np.ndarray
     end: np.ndarray
     slots: int
+    start: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +131,12 @@ class Availability(Always):
     def rounds(self) -> float:
         """For how many rounds the window is enough, without its repetitions (infinite with them)."""
         return math.inf if self.after_end == "repeat" else self._window().slots - 1
+
+    def calendar(self) -> Calendar | None:
+        """From the window's start, where the log has calendar times."""
+        if not _read(*stamp(self.reads()["file"])).calendar:
+            return None
+        return Calendar(self._window().start, self.interval)
 
     def presence(self, seed: int, clients: int) -> Presence:
         """Which device each client is, and when it is on. Raises InputError where there are too few."""
@@ -233,7 +241,7 @@ def _window(
     found, device = np.unique(log.device[some], return_inverse=True)
     first, last = first[some], last[some]
     names = tuple(log.names[k] for k in found)
-    return Window(names, np.bincount(device, last - first), device, first, last, slots)
+    return Window(names, np.bincount(device, last - first), device, first, last, slots, start)
 
 
 def _order(window: Window, seed: int | None) -> np.ndarray:

@@ -16,6 +16,7 @@ from fedroam.data.sources.places import find_file, stamp
 from fedroam.errors import InputError
 from fedroam.mobility import Paths, State, World
 from fedroam.randomness import stream
+from fedroam.traces.calendar import Calendar
 from fedroam.traces.geography import to_metres
 from fedroam.traces.selection import Selection, select
 from fedroam.traces.times import Begin, moment
@@ -113,6 +114,12 @@ class Replay(Part):
     def seconds_each(self) -> float | None:
         """The interval, where fixes are interpolated; an interval's first fix says nothing of speeds."""
         return self.interval if self.mode == "interpolate" else None
+
+    def calendar(self) -> Calendar | None:
+        """From the selection's start, where the trace has calendar times."""
+        if self._trace().facts["epoch"] is None:
+            return None
+        return Calendar(self.selection().start, self.interval)
 
     def device_names(self, seed: int) -> tuple[str, ...]:
         """All devices of the selection by name, those first that would be clients first."""
