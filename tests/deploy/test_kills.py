@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -589,6 +589,27 @@ def test_what_was_kept_is_there_and_a_damaged_model_is_not(home: Path) -> None:
     (line,) = lines
     assert "is damaged" in line
     node.close()
+
+
+def test_what_one_thread_writes_is_not_undone_by_another(home: Path) -> None:
+    """As where the door is open already, and a model is taken, while the node writes down where it listens."""
+    path = home / NODES / "peer-00" / MEMORY
+    memory = Memory(path, OWNER, lambda line: None)
+    other = threading.Thread(target=memory.say, args=("port", "50061"))
+
+    def grants() -> Iterator[tuple[int, str, bool]]:
+        yield 1, "0" * 64, True
+        other.start()  # within the transaction, which it must not end
+        other.join(0.5)
+        yield 2, "0" * 64, True
+
+    memory.allow(grants())
+    other.join()
+    memory.close(done=False)
+    left = Memory(path, OWNER, lambda line: None)
+    assert left.allowed == [(1, "0" * 64, True), (2, "0" * 64, True)]
+    assert left.said == {"port": "50061"}
+    left.close(done=False)
 
 
 def test_memory_of_a_round_goes_with_it(home: Path) -> None:

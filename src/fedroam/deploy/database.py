@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import itertools
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,7 +22,8 @@ class Database:
     """A file with a write-ahead log; a transaction is on the disk when it ends.
 
     Each table has a last column `sum`, by which a row that was changed on the disk is known: a check sum of its other
-    columns, but for those of type BLOB, which must have one of their own among them. Used by one thread at a time.
+    columns, but for those of type BLOB, which must have one of their own among them. Several threads may write, one
+    at a time: all goes over one connection, on which one would end another's transaction. Read by one thread at a time.
     """
 
     def __init__(self, path: Path, schema: str, owner: str, tell: Callable[[str], None]) -> None:
@@ -32,6 +34,7 @@ class Database:
         tables, and where it cannot be written; it is left as it is then.
         """
         self.path = path
+        self._lock = threading.Lock()
         self._schema = f"{schema}\n{OWNER}"
         if path.is_symlink():
             raise InputError(f"{path}: is a link; fedroam writes files of its own only: delete the link")
@@ -93,15 +96,16 @@ class Database:
     def writing(self) -> Iterator[Transaction]:
         """One transaction. Raises FedroamError where it cannot be written."""
         try:
-            with self._own:
+            with self._lock, self._own:
                 self._own.execute("BEGIN IMMEDIATE")
                 yield Transaction(self._own)
         except sqlite3.Error as error:
             raise FedroamError(f"{self.path}: cannot be written ({error})") from None
 
     def close(self) -> None:
-        """Close the file."""
-        self._own.close()
+        """Close the file, after the transaction that another thread is in, if it is in one."""
+        with self._lock:
+            self._own.close()
 
     def delete(self) -> None:
         """Close the file, and delete it."""

@@ -24,8 +24,8 @@ class Memory:
     """A node's file. What a method has written is there whatever becomes of the process.
 
     Models are known by their SHA-256, so that the same one, taken again, is the same one. models, own, said, allowed:
-    what was there at the beginning; a model that its name does not fit is left out. Called under the lock of whoever
-    owns it.
+    what was there at the beginning; a model that its name does not fit is left out. Its methods may be called from
+    several threads.
     """
 
     def __init__(self, path: Path, owner: str, tell: Callable[[str], None]) -> None:
