@@ -27,7 +27,7 @@ pytest.importorskip("cryptography")
 from fedroam.deploy.emulation import cpu_shares
 from fedroam.deploy.emulation import namespaces as room
 from fedroam.deploy.emulation.namespaces import Namespaces, Seat, check_possible, clean, namespaces
-from fedroam.errors import InputError
+from fedroam.errors import FedroamError, InputError
 from fedroam.federation import SERVER, access_point
 from support.commands import TINY, Commands
 from support.tiny import tiny
@@ -392,6 +392,54 @@ def test_what_a_killed_run_has_left_is_removed_and_no_living_one_s(
     assert not any(token in name for name in left())
     assert any(two.token in name for name in left())
     assert clean() == 0
+
+
+@pytest.fixture
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another place for locks, and none that a run would have anything else in."""
+    for name in ("LOCKS", "NAMESPACES"):
+        monkeypatch.setattr(room, name, tmp_path / name.lower())
+    monkeypatch.setattr(cpu_shares, "roots", list)
+    monkeypatch.setattr(room, "_remove", lambda token: None)
+    (tmp_path / "locks").mkdir()
+    return tmp_path / "locks"
+
+
+def test_a_lock_that_nobody_holds_is_removed(locks: Path) -> None:
+    (locks / "fedroam-abcdef.lock").touch()
+    with room._held("012345"):
+        assert clean() == 1
+        assert [each.name for each in locks.iterdir()] == ["fedroam-012345.lock"]
+
+
+def test_what_others_put_where_locks_lie_is_left_alone(locks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may write there, and root would empty what a link leads to."""
+    victim = locks.parent / "victim"
+    victim.write_text("precious")
+    (locks / "fedroam-abcdef.lock").symlink_to(victim)
+    assert clean() == 0
+    assert victim.read_text() == "precious"
+    (locks / "fedroam-abcdef.lock").unlink()
+    (locks / "fedroam-abcdef.lock").touch()
+    own = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    assert clean() == 0
+    assert (locks / "fedroam-abcdef.lock").exists()
+
+
+def test_a_lock_that_cannot_be_taken_is_told_in_a_line(locks: Path) -> None:
+    """As where namespaces of a run are left, and a stranger has put a link where its lock was."""
+    (locks.parent / "namespaces" / "fedroam-abcdef-client-00").mkdir(parents=True)
+    path = locks / "fedroam-abcdef.lock"
+    path.symlink_to(locks.parent / "victim")
+    with pytest.raises(FedroamError, match=f"{path}: is not a lock that .*: delete it"):
+        clean()
+    assert not (locks.parent / "victim").exists()
+    path.unlink()
+    locks.rmdir()
+    locks.touch()
+    with pytest.raises(FedroamError, match=f"{path}: cannot be locked"):
+        clean()
 
 
 @here

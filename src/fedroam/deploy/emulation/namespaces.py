@@ -7,7 +7,6 @@ as it lives: what a run leaves behind that was killed is known by a lock that no
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import ipaddress
 import json
 import math
@@ -15,6 +14,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +27,7 @@ import numpy as np
 from fedroam.deploy.emulation import cpu_shares
 from fedroam.errors import FedroamError, InputError, one_line
 from fedroam.federation import SERVER
+from fedroam.writing import take_lock
 
 # Addresses for tests of networks (RFC 2544), which nobody else routes; each run has a piece of them.
 RANGE = ipaddress.IPv4Network("198.18.0.0/15")
@@ -262,16 +263,33 @@ def clean() -> int:
 def _names() -> Iterable[str]:
     for folder in (NAMESPACES, LOCKS, *cpu_shares.roots()):
         with contextlib.suppress(OSError):
-            yield from (each.name for each in folder.iterdir())
+            # Where locks lie anybody may put anything, under any name.
+            yield from (each.name for each in folder.iterdir() if folder != LOCKS or _own(each))
+
+
+def _own(path: Path) -> bool:
+    """Whether a file is one of this user's, and no link; False where there is none."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    return False
 
 
 @contextlib.contextmanager
 def _held(token: str) -> Iterator[None]:
-    """Hold the lock of a run. Raises BlockingIOError where it lives."""
+    """Hold the lock of a run. Raises BlockingIOError where it lives, and FedroamError where something else has the name
+    of its lock, or the lock cannot be written."""
     path = LOCKS / f"{PREFIX}{token}.lock"
-    LOCKS.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        LOCKS.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(path) and not _own(path):
+            raise FedroamError(f"{path}: is not a lock that this user's fedroam has made: delete it")
+        lock = take_lock(path)
+    except OSError as error:
+        raise FedroamError(f"{path}: cannot be locked ({error.strerror or error})") from None
+    if lock is None:
+        raise BlockingIOError(f"{path}: another process holds it")
+    with lock:
         try:
             yield
         finally:
