@@ -128,6 +128,16 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
+def add_line(path: Path, line: str) -> None:
+    """Add a line to a file that is written line by line, as UTF-8; a last one that a kill or a power failure has left
+    half written goes, which the new one would otherwise be joined to."""
+    path.touch()
+    with path.open("r+b") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+        file.write(f"{line}\n".encode())
+
+
 def write_named(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill the file that the user named, as `write_aside` does.
 

@@ -12,7 +12,7 @@ from fedroam.analysis import agreement as room
 from fedroam.analysis.agreement import Compared, agreement, keep_agreement, read_agreement
 from fedroam.errors import InputError
 from fedroam.recording import Run, damage
-from fedroam.recording.round_times import note_round
+from fedroam.recording.round_times import TOOK, note_round, read_times
 from fedroam.runner import run
 from support.losing import without
 from support.tiny import tiny
@@ -95,6 +95,16 @@ def test_time_per_round_by_hand(tmp_path: Path) -> None:
     found = agreement(network, simulated)[-1]
     assert found.difference == pytest.approx(0.2)
     assert not found.agrees
+
+
+def test_a_round_that_a_kill_cut_off_is_replaced(tmp_path: Path) -> None:
+    note_round(tmp_path, 1, 0.5, {"train": 0.25})
+    with (tmp_path / TOOK).open("a") as file:
+        file.write('{"round": 2, "sec')
+    assert [*read_times(tmp_path / TOOK)] == [1]
+    for t in (2, 3):
+        note_round(tmp_path, t, 0.5, {})
+    assert [*read_times(tmp_path / TOOK)] == [1, 2, 3]
 
 
 def test_what_was_found_is_kept(tmp_path: Path) -> None:

@@ -184,6 +184,9 @@ def test_a_line_that_a_kill_cut_off_is_left_out(ran: Run) -> None:
     with (folder / UPDATES).open("a") as file:
         file.write(json.dumps({"round": 3, "aggregated": [0], "discarded": []})[:20])
     pd.testing.assert_frame_equal(measured_energy(ran).table, before.table)
+    for _ in range(2):  # the run goes on, and plays the round again
+        note_updates(ran.folder, 3, np.zeros(0, np.int64), np.zeros(0, np.int64))
+    pd.testing.assert_frame_equal(measured_energy(ran).table, before.table)
 
 
 # --- the thread ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_lines
+from fedroam.writing import add_line
 
 LOOKS = "looks.jsonl"
 Names = dict[str, Annotated[float, Field(allow_inf_nan=False)]]
@@ -51,16 +52,10 @@ def note_looks(
     belongs: Mapping[str, str],
     told: Sequence[str] = (),
 ) -> None:
-    """Add a round to the file of a run folder; of a round that is played again, the last line counts. A line that a
-    kill has left half written goes."""
-    path = folder / LOOKS
-    path.touch()
+    """Add a round to the file of a run folder; of a round that is played again, the last line counts."""
     line: dict[str, object] = {"round": round, "seconds": seconds, "signal": signal, "belongs": belongs}
     line |= {"told": [*told]} if told else {}
-    with path.open("r+b") as file:
-        file.truncate(file.read().rfind(b"\n") + 1)
-        file.seek(0, 2)
-        file.write(json.dumps(line).encode() + b"\n")
+    add_line(folder / LOOKS, json.dumps(line))
 
 
 def read_looks(path: Path) -> dict[int, Looked]:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from fedroam.errors import InputError
 from fedroam.facts import JsonObject, checked_lines
+from fedroam.writing import add_line
 
 TOOK = "network.jsonl"
 
@@ -28,8 +29,7 @@ def note_round(folder: Path, round: int, seconds: float, work: Mapping[str, floa
     again, the last line counts."""
     folder.mkdir(parents=True, exist_ok=True)
     line = {"round": round, "seconds": seconds, "work": dict(work)}
-    with (folder / TOOK).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    add_line(folder / TOOK, json.dumps(line))
 
 
 def read_times(path: Path) -> dict[int, RoundTime]:

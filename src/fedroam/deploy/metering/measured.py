@@ -22,6 +22,7 @@ from fedroam.federation import Traffic
 from fedroam.learning import Job
 from fedroam.recording import Run
 from fedroam.recording.files import write_table
+from fedroam.writing import add_line
 
 # What is told whose update was aggregated, and whose never will be, int64 [clients] each.
 Note = Callable[[np.ndarray, np.ndarray], None]
@@ -66,8 +67,7 @@ def note_updates(folder: Path, round: int, aggregated: np.ndarray, discarded: np
     path = folder / FOLDER / UPDATES
     path.parent.mkdir(parents=True, exist_ok=True)
     line = {"round": round, "aggregated": aggregated.tolist(), "discarded": discarded.tolist()}
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    add_line(path, json.dumps(line))
 
 
 @dataclass(frozen=True)
