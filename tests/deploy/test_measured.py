@@ -20,7 +20,7 @@ pytest.importorskip("cryptography")
 from fedroam.cli.entry import app
 from fedroam.deploy.metering import readings as metering
 from fedroam.deploy.metering.measured import TABLE, UPDATES, Measured, keep, measured_energy, note_updates
-from fedroam.deploy.metering.readings import FOLDER, Metering, metered, readings_of, work_of
+from fedroam.deploy.metering.readings import DONE, FOLDER, Metering, metered, readings_of, work_of
 from fedroam.deploy.node.process import Node
 from fedroam.deploy.site.file import FILE, read_site
 from fedroam.devices.meters import MeterError, Sample, WorkClock
@@ -230,6 +230,17 @@ def test_a_node_that_starts_again_adds_to_what_was_measured(tmp_path: Path) -> N
     readings, work = (pd.read_parquet(of(tmp_path, "client-00")) for of in (readings_of, work_of))
     assert readings["process"].tolist() == [0, 0, 1, 1]
     assert work[["process", "begin"]].to_numpy().tolist() == [[0, 0.0], [1, 100.0]]
+
+
+def test_a_node_that_was_killed_between_its_first_two_files_starts_again(tmp_path: Path) -> None:
+    samples: list[Sample | Exception] = [power(0.0, 2.0), power(5.0, 2.0)]
+    written(tmp_path, Scripted(samples), [])
+    work_of(tmp_path, "client-00").unlink()
+    written(tmp_path, Scripted(samples), [("training", 1, 0.0, 1.0)])
+    readings, work = (pd.read_parquet(of(tmp_path, "client-00")) for of in (readings_of, work_of))
+    assert readings["process"].tolist() == [0, 0, 1, 1]
+    assert work["process"].tolist() == [1]
+    assert work.dtypes.to_dict() == pd.DataFrame(columns=list(DONE)).astype(DONE).dtypes.to_dict()
 
 
 # --- a whole run --------------------------------------------------------------------------------------------------

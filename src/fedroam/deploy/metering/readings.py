@@ -162,7 +162,10 @@ def _before(folder: Path, node: str) -> tuple[pd.DataFrame, pd.DataFrame, int] |
     """What earlier processes of the node have written, and how many there were."""
     if not readings_of(folder, node).exists():
         return None
-    readings, work = read_readings(folder, node), read_work(folder, node)
+    readings = read_readings(folder, node)
+    # Of the first two files that are written, a kill may leave one.
+    there = work_of(folder, node).exists()
+    work = read_work(folder, node) if there else pd.DataFrame(columns=list(DONE)).astype(DONE)
     return readings, work, 1 + max([-1, *readings["process"], *work["process"]])
 
 
