@@ -243,6 +243,32 @@ def test_a_node_that_was_killed_between_its_first_two_files_starts_again(tmp_pat
     assert work.dtypes.to_dict() == pd.DataFrame(columns=list(DONE)).astype(DONE).dtypes.to_dict()
 
 
+def test_a_disk_that_is_full_for_a_while_ends_no_meter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried after each reading, and fails twice, in either of the two files, and once more at the end."""
+    honest, fails, lines = metering.write_table, [True, False, True, *[False] * 6, True], list[str]()
+
+    def full(path: Path, table: pd.DataFrame) -> object:
+        if fails and fails.pop(0):
+            raise OSError(28, "No space left on device")
+        return honest(path, table)
+
+    monkeypatch.setattr(metering, "KEEP", -1.0)
+    monkeypatch.setattr(metering, "write_table", full)
+    meter = Scripted([power(float(t), 2.0) for t in range(5)])
+    own = Metering(meter, tmp_path, "client-00", 0, lines.append)
+    own.start()
+    assert meter.said.wait(60)
+    problem = "client-00: its meter's readings cannot be written: No space left on device"
+    assert lines == [f"{problem}; they are kept, and it tries again"]
+    assert len(pd.read_parquet(readings_of(tmp_path, "client-00"))) == 5
+    with pytest.raises(FedroamError, match=f"^{problem}$"):
+        own.stop()
+    own.stop()
+    assert len(pd.read_parquet(readings_of(tmp_path, "client-00"))) == 5
+
+
 # --- a whole run --------------------------------------------------------------------------------------------------
 
 

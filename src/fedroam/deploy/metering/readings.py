@@ -55,6 +55,7 @@ class Metering:
     Readings are kept as the columns process (which of the node's processes in turn), piece (which stretch of it, where
     the meter was lost and found), monotonic, wall (s), watt and joule; what the node did as client, process, round,
     what, begin and end (s, monotonic). They are written now and then, and at the end; a kill loses the last minute.
+    Where they cannot be written now, as on a full disk, that is told once, and tried again a minute later.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Metering:
         self._rows: list[tuple[int, Sample]] = []
         self._stop, self._first, self._lock = threading.Event(), threading.Event(), threading.Lock()
         self._problem: FedroamError | None = None
-        self._written = time.monotonic()
+        self._tried, self._unwritten = time.monotonic(), False
         self._before = _before(folder, node)
         self._thread = threading.Thread(target=self._read, name=f"meter of {node}", daemon=True)
 
@@ -85,15 +86,20 @@ class Metering:
             raise self._problem
 
     def stop(self) -> None:
-        """End, and write all. Raises FedroamError where the meter has never said anything that could be read."""
+        """End, and write all. Raises FedroamError where that cannot be, or the meter has never said anything that could
+        be read."""
         self._stop.set()
         self._thread.join()
-        self.keep()
+        try:
+            self.keep()
+        except OSError as error:
+            raise FedroamError(self._problem_of(error)) from None
         if self._problem is not None:
             raise self._problem
 
     def keep(self) -> None:
-        """Write what has been read so far."""
+        """Write what has been read so far. Raises OSError where that cannot be."""
+        self._tried = time.monotonic()
         with self._lock:
             rows = [(piece, *sample) for piece, sample in self._rows]
         work = list(self.watch.intervals)
@@ -106,7 +112,19 @@ class Metering:
         self._folder.mkdir(parents=True, exist_ok=True)
         write_table(readings_of(self._folder, self._node), readings)
         write_table(work_of(self._folder, self._node), done)
-        self._written = time.monotonic()
+
+    def _keep_or_tell(self) -> None:
+        """Write what has been read so far, or tell, once, that this cannot be now."""
+        try:
+            self.keep()
+            self._unwritten = False
+        except OSError as error:
+            if not self._unwritten:
+                self._tell(f"{self._problem_of(error)}; they are kept, and it tries again")
+            self._unwritten = True
+
+    def _problem_of(self, error: OSError) -> str:
+        return one_line(f"{self._node}: its meter's readings cannot be written: {error.strerror or error}")
 
     def _read(self) -> None:
         """The thread: read until told to stop; a meter that is lost is looked for again."""
@@ -118,8 +136,8 @@ class Metering:
                         self._rows.append((piece, sample))
                     self._first.set()
                     told = False
-                    if time.monotonic() - self._written > KEEP:
-                        self.keep()
+                    if time.monotonic() - self._tried > KEEP:
+                        self._keep_or_tell()
                 if not self._meter.live:
                     return
             except FedroamError as error:
